@@ -1,0 +1,342 @@
+"""The nouns of the system, as frozen records that travel as JSONL.
+
+    task -> prompt -> completion -> candidate -> verdict -> reward -> rollout
+
+Illegal states cannot be built: a failing `Verdict` with a timing raises, a `Candidate` without code must
+say why. Nothing here imports torch, so a log can be read and re-scored anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kernelwright.errors import UserError
+from kernelwright.outcomes import Gate, Outcome
+
+Agent = Literal["frontend", "midend", "backend"]
+Backend = Literal["interpret", "cuda"]
+ProtocolName = Literal["strict", "kernelbench", "toronto"]
+Span = tuple[int, int]
+PositiveMs = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+SCHEMA_VERSION = 1
+
+R = TypeVar("R", bound="Record")
+
+
+class Record(BaseModel):
+    """Base of all nouns: frozen, no unknown fields, one schema version."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    schema_version: Literal[1] = SCHEMA_VERSION
+
+
+class Task(Record):
+    """A reference module in the KernelBench form.
+
+    Example: `Task(id="wright/relu", suite="wright", source="import torch...", shapes={"small": {"N": 64}})`
+    """
+
+    id: str = Field(min_length=1)
+    """Unique in its suite, `suite/name`."""
+    suite: str = "file"
+    source: str
+    """Python text with `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`."""
+    dtype: str = "float32"
+    shapes: Mapping[str, Mapping[str, int]] = {}
+    """Shape sets: name -> {module-level constant of `source`: other value}. `{}` is the source as it stands.
+    `small` (and any name starting with it) is what the interpreter runs; `full` defaults to `{}`."""
+    family: str = ""
+    """Operator family, for curricula and per-category tables."""
+    difficulty: int = 1
+    """Number of operators in the graph."""
+    policy: Literal["full", "partial"] = "full"
+    """`full`: only allocation, views and metadata outside the candidate's kernels. `partial`: see `min_share`."""
+    min_share: float = Field(default=1.0, ge=0.0, le=1.0)
+    """Least share of GPU time in the candidate's own kernels, under `partial`."""
+
+    def shape_sets(self, prefix: str) -> dict[str, dict[str, int]]:
+        """The shape sets whose name starts with `prefix` (`small` also matches `small_odd`)."""
+        return {name: dict(over) for name, over in self.shapes.items() if name.startswith(prefix)}
+
+    @property
+    def digest(self) -> str:
+        """Identity by content: 16 hex digits over source, dtype, shapes and policy."""
+        body = self.model_dump_json(include={"source", "dtype", "shapes", "policy", "min_share"})
+        return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+class Message(Record):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Prompt(Record):
+    """What the policy is asked."""
+
+    task_id: str
+    agent: Agent
+    messages: tuple[Message, ...] = Field(min_length=1)
+    max_tokens: int = Field(gt=0)
+
+
+class Completion(Record):
+    """What the policy said."""
+
+    text: str
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    """Natural log-probability of each token under the sampling policy."""
+    finish_reason: Literal["stop", "length", "error"] = "stop"
+    policy: str = ""
+
+    @model_validator(mode="after")
+    def _aligned(self) -> Self:
+        if self.logprobs is not None and (
+            self.token_ids is None or len(self.logprobs) != len(self.token_ids)
+        ):
+            raise ValueError("logprobs need token_ids of the same length")
+        return self
+
+
+class Candidate(Record):
+    """What was parsed out of a completion."""
+
+    plan: str = ""
+    code: str = ""
+    plan_span: Span | None = None
+    """Token span [start, end) of the plan, where token pieces were given; else None."""
+    code_span: Span | None = None
+    problem: Outcome | None = None
+    """Why there is no usable code; None when there is."""
+    detail: str = ""
+
+    @model_validator(mode="after")
+    def _code_or_problem(self) -> Self:
+        if not self.code and self.problem is None:
+            raise ValueError("a candidate without code must name its problem")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Identity by content: 16 hex digits over the code."""
+        return hashlib.sha256(self.code.encode()).hexdigest()[:16]
+
+
+class Launch(Record):
+    """One traced launch of one of the candidate's kernels, under one shape set."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    num_warps: int = 4
+    num_stages: int = 3
+    constexprs: Mapping[str, str] = {}
+    signature: Mapping[str, str] = {}
+
+
+class Binary(Record):
+    """What the cross-compiler made of one launched kernel."""
+
+    kernel: str
+    target: str
+    registers: int
+    """Registers per thread."""
+    spills: int
+    """Bytes of local memory per thread used for spilling."""
+    shared_bytes: int
+    """Static plus dynamic shared memory per block."""
+    num_warps: int
+    occupancy: float
+    """Resident warps over the most an SM can hold, in [0, 1]."""
+
+
+class Mismatch(Record):
+    """The first place where candidate and oracle part."""
+
+    output: int
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    allowed: float
+    """Absolute error allowed there."""
+    wrong_share: float
+    """Share of the output's elements that are out of tolerance."""
+
+
+class Cost(Record):
+    """Modelled work of one forward pass on a target. Always a model, never a measurement."""
+
+    target: str
+    bytes: float
+    """DRAM traffic, unique 32-byte sectors."""
+    l2_bytes: float
+    flops: float
+    launches: int
+    ms: PositiveMs
+    roofline_ms: float
+    """Least time the target's sheet allows for the useful bytes and operations."""
+
+    @property
+    def roofline_fraction(self) -> float:
+        return min(1.0, self.roofline_ms / self.ms)
+
+
+class Timing(Record):
+    """How fast a correct candidate is, against both baselines.
+
+    `kind` says whether the milliseconds come from the cost model or from a clock.
+    """
+
+    kind: Literal["modelled", "measured"]
+    target: str
+    candidate_ms: PositiveMs
+    candidate_ci: tuple[float, float]
+    baseline_ms: Mapping[str, PositiveMs]
+    """`eager` always; `compile` (torch.compile) always when measured, its fused model when modelled."""
+    speedup_ci: Mapping[str, tuple[float, float]]
+    """95 % confidence interval of baseline / candidate, per baseline."""
+    roofline_fraction: float | None = None
+    samples: int = 1
+
+    @model_validator(mode="after")
+    def _has_eager(self) -> Self:
+        if "eager" not in self.baseline_ms or set(self.speedup_ci) != set(self.baseline_ms):
+            raise ValueError("a timing needs the eager baseline and an interval for each baseline")
+        return self
+
+    def speedup(self, baseline: str = "eager") -> float:
+        """Baseline time over candidate time (dimensionless)."""
+        return self.baseline_ms[baseline] / self.candidate_ms
+
+
+class Evidence(Record):
+    """What the verifier saw, however far it came."""
+
+    cases: int = 0
+    """Correctness cases passed (shapes x seeds x distributions)."""
+    worst_error: float | None = None
+    """Largest error seen, as a share of the error allowed (1.0 is the limit)."""
+    mismatch: Mismatch | None = None
+    where: str = ""
+    """The case (shape set, distribution) that failed."""
+    launches: tuple[Launch, ...] = ()
+    binaries: tuple[Binary, ...] = ()
+    cost: Cost | None = None
+    reference_cost: Cost | None = None
+    aten_ops: Mapping[str, int] = {}
+    """Aten operators outside the candidate's kernels that are not allocation, views or metadata."""
+    seconds: Mapping[str, float] = {}
+    """Wall-clock seconds per gate."""
+
+
+class Verdict(Record):
+    """The judge's word on one candidate for one task.
+
+    >>> Verdict(task_id="t", outcome="wrong_value", gate="small_shapes", timing=some_timing)
+    ValueError: ... a failing verdict has no timing
+    """
+
+    task_id: str
+    outcome: Outcome
+    gate: Gate
+    """The gate at which it was decided."""
+    detail: str = ""
+    """One short, model-readable message: the compiler's line, the first wrong index, the forbidden call."""
+    protocol: ProtocolName = "strict"
+    backend: Backend = "interpret"
+    evidence: Evidence = Evidence()
+    timing: Timing | None = None
+    candidate_digest: str = ""
+
+    @model_validator(mode="after")
+    def _only_correct_is_timed(self) -> Self:
+        if self.timing is not None and not self.outcome.accepted:
+            raise ValueError("a failing verdict has no timing")
+        return self
+
+    @property
+    def correct(self) -> bool:
+        return self.outcome.accepted
+
+    def speedup(self, baseline: str = "eager") -> float | None:
+        """Baseline over candidate, or None where there is none: never 1.0, never 0."""
+        return None if self.timing is None else self.timing.speedup(baseline)
+
+
+class Reward(Record):
+    """A number per segment, from a verdict and nothing else. None: the sample must not be trained on."""
+
+    preset: str
+    plan: float | None
+    code: float | None
+
+    @property
+    def total(self) -> float | None:
+        return None if self.plan is None or self.code is None else self.plan + self.code
+
+
+class Rollout(Record):
+    """One line of a run's log: everything needed to score it again without a GPU."""
+
+    task_id: str
+    stage: str
+    step: int = 0
+    group: str = ""
+    """Samples of one prompt share it."""
+    turn: int = 0
+    prompt: Prompt
+    completion: Completion
+    candidate: Candidate
+    verdict: Verdict
+    reward: Reward | None = None
+    seconds: Mapping[str, float] = {}
+
+
+class Example(Record):
+    """One supervised example: what `data` writes and `train` reads."""
+
+    kind: Literal["translate", "repair", "improve"] = "translate"
+    task: Task
+    kernel: str = ""
+    """The kernel the prompt shows: broken for `repair`, slower for `improve`, none for `translate`."""
+    feedback: str = ""
+    """The verifier's message on `kernel` for `repair`, its profile for `improve`."""
+    plan: str
+    code: str
+    teacher: str = ""
+    """Who wrote `code`: a gold, a library template, inductor, a language model."""
+    split: Literal["train", "validation", "heldout"] = "train"
+    graph: str = ""
+    """Digest of the operator graph: what splits are made by."""
+
+
+def write_jsonl(path: Path, records: Iterable[Record], append: bool = False) -> int:
+    """Write one record a line, flushing each, so that a killed run loses at most a line. Returns the count."""
+    count = 0
+    with path.open("a" if append else "w", encoding="utf-8") as out:
+        for record in records:
+            out.write(record.model_dump_json() + "\n")
+            out.flush()
+            count += 1
+    return count
+
+
+def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
+    """Read records back. A torn last line (a killed writer) is passed over; any other bad line is a UserError."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                yield kind.model_validate_json(line)
+            except ValidationError as error:
+                if not line.endswith("\n"):
+                    return
+                raise UserError(
+                    f"{path}:{number}: not a {kind.__name__} record ({error.error_count()} errors)"
+                ) from None
