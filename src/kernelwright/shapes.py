@@ -1,0 +1,144 @@
+"""Other sizes for the same task: rewrite module-level integer constants of a reference's source.
+
+Pure text in, text out: nothing is executed, comments and layout stay as they are. A constant is a name
+assigned at the top level of the module (`N = 4`, `N: int = 4`, `M, N = 4, 8`); an element of a tuple constant
+is named `NAME[index]` (`shape = (32, 64)` has `shape[0]` and `shape[1]`).
+
+Does not guarantee that the rewritten source still runs: sizes may contradict each other.
+"""
+
+import ast
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+
+from kernelwright.errors import UserError
+
+_ELEMENT = re.compile(r"^(\w+)\[(\d+)\]$")
+
+
+def constants(source: str) -> dict[str, int]:
+    """Module-level integer constants (bools are not), tuple elements among them, in order of appearance."""
+    found: dict[str, int] = {}
+    tree = _parse(source)
+    for name, value in _bindings(tree):
+        number = _integer(value)
+        if number is not None:
+            found[name] = number
+    for name, statement in _chained(tree):
+        number = _integer(statement.value)
+        if number is not None:
+            found[name] = number
+    return found
+
+
+def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
+    """`source` with each named module-level constant set to its new value; derived constants follow by themselves.
+
+    >>> apply_shape("N = 4\\nM = 2 * N", {"N": 8})
+    'N = 8\\nM = 2 * N'
+
+    Raises UserError for a name that `source` does not assign at its top level, and for unparsable source.
+    """
+    if not overrides:
+        return source
+    edits: list[tuple[int, int, bytes]] = []
+    pending = dict(overrides)
+    text = source.encode("utf-8")
+    starts = _line_starts(text)
+
+    def offset(line: int, column: int) -> int:
+        return starts[line - 1] + column
+
+    tree = _parse(source)
+    for name, value in _bindings(tree):
+        if name in overrides:
+            pending.pop(name, None)
+            assert value.end_lineno is not None
+            assert value.end_col_offset is not None
+            start = offset(value.lineno, value.col_offset)
+            end = offset(value.end_lineno, value.end_col_offset)
+            edits.append((start, end, str(int(overrides[name])).encode()))
+    for name, statement in _chained(tree):
+        # `A = B = 4` shares one literal: the override follows on the same line instead.
+        if name in overrides:
+            pending.pop(name, None)
+            assert statement.end_lineno is not None
+            assert statement.end_col_offset is not None
+            end = offset(statement.end_lineno, statement.end_col_offset)
+            edits.append((end, end, f"; {name} = {int(overrides[name])}".encode()))
+    if pending:
+        raise UserError(_unknown(sorted(pending)[0], source))
+    edits.sort()
+    for (_, end, _), (start, _, _) in zip(edits, edits[1:], strict=False):
+        if start < end:
+            raise UserError("shape set: a tuple constant and one of its elements are both set; set only one")
+    for start, end, new in reversed(edits):
+        text = text[:start] + new + text[end:]
+    return text.decode("utf-8")
+
+
+def _parse(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"line {line}: " if line else ""
+        what = getattr(error, "msg", None) or str(error) or type(error).__name__
+        raise UserError(f"task source: {where}{what}; mend the Python syntax") from None
+
+
+def _bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """(name, value expression) of every plain top-level binding, elements of tuple values included."""
+    for statement in tree.body:
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            yield from _target(statement.target, statement.value)
+        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            yield from _target(statement.targets[0], statement.value)
+
+
+def _target(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    sequence = isinstance(value, ast.Tuple | ast.List) and not any(
+        isinstance(e, ast.Starred) for e in value.elts
+    )
+    if isinstance(target, ast.Name):
+        yield target.id, value
+        if sequence:
+            assert isinstance(value, ast.Tuple | ast.List)
+            for index, element in enumerate(value.elts):
+                yield f"{target.id}[{index}]", element
+    elif isinstance(target, ast.Tuple | ast.List) and sequence:
+        assert isinstance(value, ast.Tuple | ast.List)
+        if len(target.elts) == len(value.elts):
+            for part, element in zip(target.elts, value.elts, strict=True):
+                yield from _target(part, element)
+
+
+def _chained(tree: ast.Module) -> Iterator[tuple[str, ast.Assign]]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) > 1:
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, statement
+
+
+def _integer(value: ast.expr) -> int | None:
+    try:
+        number = ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return number if type(number) is int else None
+
+
+def _line_starts(text: bytes) -> list[int]:
+    """Byte offset of each line, by Python's own line ends (form feeds do not end lines)."""
+    return [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", text))]
+
+
+def _unknown(name: str, source: str) -> str:
+    known = list(constants(source))
+    match = _ELEMENT.match(name)
+    near = difflib.get_close_matches(match[1] if match else name, known, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    listed = ", ".join(known) if known else "none"
+    return f"shape set: the task has no module-level constant {name!r}{hint}; its constants are: {listed}"
