@@ -65,6 +65,10 @@ def test_constants_lists_integers_only():
     assert constants(source) == {"N": 4, "A": 3, "B": -4, "t[0]": 1, "X": 7, "Y": 7}
 
 
+def test_arithmetic_over_literals_is_a_constant():
+    assert constants("N = 2048 * 2 + 2**3 - (1 << 4) // 2\nZ = 1 // 0\nF = 2 / 1\n") == {"N": 4096}
+
+
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=6), st.data())
 def test_rewriting_sets_exactly_the_named_constants(values, data):
     ends = data.draw(st.sampled_from(["\n", "\r\n"]))

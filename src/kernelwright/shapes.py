@@ -9,11 +9,22 @@ Does not guarantee that the rewritten source still runs: sizes may contradict ea
 
 import ast
 import difflib
+import itertools
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kernelwright.errors import UserError
 
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.LShift: lambda left, right: left << right if 0 <= right < 64 else 0,
+    ast.Pow: lambda left, right: left**right if 0 <= right < 64 else 0,
+}
+_LARGEST = 2**62
 _ELEMENT = re.compile(r"^(\w+)\[(\d+)\]$")
 
 
@@ -70,7 +81,7 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
     if pending:
         raise UserError(_unknown(sorted(pending)[0], source))
     edits.sort()
-    for (_, end, _), (start, _, _) in zip(edits, edits[1:], strict=False):
+    for (_, end, _), (start, _, _) in itertools.pairwise(edits):
         if start < end:
             raise UserError("shape set: a tuple constant and one of its elements are both set; set only one")
     for start, end, new in reversed(edits):
@@ -123,11 +134,22 @@ def _chained(tree: ast.Module) -> Iterator[tuple[str, ast.Assign]]:
 
 
 def _integer(value: ast.expr) -> int | None:
-    try:
-        number = ast.literal_eval(value)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return number if type(number) is int else None
+    """The value of an integer literal or of plain arithmetic over them (`2048 * 2`); None for anything else."""
+    if isinstance(value, ast.Constant):
+        return value.value if type(value.value) is int else None
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+        inner = _integer(value.operand)
+        return None if inner is None else -inner
+    if isinstance(value, ast.BinOp) and type(value.op) in _ARITHMETIC:
+        left, right = _integer(value.left), _integer(value.right)
+        if left is None or right is None or max(abs(left), abs(right)) > _LARGEST:
+            return None
+        try:
+            result = _ARITHMETIC[type(value.op)](left, right)
+        except ZeroDivisionError:
+            return None
+        return result if abs(result) <= _LARGEST else None
+    return None
 
 
 def _line_starts(text: bytes) -> list[int]:
