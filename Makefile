@@ -1,0 +1,62 @@
+# Two commands, each of which does all of its own set-up on a machine that has Python 3.11 or 3.12 and git:
+#   make demo    the main job: data, training in stages, evaluation after each, optimize, report
+#   make test    lint, types and tests
+# A torch that the system's Python already has (a GPU build, say) is used as it is; else torch is installed.
+
+PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TORCH := 2.13.0
+SEED ?= 0
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types browser clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found: install one, or give PYTHON=/path/to/python3.12"; exit 2; }
+	@test -x $(BIN)/python || { \
+	  if $(PYTHON) -c 'import torch, sys; v = tuple(map(int, torch.__version__.split(".")[:2])); sys.exit(not (2, 11) <= v < (2, 14))' 2>/dev/null; \
+	  then echo "using the torch that $(PYTHON) already has"; $(PYTHON) -m venv --system-site-packages $(VENV); \
+	  else $(PYTHON) -m venv $(VENV); fi; } || { \
+	  rm -rf $(VENV); echo "make: $(PYTHON) cannot make a virtual environment: install its venv package (Debian: apt-get install python3-venv)"; exit 2; }
+	@$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/pip install --quiet torch==$(TORCH)
+	@$(BIN)/pip install --quiet -e ".[train,dev]"
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python -m kernelwright.demo --seed $(SEED)
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+# The report's test wants a browser. As root on Debian one is installed; elsewhere the test says that it skipped.
+browser:
+	@for b in chromium chromium-browser google-chrome; do command -v $$b >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing chromium for the report's test"; \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1 \
+	    || echo "chromium could not be installed: the report's browser test will be skipped"; \
+	fi
+
+test: lint types browser
+	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,97 @@
+"""The floors of the design, enforced on the source text: imports go down only."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kernelwright
+
+PACKAGE = Path(kernelwright.__file__).parent
+
+FLOORS = {
+    "errors": 0, "records": 0, "outcomes": 0, "config": 0, "hardware": 0, "runs": 0,
+    "tasks": 1, "prompts": 1, "policy": 1, "candidates": 1,
+    "verify": 2,
+    "rewards": 3, "metrics": 3,
+    "rollouts": 4,
+    "evaluate": 5, "optimize": 5, "train": 5, "data": 5, "report": 5, "serve": 5, "adapters": 5,
+    "cli": 6, "demo": 6,
+}  # fmt: skip
+WORKFLOWS = {unit for unit, floor in FLOORS.items() if floor == 5}
+NOUNS = {unit for unit, floor in FLOORS.items() if floor == 0}
+HEAVY = {"torch", "triton", "transformers", "trl", "datasets", "accelerate", "peft"}
+
+
+def modules() -> list[Path]:
+    """Every module of the package; the folders of built-in tasks hold programs, not modules of ours."""
+    return sorted(p for p in PACKAGE.rglob("*.py") if "wright" not in p.relative_to(PACKAGE).parts[:-1])
+
+
+def unit_of(path: Path) -> str:
+    """The table's name for a file: `verify/pool.py` -> `verify`, `cli.py` -> `cli`."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Dotted names imported anywhere in the file, lazily or not, with their lines."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = ("kernelwright", *path.relative_to(PACKAGE).parts[:-1])
+                base = ".".join((*package[: len(package) - node.level + 1], *filter(None, [base])))
+            yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def own_imports(path: Path) -> Iterator[tuple[str, str]]:
+    """(unit imported, where) for every import of a unit of this package."""
+    for name, line in imports(path):
+        parts = name.split(".")
+        if parts[0] == "kernelwright" and len(parts) > 1 and parts[1] != "__version__":
+            yield parts[1], f"{path.relative_to(PACKAGE)}:{line} imports {name}"
+
+
+PARAMETERS = pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+
+
+@PARAMETERS
+def test_every_module_has_a_floor(path: Path) -> None:
+    assert unit_of(path) in {*FLOORS, "__init__", "__main__"}, "add it to FLOORS (and to the design)"
+
+
+@PARAMETERS
+def test_imports_go_down_only(path: Path) -> None:
+    unit = unit_of(path)
+    floor = FLOORS.get(unit, 6)
+    climbs = [where for name, where in own_imports(path) if name != unit and FLOORS[name] > floor]
+    assert climbs == []
+
+
+@PARAMETERS
+def test_workflows_never_import_each_other(path: Path) -> None:
+    unit = unit_of(path)
+    if unit in WORKFLOWS:
+        assert [where for name, where in own_imports(path) if name in WORKFLOWS - {unit}] == []
+
+
+@PARAMETERS
+def test_the_judge_imports_only_nouns_and_candidates(path: Path) -> None:
+    if unit_of(path) == "verify":
+        allowed = NOUNS | {"candidates", "verify"}
+        assert [where for name, where in own_imports(path) if name not in allowed] == []
+
+
+@PARAMETERS
+def test_nouns_import_nothing_heavy(path: Path) -> None:
+    if unit_of(path) in {*NOUNS, "__init__"}:
+        assert [name for name, _ in imports(path) if name.split(".")[0] in HEAVY] == []
+
+
+@PARAMETERS
+def test_every_module_says_why_it_exists(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert not text.strip() or ast.get_docstring(ast.parse(text)), "open the file with a docstring"
