@@ -1,0 +1,51 @@
+"""Suites of tasks: where a `Task` comes from.
+
+One entry, `load_suite(spec)`; one module per kind of source (`builtin`, `kernelbench`, `files`). Loading reads
+and parses text, and executes nothing: a reference that raises is found by whoever runs it. Tasks without small
+shapes get them from `small_shapes`.
+"""
+
+import difflib
+from pathlib import Path
+
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+from kernelwright.tasks import builtin, files, kernelbench
+from kernelwright.tasks.builtin import gold
+
+__all__ = ["gold", "load_suite"]
+
+SPECS = (
+    "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], "
+    "FILE.py, FILE.parquet, FILE.jsonl, a folder of task folders"
+)
+
+
+def load_suite(spec: str) -> list[Task]:
+    """The tasks that `spec` names, in a stable order, at least one.
+
+    - `wright`, `wright/norm`, `wright/relu,softmax_rows`: built in; filtered by name, name prefix or family.
+    - `kernelbench:PATH`, `kernelbench:PATH/level1`, `kernelbench:PATH/level1/3,5-9`: a KernelBench checkout.
+    - `x.py`: one reference; `x.parquet`, `x.jsonl`: rows with `code, level, name, problem_id`, or our own
+      `Task` records (JSONL only); a folder: one task folder (`task.py`, `task.toml`) per task.
+
+    Raises UserError for an unknown spec, a file that is missing, not UTF-8 or not a task, and an empty match.
+    """
+    head, _, tail = spec.partition("/")
+    if head == builtin.SUITE:
+        return builtin.load(tail)
+    if spec.startswith(kernelbench.PREFIX):
+        return kernelbench.load(spec.removeprefix(kernelbench.PREFIX))
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return builtin.load_folder(path, path.resolve().name)
+    suffix = path.suffix.lower()
+    if suffix == ".py":
+        return [files.load_python(path)]
+    if suffix == ".parquet":
+        return files.load_parquet(path)
+    if suffix in (".jsonl", ".ndjson"):
+        return files.load_jsonl(path)
+    near = difflib.get_close_matches(head.split(":")[0], [builtin.SUITE, "kernelbench"], n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise UserError(f"unknown suite {spec!r}{hint}; valid: {SPECS}")

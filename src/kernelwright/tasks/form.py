@@ -1,0 +1,76 @@
+"""The form of a reference: readable text, the three names of KernelBench, shape sets that name real constants.
+
+All by AST; nothing is executed. Does not guarantee that the reference runs.
+"""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+from kernelwright.shapes import apply_shape
+
+FORM = "a task defines class Model(nn.Module), get_inputs() and get_init_inputs()"
+_MEND = {
+    "Model": "add `class Model(nn.Module)` with a forward",
+    "get_inputs": "add `def get_inputs(): return [tensors for forward]`",
+    "get_init_inputs": "add `def get_init_inputs(): return [constructor arguments]`",
+}
+
+
+def read_text(path: Path) -> str:
+    """The file as text with `\\n` line ends and no byte-order mark. Raises UserError if missing or not UTF-8."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; check the path") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the path and its rights") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def check_reference(source: str, where: str) -> str:
+    """`source` itself, if it has the KernelBench form by AST; else UserError naming `where`, what, and the mend."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        raise UserError(f"{where}:{error.lineno}: not Python ({error.msg}); mend the syntax") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UserError(
+            f"{where}: not Python ({type(error).__name__}); a task is a Python source file"
+        ) from None
+    defined = {
+        node.name: node for node in _top_level(tree.body) if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+    for name, mend in _MEND.items():
+        kind = ast.ClassDef if name == "Model" else ast.FunctionDef
+        if not isinstance(defined.get(name), kind):
+            shown = "class Model" if name == "Model" else f"{name}()"
+            raise UserError(f"{where}: no {shown}; {FORM}: {mend}")
+    return source
+
+
+def check_shapes(task: Task, where: str) -> Task:
+    """`task` itself, if every shape set names constants that its source has; else UserError."""
+    for name, overrides in task.shapes.items():
+        try:
+            apply_shape(task.source, overrides)
+        except UserError as error:
+            raise UserError(f"{where}: [shapes.{name}]: {error}") from None
+    return task
+
+
+def _top_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    """Statements at module level, those under a top-level `if` or `try` included."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If):
+            yield from _top_level([*node.body, *node.orelse])
+        elif isinstance(node, ast.Try):
+            handlers = [statement for handler in node.handlers for statement in handler.body]
+            yield from _top_level([*node.body, *handlers, *node.orelse, *node.finalbody])
