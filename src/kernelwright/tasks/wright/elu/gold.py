@@ -8,9 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def _expm1(x):
-    series = x * (
-        1.0 + x / 2 * (1.0 + x / 3 * (1.0 + x / 4 * (1.0 + x / 5 * (1.0 + x / 6 * (1.0 + x / 7)))))
-    )
+    series = x * (1.0 + x / 2 * (1.0 + x / 3 * (1.0 + x / 4 * (1.0 + x / 5 * (1.0 + x / 6 * (1.0 + x / 7))))))
     return tl.where(x > -0.25, series, tl.exp(x) - 1.0)
 
 
