@@ -12,8 +12,9 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.tasks import builtin, files, kernelbench
 from kernelwright.tasks.builtin import gold
+from kernelwright.tasks.shapes import small_shapes
 
-__all__ = ["gold", "load_suite"]
+__all__ = ["gold", "load_suite", "small_shapes"]
 
 SPECS = (
     "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], "

@@ -1,0 +1,159 @@
+"""Interpreter-sized shape sets for tasks that bring none, such as KernelBench's files.
+
+Sizes are read off the module-level integer constants by AST, told apart by name (batch, channels, groups,
+extents, window parameters), and shrunk: windows, strides and small numbers are kept, channels keep their ratios
+and stay multiples of the group count, extents stay a few windows wide. Two or three proposals run from
+aggressive to mild; the first under which the reference runs is taken. `small_odd` un-rounds the same sizes.
+
+Does not guarantee that a shrunk task is as hard as the full one (a mean over two rows forgives more than one
+over a thousand), nor that it exists: sizes written inside `get_inputs` cannot be overridden.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+
+from kernelwright.records import Task
+from kernelwright.shapes import constants
+
+Runs = Callable[[Task, Mapping[str, int]], bool]
+"""Says whether the task's reference runs, quickly and on small tensors, under these overrides."""
+
+_KEEP = re.compile(
+    r"kernel|stride|pad|dilat|factor|scal|value|const|divi|clamp|eps|axis|layers|ratio|power|p$|alpha|^min|^max"
+)
+_SHAPE = re.compile(r"shape(\[\d+\])?$")
+_WINDOW = re.compile(r"kernel|window|pool")
+_BATCH = re.compile(r"^(b|bs|n_batch|batch.*)$")
+_GROUP = re.compile(r"group|heads?$|n_?head|experts")
+_CHANNEL = re.compile(
+    r"channel|feature|hidden|embed|classes|vocab|d_model|(in|out)(put)?_?(size|dim)|^c(_in|_out)?$"
+)
+_EXTENT = re.compile(r"height|width|depth|length|seq|dim_?\d|dims|image|resol|^[hwdlst](_in|_out)?$")
+
+_SMALL_VALUE = 4
+"""Values up to this are kept: they are axes, factors, colour channels, or small already."""
+
+
+def small_shapes(task: Task, runs: Runs | None = None) -> Task:
+    """`task` with shape sets `small` and `small_odd` where it has none and valid ones are found; else as it is.
+
+    `runs` defaults to a `ReferenceProbe` opened for this call; pass an open one for many tasks. `small_odd` is
+    left out where only rounded sizes run.
+    """
+    if task.shape_sets("small"):
+        return task
+    if runs is None:
+        from kernelwright.tasks.probe import ReferenceProbe
+
+        with ReferenceProbe() as probe:
+            return small_shapes(task, probe)
+    known = constants(task.source)
+    small = next((over for over in _rounded(known) if runs(task, over)), None)
+    if small is None:
+        return task
+    odd = next((over for over in _unrounded(known, small) if over != small and runs(task, over)), None)
+    found = {"small": small} | ({"small_odd": odd} if odd else {})
+    return task.model_copy(update={"shapes": {**task.shapes, **found}})
+
+
+def kind_of(name: str, value: int) -> str:
+    """What a constant is for, by its name and value: keep, batch, group, channel, extent or other."""
+    low = name.lower()
+    if value <= _SMALL_VALUE or (_KEEP.search(low) and not _SHAPE.search(low)):
+        return "keep"
+    for kind, pattern in (("batch", _BATCH), ("group", _GROUP), ("channel", _CHANNEL), ("extent", _EXTENT)):
+        if pattern.search(low):
+            return kind
+    return "other"
+
+
+def _rounded(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Proposals from aggressive to mild; each override is a function of the constant's value, so ties stay."""
+    kinds = {name: kind_of(name, value) for name, value in known.items()}
+    sizes = {value for name, value in known.items() if kinds[name] in ("channel", "extent", "other")}
+    tied = {
+        name: "other" if kind == "batch" and known[name] in sizes else kind for name, kind in kinds.items()
+    }
+    as_one = {name: "other" if kind in ("channel", "extent") else kind for name, kind in kinds.items()}
+    for caps in _caps(known, kinds):
+        yield _scaled(known, kinds, *caps)
+    if tied != kinds:
+        yield from (_scaled(known, tied, *caps) for caps in _caps(known, tied))
+    if as_one != kinds:
+        # A norm over the last extent ties it to a channel count: shrink both by one factor.
+        yield from (_scaled(known, as_one, *caps) for caps in ((16, 0), (32, 0)))
+    # Where extents are written inside `get_inputs`, only the batch can give way.
+    yield {name: 1 for name, kind in kinds.items() if kind == "batch"}
+
+
+def _caps(known: Mapping[str, int], kinds: Mapping[str, str]) -> Iterator[tuple[int, int]]:
+    """(largest channel count, largest extent) to try, in order."""
+    stems = {name.split("[")[0] for name in known if _WINDOW.search(name.lower())}
+    dilation = max([v for n, v in known.items() if "dilat" in n.lower()], default=1)
+    windows = sum(max(v for n, v in known.items() if n.split("[")[0] == stem) for stem in stems) * dilation
+    count = Counter(kinds.values())
+    for channels, extent in ((8, 8), (16, 16), (32, 32), (64, 64)):
+        if count["extent"] == 1:
+            extent *= 4
+        wide = windows + 4 if count["extent"] >= 3 else 2 * windows + 2
+        if not count["extent"]:
+            # One row size beside a batch is cheap; a matrix product pays for every size.
+            rows = count["batch"] == 1 and count["channel"] + count["other"] == 1
+            channels = max(channels * (96 if rows else 6), 4 * windows)
+        yield channels, max(extent, wide)
+
+
+def _scaled(
+    known: Mapping[str, int], kinds: Mapping[str, str], channel_cap: int, extent_cap: int
+) -> dict[str, int]:
+    groups = {n: min(v, 4) if v % 4 == 0 else _divisor(v) for n, v in known.items() if kinds[n] == "group"}
+    multiple = math.lcm(
+        *groups.values(), *(v for n, v in known.items() if _GROUP.search(n) and n not in groups)
+    )
+    top = max((v for n, v in known.items() if kinds[n] in ("channel", "other")), default=1)
+    shrink = max(1.0, top / channel_cap)
+    over: dict[str, int] = {}
+    for name, value in known.items():
+        kind = kinds[name]
+        if kind == "batch":
+            over[name] = min(value, 2 if "extent" in kinds.values() else 4)
+        elif kind == "group":
+            over[name] = groups[name]
+        elif kind in ("channel", "other"):
+            scaled = max(math.ceil(value / shrink), min(value, _SMALL_VALUE))
+            over[name] = math.ceil(scaled / multiple) * multiple
+        elif kind == "extent":
+            over[name] = min(value, extent_cap)
+    return {name: value for name, value in over.items() if value != known[name]}
+
+
+def _unrounded(known: Mapping[str, int], small: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Odd neighbours of the rounded sizes, from all sizes apart to only the batch changed."""
+    kinds = {name: kind_of(name, known[name]) for name in known}
+    sized = {name: small.get(name, known[name]) for name in known if kinds[name] not in ("keep", "group")}
+    for apart, channels, extents in product((1, 0), (1, 0), (1, 0)):
+        over = dict(small)
+        taken: Counter[str] = Counter()
+        for name, value in sized.items():
+            kind = kinds[name]
+            if (kind == "extent" and extents) or (kind in ("channel", "other") and channels):
+                over[name] = (value | 1) + 2 * taken[kind] * apart
+                taken[kind] += 1
+            elif kind == "batch":
+                # A batch tied to another size stays tied.
+                over[name] = 3 if value <= _SMALL_VALUE else value | 1
+        yield over
+    if "group" in kinds.values():
+        # Channels must stay multiples of the groups: three times the rounded size is not a power of two.
+        triple = {n: 3 * v for n, v in sized.items() if kinds[n] in ("channel", "other")}
+        extents_odd = {n: v | 1 for n, v in sized.items() if kinds[n] == "extent"}
+        yield {**small, **triple, **extents_odd}
+        yield {**small, **triple}
+
+
+def _divisor(value: int) -> int:
+    """The smallest divisor of `value` above 1: a group count that still divides what `value` did."""
+    return next(d for d in range(2, value + 1) if value % d == 0)

@@ -1,0 +1,146 @@
+"""Small shape sets for tasks that bring none: what is shrunk, what is kept, what counts as running."""
+
+import pytest
+
+from kernelwright.records import Task
+from kernelwright.shapes import constants
+from kernelwright.tasks import small_shapes
+from kernelwright.tasks.probe import ReferenceProbe
+from kernelwright.tasks.shapes import kind_of
+
+CONV = """\
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, i, o, k, g):
+        super().__init__()
+        self.conv = nn.Conv2d(i, o, k, groups=g)
+    def forward(self, x):
+        return self.conv(x)
+
+batch_size = 128
+in_channels = 64
+out_channels = 128
+height, width = 256, 512
+kernel_size = 5
+groups = 16
+
+def get_inputs():
+    return [torch.rand(batch_size, in_channels, height, width)]
+
+def get_init_inputs():
+    return [in_channels, out_channels, kernel_size, groups]
+"""
+
+
+def task(source: str) -> Task:
+    return Task(id="file/t", source=source)
+
+
+def always(task: Task, overrides: object) -> bool:
+    return True
+
+
+def shrunk(source: str) -> dict[str, int]:
+    return constants(source) | dict(small_shapes(task(source), always).shapes["small"])
+
+
+def test_windows_and_factors_are_kept():
+    sizes = shrunk(CONV)
+    assert sizes["kernel_size"] == 5
+    assert kind_of("scaling_factor", 16) == kind_of("dilation", 8) == kind_of("dim", 1) == "keep"
+
+
+def test_channels_keep_their_ratio_and_stay_multiples_of_the_groups():
+    sizes = shrunk(CONV)
+    assert sizes["out_channels"] == 2 * sizes["in_channels"]
+    assert sizes["in_channels"] % sizes["groups"] == 0
+
+
+def test_extents_stay_wider_than_the_window():
+    sizes = shrunk(CONV)
+    assert min(sizes["height"], sizes["width"]) > 2 * sizes["kernel_size"]
+
+
+def test_the_odd_set_differs_in_every_size_that_may():
+    shapes = small_shapes(task(CONV), always).shapes
+    assert all(shapes["small_odd"][k] % 2 for k in ("batch_size", "height", "width", "in_channels"))
+    assert shapes["small_odd"]["height"] != shapes["small_odd"]["width"]
+
+
+def test_milder_proposals_follow_a_refusal():
+    seen = []
+
+    def third(task, overrides):
+        seen.append(dict(overrides))
+        return len(seen) >= 3
+
+    found = small_shapes(task(CONV), third).shapes["small"]
+    assert found == seen[2]
+    assert seen[0]["height"] < seen[2]["height"]
+
+
+def test_a_batch_tied_to_another_size_is_offered_tied():
+    source = "batch_size = 32768\nshape = (32768,)\n"
+
+    def equal(task, overrides):
+        return overrides.get("batch_size") == overrides.get("shape[0]")
+
+    found = small_shapes(task(source), equal).shapes["small"]
+    assert found["batch_size"] == found["shape[0]"] < 256
+
+
+def test_a_task_with_small_shapes_is_left_alone():
+    own = Task(id="a/b", source="N = 9", shapes={"small": {"N": 3}})
+    assert small_shapes(own, always) is own
+
+
+def test_a_task_that_never_runs_gets_no_shapes():
+    assert small_shapes(task(CONV), lambda *_: False).shapes == {}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    with ReferenceProbe(max_elements=100_000, seconds=5.0) as probe:
+        yield probe
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    with ReferenceProbe(seconds=1.0) as probe:
+        yield probe
+
+
+def test_a_convolution_gets_sizes_under_which_it_runs(runs):
+    shapes = small_shapes(task(CONV), runs).shapes
+    assert all(runs(task(CONV), over) for over in shapes.values())
+    assert set(shapes) == {"small", "small_odd"}
+
+
+def test_full_size_does_not_count_as_running_small(runs):
+    assert not runs(task(CONV), {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise ValueError",
+        "return x / 0 * 0",
+        "return x[:0]",
+        "return None",
+        "import os; os._exit(3)",
+        "print('true'); raise SystemExit",
+        "while True: pass",
+    ],
+)
+def test_a_reference_that_fails_does_not_run(impatient, body):
+    source = f"""\
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        {body}
+def get_inputs(): return [torch.zeros(4)]
+def get_init_inputs(): return []
+"""
+    assert not impatient(task(source), {})
