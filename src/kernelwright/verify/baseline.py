@@ -1,0 +1,171 @@
+"""What eager PyTorch and torch.compile would cost on a target: the modelled baselines of a task.
+
+The reference runs once on meta tensors at full size while its aten operators are recorded. Eager is one
+launch per operator, each reading its inputs and writing its outputs. The compiled baseline fuses every run of
+pointwise and reduction operators between two contractions, as Inductor would. Both are models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from kernelwright.hardware import Target
+from kernelwright.records import Cost, Task
+from kernelwright.verify import cost, oracle
+from kernelwright.verify.device import _ALLOCATION, _METADATA, _VIEWS
+
+_EAGER_EFFICIENCY = 0.80
+"""Share of peak bandwidth that PyTorch's own pointwise and reduction kernels reach on large tensors."""
+_CONTRACTION_EFFICIENCY = 0.70
+_VECTOR_FLOPS = 4.0
+"""Operations per element charged to a pointwise operator."""
+
+
+@dataclasses.dataclass
+class Operator:
+    """One aten operator that launches a kernel."""
+
+    name: str
+    read_bytes: float
+    written_bytes: float
+    flops: float
+    unit: str
+    contraction: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """Modelled times of a reference at one size. Milliseconds and bytes."""
+
+    eager: Cost
+    compiled_ms: float
+    min_bytes: float
+    init: Any
+    input_spec: Any
+    """Inputs as a tree of shapes and dtypes, for the worker's `model` command."""
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[Operator] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::")
+        quiet = (
+            (name in _ALLOCATION and name not in ("fill_", "zero_")) or name in _VIEWS or name in _METADATA
+        )
+        if not quiet:
+            given = {id(t): t for t in oracle.flatten([list(args), kwargs])}.values()
+            outputs = oracle.flatten(out)
+            counter = flop_registry.get(func._overloadpacket)
+            flops = 0.0
+            if counter is not None:
+                with contextlib.suppress(Exception):
+                    flops = float(counter(*args, **kwargs, out_val=out))
+            contraction = flops > 0
+            elements = sum(t.numel() for t in [*given, *outputs])
+            first = next((t for t in given if t.is_floating_point()), None)
+            dtype = str(first.dtype).removeprefix("torch.") if first is not None else "float32"
+            self.operators.append(
+                Operator(
+                    name=name,
+                    read_bytes=sum(_bytes(t) for t in given),
+                    written_bytes=sum(_bytes(t) for t in outputs),
+                    flops=flops or _VECTOR_FLOPS * elements,
+                    unit=dtype if contraction else "float32",
+                    contraction=contraction,
+                )
+            )
+        return out
+
+
+def _bytes(tensor: torch.Tensor) -> float:
+    """Bytes behind a tensor: an expanded dimension is read once."""
+    elements = 1
+    for extent, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        elements *= extent if stride != 0 else 1
+    return float(elements * tensor.element_size())
+
+
+def _describe(tree: Any) -> Any:
+    """A tree of shapes and dtypes (see `worker._blank`)."""
+    if isinstance(tree, torch.Tensor):
+        return {"meta": {"shape": list(tree.shape), "dtype": str(tree.dtype).removeprefix("torch.")}}
+    if isinstance(tree, (list, tuple)):
+        return {"list" if isinstance(tree, list) else "tuple": [_describe(item) for item in tree]}
+    if isinstance(tree, dict):
+        return {"dict": {key: _describe(value) for key, value in tree.items()}}
+    return {"value": tree}
+
+
+def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
+    """Model the reference at `shape`. Raises whatever the reference raises on meta tensors."""
+    reference = oracle.Reference(task, shape)
+    with oracle.private_rng(0), torch.device("meta"), torch.no_grad():
+        init = reference.init_inputs()
+        module = reference.namespace["Model"](*init)
+        inputs = reference.namespace["get_inputs"]()
+        inputs = oracle.convert(inputs, lambda t: t.to("meta"))
+        module = module.to("meta")
+        recorder = _Recorder()
+        with recorder:
+            output = module(*inputs)
+    edge = [*oracle.flatten(inputs), *oracle.flatten(output), *module.parameters()]
+    min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
+    useful = {}
+    for op in recorder.operators:
+        if op.contraction:
+            useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
+    roofline = cost.roofline_ms(min_bytes, useful, target)
+    times = [
+        _operator_ms(op.read_bytes + op.written_bytes, {op.unit: op.flops}, op.contraction, target)
+        for op in recorder.operators
+    ]
+    eager = Cost(
+        target=target.name,
+        bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
+        l2_bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
+        flops=sum(op.flops for op in recorder.operators),
+        launches=len(recorder.operators),
+        ms=max(sum(times), 1e-6),
+        roofline_ms=roofline,
+    )
+    compiled = min(_compiled_ms(recorder.operators, min_bytes, target), eager.ms)
+    return Baseline(eager, max(compiled, 1e-6), min_bytes, init, _describe(list(inputs)))
+
+
+def _operator_ms(moved: float, flops: dict[str, float], contraction: bool, target: Target) -> float:
+    memory = moved / (target.dram_gb_s * 1e9 * _EAGER_EFFICIENCY)
+    share = _CONTRACTION_EFFICIENCY if contraction else 0.5
+    compute = sum(
+        n / (target.peak_tflops.get(unit, target.fp32_tflops) * 1e12 * share) for unit, n in flops.items()
+    )
+    floor = target.latency_ns * 2e-9  # even an empty kernel waits for one round trip to memory
+    return 1e3 * max(memory, compute, floor) + 1e-3 * target.launch_us
+
+
+def _compiled_ms(operators: list[Operator], min_bytes: float, target: Target) -> float:
+    """Contractions as eager, everything between two of them as one kernel over its outermost bytes."""
+    total, run = 0.0, []
+    for op in [*operators, None]:
+        if op is not None and not op.contraction:
+            run.append(op)
+            continue
+        if run:
+            moved = run[0].read_bytes + run[-1].written_bytes
+            if len(run) == len(operators):
+                moved = min_bytes
+            total += _operator_ms(moved, {"float32": sum(item.flops for item in run)}, False, target)
+            run = []
+        if op is not None:
+            total += _operator_ms(op.read_bytes + op.written_bytes, {op.unit: op.flops}, True, target)
+    return total

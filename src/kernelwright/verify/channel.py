@@ -1,0 +1,152 @@
+"""The wire between judge and worker: a JSON header and raw tensor bytes, length-prefixed, nothing executable.
+
+There is no pickle in either direction, so a forged message can at worst be a wrong answer or a malformed one.
+Every size is checked against a limit before memory is spent on it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import struct
+from typing import Any
+
+import torch
+
+_HEAD = struct.Struct("!4sIQ")
+_MAGIC = b"KWv1"
+MAX_HEADER = 4 << 20
+MAX_PAYLOAD = 2 << 30
+
+DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+    )
+}
+
+
+class ChannelError(Exception):
+    """The peer's bytes are not a message."""
+
+
+class ChannelClosed(ChannelError):
+    """The peer is gone, or fell silent past the deadline."""
+
+
+def tensor_bytes(tensor: torch.Tensor) -> bytes:
+    """The elements of a tensor in row-major order."""
+    flat = tensor.detach().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def send(sock: socket.socket, body: dict[str, Any], tensors: list[torch.Tensor] | None = None) -> None:
+    """Write one message. `body` must be plain JSON data."""
+    blobs = [tensor_bytes(tensor) for tensor in tensors or []]
+    described = [
+        {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
+        for tensor in tensors or []
+    ]
+    header = json.dumps({"body": body, "tensors": described}).encode()
+    head = _HEAD.pack(_MAGIC, len(header), sum(map(len, blobs)))
+    try:
+        sock.sendall(b"".join([head, header, *blobs]))
+    except OSError as error:
+        raise ChannelClosed(str(error)) from None
+
+
+def receive(sock: socket.socket, max_payload: int = MAX_PAYLOAD) -> tuple[dict[str, Any], list[torch.Tensor]]:
+    """Read one message. Raises ChannelClosed on silence or EOF, ChannelError on anything that is not a message."""
+    magic, header_size, payload_size = _HEAD.unpack(_exactly(sock, _HEAD.size))
+    if magic != _MAGIC or header_size > MAX_HEADER or payload_size > max_payload:
+        raise ChannelError("bad frame")
+    try:
+        header = json.loads(_exactly(sock, header_size))
+        body, described = header["body"], header["tensors"]
+        shapes = [tuple(int(extent) for extent in item["shape"]) for item in described]
+        dtypes = [DTYPES[item["dtype"]] for item in described]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ChannelError(f"bad header: {type(error).__name__}") from None
+    if not isinstance(body, dict) or any(extent < 0 for shape in shapes for extent in shape):
+        raise ChannelError("bad header: form")
+    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)]
+    if sum(sizes) != payload_size:
+        raise ChannelError("payload size does not match the header")
+    tensors = []
+    for shape, dtype, size in zip(shapes, dtypes, sizes, strict=True):
+        raw = bytearray(_exactly(sock, size))
+        flat = torch.frombuffer(raw, dtype=torch.uint8).view(dtype) if size else torch.empty(0, dtype=dtype)
+        tensors.append(flat.reshape(shape))
+    return body, tensors
+
+
+def _exactly(sock: socket.socket, count: int) -> bytearray:
+    data = bytearray(count)
+    view, done = memoryview(data), 0
+    while done < count:
+        try:
+            got = sock.recv_into(view[done:], count - done)
+        except TimeoutError:
+            raise ChannelClosed("silence") from None
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        if got == 0:
+            raise ChannelClosed("end of stream")
+        done += got
+    return data
+
+
+def encode(tree: Any, tensors: list[torch.Tensor]) -> Any:
+    """Plain JSON for a nest of lists, tuples, dicts, scalars and tensors; tensors are appended to `tensors`.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(tree, torch.Tensor):
+        tensors.append(tree)
+        return {"tensor": len(tensors) - 1}
+    if tree is None or isinstance(tree, (bool, int, float, str)):
+        return (
+            {"value": tree} if not isinstance(tree, float) or math.isfinite(tree) else {"float": repr(tree)}
+        )
+    if isinstance(tree, (list, tuple, torch.Size)):
+        kind = "list" if isinstance(tree, list) else "tuple"
+        return {kind: [encode(item, tensors) for item in tree]}
+    if isinstance(tree, dict) and all(isinstance(key, str) for key in tree):
+        return {"dict": {key: encode(value, tensors) for key, value in tree.items()}}
+    if isinstance(tree, torch.dtype):
+        return {"dtype": str(tree).removeprefix("torch.")}
+    raise TypeError(f"{type(tree).__name__} cannot be sent")
+
+
+def decode(spec: Any, tensors: list[torch.Tensor]) -> Any:
+    """The inverse of `encode`. Raises ChannelError on anything that `encode` does not write."""
+    try:
+        ((kind, value),) = spec.items()
+        if kind == "tensor":
+            return tensors[value]
+        if kind == "value":
+            return value
+        if kind == "float":
+            return float(value)
+        if kind == "dtype":
+            return DTYPES[value]
+        if kind == "list":
+            return [decode(item, tensors) for item in value]
+        if kind == "tuple":
+            return tuple(decode(item, tensors) for item in value)
+        if kind == "dict":
+            return {key: decode(item, tensors) for key, item in value.items()}
+    except (AttributeError, ValueError, IndexError, KeyError, TypeError, RecursionError):
+        pass
+    raise ChannelError("bad tree")

@@ -1,0 +1,157 @@
+"""The hardware-agnostic cost model: what a launch does to a GPU, priced on that GPU's sheet.
+
+Work comes from sampled program instances (`interpreter.py`, mode `model`), registers and shared memory from
+the assembler's report. The price is the slowest of DRAM, L2, arithmetic and the dependency chain, softly
+combined, plus the launch. It ranks kernels; it is not a clock, and its output is always labelled `modelled`.
+
+Known gaps: bank conflicts, instruction issue limits, contention of atomics, overlap between launches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelwright.hardware import Target
+from kernelwright.records import Binary, Cost
+
+# Fractions of the sheet's peaks that good kernels reach; one place, so that calibration has one place.
+_DRAM_EFFICIENCY = 0.90
+_MATRIX_EFFICIENCY = 0.62
+_VECTOR_EFFICIENCY = 0.50
+_L1_BYTES = 192 * 1024
+_L2_SHARE = 0.6
+"""Share of the L2 that one array can count on keeping."""
+_OVERLAP = 4.0
+"""Exponent of the soft maximum: larger means better overlap of memory and arithmetic."""
+_LOADS_IN_FLIGHT = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """One launch, per program instance unless the name says otherwise. Bytes are whole 32-byte sectors."""
+
+    kernel: str
+    programs: int
+    num_warps: int
+    num_stages: int
+    unique_bytes: Mapping[str, float]
+    """Distinct sectors per argument."""
+    sizes: Mapping[str, int]
+    """Storage bytes per argument."""
+    touched_bytes: float
+    steps: float
+    """Memory instructions in program order."""
+    flops: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Work:
+        """Checked: raises ValueError or TypeError on anything that is not a finite, non-negative number."""
+        work = Work(
+            kernel=str(data["kernel"])[:200],
+            programs=int(data["programs"]),
+            num_warps=int(data["num_warps"]),
+            num_stages=int(data["num_stages"]),
+            unique_bytes={str(k): float(v) for k, v in dict(data["unique_bytes"]).items()},
+            sizes={str(k): int(v) for k, v in dict(data["sizes"]).items()},
+            touched_bytes=float(data["touched_bytes"]),
+            steps=float(data["steps"]),
+            flops={str(k): float(v) for k, v in dict(data["flops"]).items()},
+        )
+        numbers = [work.touched_bytes, work.steps, *work.unique_bytes.values(), *work.flops.values()]
+        if (
+            any(not math.isfinite(number) or number < 0 for number in numbers)
+            or not 1 <= work.num_warps <= 64
+        ):
+            raise ValueError("work is not finite")
+        return work
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+    """One launch on one target: milliseconds and what they are made of."""
+
+    ms: float
+    dram_bytes: float
+    l2_bytes: float
+    flops: float
+
+
+def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
+    """Modelled time of one launch. Without a binary, a register count of 64 and no shared memory are assumed."""
+    registers, shared, spills = (
+        (binary.registers, binary.shared_bytes, binary.spills) if binary else (64, 0, 0)
+    )
+    _, blocks = target.occupancy(registers, shared, work.num_warps)
+    slots = target.sms * max(blocks, 1)
+    programs = max(work.programs, 1)
+    resident = min(programs, slots)
+    waves = math.ceil(programs / slots)
+    per_program = sum(work.unique_bytes.values())
+    rereads = max(0.0, work.touched_bytes - per_program)
+
+    dram = 0.0
+    for name, unique in work.unique_bytes.items():
+        total, size = unique * programs, float(work.sizes.get(name, unique * programs))
+        size = min(max(size, 32.0), total)
+        missed = max(0.0, 1.0 - _L2_SHARE * target.l2_bytes / size) * 0.15
+        dram += size + (total - size) * missed
+    if resident * per_program > _L2_SHARE * target.l2_bytes:
+        dram += rereads * programs
+    fits_l1 = per_program * max(blocks, 1) <= _L1_BYTES
+    l2 = programs * (per_program if fits_l1 else per_program + rereads)
+    l2 += 2.0 * spills * work.num_warps * target.warp_size * programs * max(1.0, work.steps / 4)
+
+    latency_s = target.latency_ns * 1e-9
+    bytes_per_step = work.touched_bytes / max(work.steps, 1.0)
+    in_flight = resident * bytes_per_step * min(max(work.steps, 1.0), _LOADS_IN_FLIGHT)
+    bandwidth = min(target.dram_gb_s * 1e9 * _DRAM_EFFICIENCY, max(in_flight, 32.0) / latency_s)
+
+    balance = programs / (math.ceil(programs / target.sms) * target.sms)
+    arithmetic = 0.0
+    for unit, operations in work.flops.items():
+        rate = target.peak_tflops.get(unit, target.fp32_tflops) * 1e12
+        matrix = unit not in ("float32", "float64")
+        arithmetic += (
+            operations * programs / (rate * (_MATRIX_EFFICIENCY if matrix else _VECTOR_EFFICIENCY) * balance)
+        )
+    chain = waves * latency_s * (1.0 + work.steps / _LOADS_IN_FLIGHT)
+
+    parts = (dram / bandwidth, l2 / (target.l2_gb_s * 1e9), arithmetic, chain)
+    busy = sum(part**_OVERLAP for part in parts) ** (1.0 / _OVERLAP)
+    return Price(
+        ms=1e3 * busy + 1e-3 * target.launch_us,
+        dram_bytes=dram,
+        l2_bytes=l2,
+        flops=sum(work.flops.values()) * programs,
+    )
+
+
+def total_cost(
+    works: Sequence[Work], binaries: Mapping[str, Binary], target: Target, roofline_ms: float
+) -> Cost:
+    """The modelled cost of one forward pass: launches one after the other."""
+    prices = [price(work, target, binaries.get(work.kernel)) for work in works]
+    return Cost(
+        target=target.name,
+        bytes=sum(item.dram_bytes for item in prices),
+        l2_bytes=sum(item.l2_bytes for item in prices),
+        flops=sum(item.flops for item in prices),
+        launches=len(works),
+        ms=max(sum(item.ms for item in prices), 1e-6),
+        roofline_ms=roofline_ms,
+    )
+
+
+def roofline_ms(min_bytes: float, flops: Mapping[str, float], target: Target) -> float:
+    """Least time that the sheet allows: each byte once at full bandwidth, each operation at its unit's peak."""
+    memory = min_bytes / (target.dram_gb_s * 1e9)
+    compute = sum(
+        count / (target.peak_tflops.get(unit, target.fp32_tflops) * 1e12) for unit, count in flops.items()
+    )
+    return 1e3 * max(memory, compute)

@@ -1,0 +1,139 @@
+"""Compiles traced launches for a GPU that need not be there, and reads what the binary needs.
+
+Two halves, one on each side of the trust boundary: `to_assembly` runs in the worker (it must walk the
+candidate's functions) and stops at PTX or AMDGCN text; `assemble` runs in the judge, gives the text to the
+vendor's assembler and reads registers, spills and shared memory off its report, so that no number about the
+binary is the worker's word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.hardware import Target
+from kernelwright.records import Binary
+
+if TYPE_CHECKING:
+    from kernelwright.verify.interpreter import TracedLaunch
+
+
+class CompileError(Exception):
+    """Triton's compiler refused the kernel; the message is its own, shortened."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Assembly:
+    """What the worker hands over: assembler text and the launch facts that go with it."""
+
+    kernel: str
+    text: str
+    shared_bytes: int
+    num_warps: int
+
+
+def to_assembly(launch: TracedLaunch, target: Target) -> Assembly:
+    """Compile one launch's specialisation to PTX (or AMDGCN). Raises CompileError.
+
+    Runs Triton's own stages without its disk cache, so nothing can be planted there.
+    """
+    from triton._C.libtriton import ir
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import ASTSource, make_backend
+
+    arch: Any = int(target.arch) if target.backend == "cuda" else target.arch
+    gpu = GPUTarget(target.backend, arch, target.warp_size)
+    backend = make_backend(gpu)
+    names = launch.function.arg_names
+    attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in launch.divisible}
+    try:
+        source = ASTSource(launch.function, launch.signature, launch.constexprs, attributes)
+        options = backend.parse_options({**launch.options})
+        metadata: dict[str, Any] = {"target": gpu, **options.__dict__}
+        stages: dict[str, Any] = {}
+        backend.add_stages(stages, options, source.language)
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        module = source.make_ir(
+            gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+        )
+        last = "ptx" if target.backend == "cuda" else "amdgcn"
+        for name, stage in stages.items():
+            module = stage(module, metadata)
+            if name == last:
+                break
+    except Exception as error:
+        raise CompileError(_shorten(error)) from None
+    shared = int(metadata.get("shared", 0))
+    return Assembly(launch.function.__name__, str(module), shared, int(metadata["num_warps"]))
+
+
+def _shorten(error: BaseException) -> str:
+    """The line and the reason, without the source listing and the chain of wrappers."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    text = str(cause) if cause is error else f"{error}\n{cause}"
+    lines = [line.strip() for line in text.splitlines() if line.strip() and set(line.strip()) != {"^"}]
+    where = next((line for line in lines if re.match(r"^at \d+:\d+", line)), "")
+    reason = lines[-1] if lines else type(error).__name__
+    return f"{where} {type(cause).__name__}: {reason}".strip()[:400]
+
+
+def assemble(assembly: Assembly, target: Target) -> Binary:
+    """Run the assembler and read its report. Raises CompileError when it refuses the text."""
+    if target.backend == "cuda":
+        registers, spills = _ptxas(assembly.text, target.arch)
+    else:
+        registers, spills = _amdgcn(assembly.text)
+    occupancy, _ = target.occupancy(registers, assembly.shared_bytes, assembly.num_warps)
+    return Binary(
+        kernel=assembly.kernel,
+        target=target.name,
+        registers=registers,
+        spills=spills,
+        shared_bytes=assembly.shared_bytes,
+        num_warps=assembly.num_warps,
+        occupancy=occupancy,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _ptxas(ptx: str, arch: str) -> tuple[int, int]:
+    from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
+
+    path = get_ptxas(int(arch)).path
+    with tempfile.TemporaryDirectory(prefix="kernelwright-ptx-") as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(ptx)
+        command = [
+            path,
+            "-v",
+            f"--gpu-name={sm_arch_from_capability(int(arch))}",
+            str(source),
+            "-o",
+            "/dev/null",
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        except subprocess.TimeoutExpired:
+            raise CompileError("ptxas took more than 60 s") from None
+    if done.returncode != 0:
+        raise CompileError(
+            f"ptxas: {done.stderr.strip().splitlines()[-1][:300] if done.stderr.strip() else 'failed'}"
+        )
+    used = re.search(r"Used (\d+) registers", done.stderr)
+    stores = re.search(r"(\d+) bytes spill stores", done.stderr)
+    return int(used.group(1)) if used else 0, int(stores.group(1)) if stores else 0
+
+
+def _amdgcn(text: str) -> tuple[int, int]:
+    registers = re.search(r"\.vgpr_count:\s+(\d+)", text)
+    spills = re.search(r"\.vgpr_spill_count:\s+(\d+)", text)
+    return int(registers.group(1)) if registers else 0, 4 * int(spills.group(1)) if spills else 0

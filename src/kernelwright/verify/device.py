@@ -1,0 +1,273 @@
+"""A CUDA device that is not there: candidate code that says `.cuda()` runs unchanged on CPU or meta tensors.
+
+Inside `PretendCuda`, `device="cuda"`, `.cuda()`, `x.is_cuda`, `x.device` and `torch.cuda.*` behave as on a
+machine with one GPU. Tensors made without a device stay host tensors, as they would there, and a kernel
+launch refuses them. Every aten operator that runs is recorded by `AtenTrace`, and fresh memory is poisoned.
+
+Not guaranteed: streams and events do nothing, and a thread started by the candidate is not inside the mode.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.hardware import Target
+
+POISON_BITS = {8: 0x7FF8_DEAD_BEEF_DEAD, 4: 0x7FC0_DEAD, 2: 0x7E5A, 1: 0x5A}
+"""Bit patterns of fresh memory by item size: quiet NaNs for float64, float32 and float16."""
+_POISON_BF16 = 0x7FC5
+_INT_BY_SIZE = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
+_CUDA = torch.device("cuda", 0)
+
+
+def poison_(tensor: torch.Tensor) -> torch.Tensor:
+    """Fill with a recognisable NaN (floats) or an odd pattern (integers); bool and complex are left alone."""
+    if tensor.is_meta or tensor.numel() == 0 or tensor.dtype == torch.bool or tensor.dtype.is_complex:
+        return tensor
+    bits = _POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
+    tensor.view(_INT_BY_SIZE[tensor.element_size()]).fill_(bits)
+    return tensor
+
+
+def poison_mask(tensor: torch.Tensor) -> torch.Tensor:
+    """Where a float tensor still holds the exact poison pattern."""
+    bits = _POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
+    return tensor.contiguous().view(_INT_BY_SIZE[tensor.element_size()]) == bits
+
+
+# Aten operators that are allocation, views or metadata: allowed outside kernels under every policy.
+_ALLOCATION = frozenset(
+    ["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "zero_", "fill_", "zero", "fill", "arange", "scalar_tensor", "lift_fresh", "lift_fresh_copy", "resize_", "set_", "record_stream"]
+)
+_VIEWS = frozenset(
+    ["view", "_unsafe_view", "_reshape_alias", "reshape", "expand", "permute", "t", "transpose", "slice", "select", "unsqueeze", "squeeze", "as_strided", "alias", "detach", "detach_", "split", "split_with_sizes", "chunk", "unbind", "narrow", "unfold", "diagonal", "view_as_real", "view_as_complex", "real", "imag", "expand_as", "movedim", "flatten", "unflatten", "swapaxes", "broadcast_to", "_reshape_copy", "t_", "transpose_", "unsqueeze_", "squeeze_", "as_strided_", "tensor_split", "_neg_view", "_conj"]
+)
+# Copies move bytes and compute nothing; an honest kernel calls `.contiguous()` on a permuted input.
+_COPIES = frozenset(["clone", "contiguous", "copy_", "_to_copy", "_copy_from", "pin_memory", "_pin_memory", "is_pinned"])
+_METADATA = frozenset(["sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "size", "stride", "is_same_size", "dim"])
+
+
+class AtenTrace(TorchDispatchMode):
+    """Counts the aten operators that do work, and poisons what `empty` returns.
+
+    `compute` maps operator name to count, without allocation, views, copies and metadata. A read of one
+    element (`.item()`) is kept apart in `host_reads`.
+    """
+
+    def __init__(self, poison: bool) -> None:
+        super().__init__()
+        self.poison = poison
+        self.compute: collections.Counter[str] = collections.Counter()
+        self.host_reads = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        out = func(*args, **kwargs)
+        if name in ("_local_scalar_dense", "item"):
+            self.host_reads += 1
+        elif name in _ALLOCATION:
+            if self.poison and "empty" in name and isinstance(out, torch.Tensor):
+                with torch.utils._python_dispatch._disable_current_modes():
+                    poison_(out)
+        elif name in _COPIES:
+            if name in ("_to_copy", "copy_") and self._casts(name, args, kwargs):
+                self.compute[f"aten.{name}(cast)"] += 1
+        elif name not in _VIEWS and name not in _METADATA and not func._schema.name.startswith("prim::"):
+            self.compute[f"aten.{name}" if func.namespace == "aten" else func._schema.name] += 1
+        return out
+
+    @staticmethod
+    def _casts(name: str, args: Any, kwargs: Any) -> bool:
+        if name == "copy_":
+            return args[0].dtype != args[1].dtype
+        return kwargs.get("dtype") not in (None, args[0].dtype)
+
+
+def _is_cuda(device: Any) -> bool:
+    if isinstance(device, str):
+        return device.startswith(("cuda", "hip"))
+    if isinstance(device, int) and not isinstance(device, bool):
+        return True
+    return isinstance(device, torch.device) and device.type == "cuda"
+
+
+def _is_host(device: Any) -> bool:
+    return (isinstance(device, str) and device == "cpu") or (
+        isinstance(device, torch.device) and device.type == "cpu"
+    )
+
+
+_FACTORIES = frozenset(
+    getattr(torch, name)
+    for name in ["empty", "empty_strided", "zeros", "ones", "full", "arange", "tensor", "rand", "randn", "randint", "eye", "linspace", "logspace", "as_tensor", "scalar_tensor", "empty_permuted", "tril_indices", "triu_indices", "randperm", "normal", "from_numpy"]
+)
+_GETTERS = {
+    torch.Tensor.is_cuda.__get__: lambda on_host: not on_host,  # type: ignore[attr-defined]
+    torch.Tensor.is_cpu.__get__: lambda on_host: on_host,  # type: ignore[attr-defined]
+    torch.Tensor.device.__get__: lambda on_host: torch.device("cpu") if on_host else _CUDA,  # type: ignore[attr-defined]
+    torch.Tensor.get_device: lambda on_host: -1 if on_host else 0,
+}
+
+
+class PretendCuda(TorchFunctionMode):
+    """Redirects device arguments to `real` (`cpu` or `meta`) and remembers which tensors are host tensors."""
+
+    def __init__(self, real: str) -> None:
+        super().__init__()
+        self.real = torch.device(real)
+        self._host: dict[int, torch.UntypedStorage] = {}
+
+    def on_host(self, tensor: torch.Tensor) -> bool:
+        """True for a tensor that would live in host memory on a machine with a GPU."""
+        return bool(self._host) and tensor.untyped_storage()._cdata in self._host
+
+    def _mark_host(self, tensor: Any) -> Any:
+        if isinstance(tensor, torch.Tensor) and type(tensor).__name__ != "FakeTensor":
+            storage = tensor.untyped_storage()
+            self._host[storage._cdata] = storage
+        return tensor
+
+    def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Treat a tensor that the harness made as a device tensor."""
+        self._host.pop(tensor.untyped_storage()._cdata, None)
+        return tensor
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        getter = _GETTERS.get(func)
+        if getter is not None:
+            return getter(self.on_host(args[0]))
+        if func is torch.Tensor.cuda or func is torch.Tensor.cpu:
+            return self._move(args[0], to_host=func is torch.Tensor.cpu)
+        if func is torch.Tensor.to:
+            return self._to(args, kwargs)
+        if func is torch.Tensor.numpy and not self.on_host(args[0]):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
+        if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
+            return args[0] if func is torch.Tensor.pin_memory else None
+        if "device" in kwargs and kwargs["device"] is not None:
+            to_host = not _is_cuda(kwargs["device"])
+            out = func(*args, **{**kwargs, "device": self.real})
+            return self._mark_host(out) if to_host else out
+        if func in _FACTORIES:
+            if self.real.type == "meta" and func not in (torch.from_numpy, torch.as_tensor):
+                kwargs = {**kwargs, "device": self.real}
+            return self._mark_host(func(*args, **kwargs))
+        out = func(*args, **kwargs)
+        if self._host and isinstance(out, torch.Tensor) and args and isinstance(args[0], torch.Tensor):
+            # Results follow their first operand: host in, host out (views share the storage already).
+            if self.on_host(args[0]):
+                self._mark_host(out)
+        return out
+
+    def _move(self, tensor: torch.Tensor, to_host: bool) -> torch.Tensor:
+        if self.on_host(tensor) == to_host:
+            return tensor
+        with torch._C.DisableTorchFunctionSubclass():
+            moved = tensor.clone()
+        return self._mark_host(moved) if to_host else moved
+
+    def _to(self, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+        tensor, *rest = args
+        device = kwargs.pop("device", None)
+        kept = []
+        for value in rest:
+            if device is None and (_is_cuda(value) or _is_host(value)) and not isinstance(value, torch.dtype):
+                device = value
+            elif isinstance(value, torch.Tensor):
+                device = torch.device("cpu") if self.on_host(value) else _CUDA
+                kept.append(value.dtype)
+            else:
+                kept.append(value)
+        if device is not None:
+            tensor = self._move(tensor, to_host=not _is_cuda(device))
+        on_host = self.on_host(tensor)
+        kwargs.pop("non_blocking", None)
+        kept = [value for value in kept if value is not None and not isinstance(value, bool)]
+        if not kept and not kwargs:
+            return tensor
+        out = torch._C.TensorBase.to(tensor, *kept, **kwargs)
+        return self._mark_host(out) if on_host else out
+
+
+class _Nothing:
+    """Stands for streams, events and device guards: every method is accepted and does nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __enter__(self) -> _Nothing:
+        return self
+
+    def __exit__(self, *exc: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: 0.0 if name == "elapsed_time" else True if name == "query" else None
+
+
+class _Properties:
+    """`torch.cuda.get_device_properties` as the target's sheet tells it."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = f"NVIDIA {target.name.upper()}" if target.vendor == "nvidia" else target.name
+        self.major, self.minor = (
+            (int(target.arch[0]), int(target.arch[1:])) if target.backend == "cuda" else (9, 4)
+        )
+        self.multi_processor_count = target.sms
+        self.total_memory = 140 * 2**30
+        self.warp_size = target.warp_size
+        self.regs_per_multiprocessor = target.registers_per_sm
+        self.max_threads_per_multi_processor = target.threads_per_sm
+        self.shared_memory_per_block = 49152
+        self.shared_memory_per_block_optin = target.shared_per_block
+        self.shared_memory_per_multiprocessor = target.shared_per_sm
+        self.L2_cache_size = target.l2_bytes
+
+
+@contextlib.contextmanager
+def pretend_torch_cuda(target: Target) -> Iterator[None]:
+    """`torch.cuda` answers as on one idle GPU of this kind. Restored on exit."""
+    properties = _Properties(target)
+    stand_ins: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": lambda: None,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "synchronize": lambda device=None: None,
+        "get_device_name": lambda device=None: properties.name,
+        "get_device_capability": lambda device=None: (properties.major, properties.minor),
+        "get_device_properties": lambda device=None: properties,
+        "empty_cache": lambda: None,
+        "memory_allocated": lambda device=None: 0,
+        "max_memory_allocated": lambda device=None: 0,
+        "reset_peak_memory_stats": lambda device=None: None,
+        "current_stream": lambda device=None: _Nothing(),
+        "default_stream": lambda device=None: _Nothing(),
+        "stream": lambda stream=None: _Nothing(),
+        "Stream": _Nothing,
+        "Event": _Nothing,
+        "device": _Nothing,
+        "device_of": _Nothing,
+        "is_bf16_supported": lambda *args, **kwargs: True,
+        "manual_seed": lambda seed: None,
+        "manual_seed_all": lambda seed: None,
+    }
+    saved = {name: getattr(torch.cuda, name) for name in stand_ins}
+    for name, value in stand_ins.items():
+        setattr(torch.cuda, name, value)
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            setattr(torch.cuda, name, value)

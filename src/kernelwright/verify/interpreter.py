@@ -1,0 +1,476 @@
+"""Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
+
+Triton's own interpreter does the arithmetic; this file replaces how it gets its arguments (fake addresses,
+see `memory.py`), how it touches memory, and what happens at a launch. Three modes:
+
+    execute   all program instances, real memory
+    model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
+    ablate    nothing runs: the launch is a no-op
+
+Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, tensor
+descriptors with host-side TMA, warp specialisation; those raise `Unsupported`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import math
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.runtime import autotuner, interpreter, jit
+
+from kernelwright.verify.device import PretendCuda
+from kernelwright.verify.memory import Memory, OutOfBounds, Region, Traffic
+
+Mode = Literal["execute", "model", "ablate"]
+
+MAX_GRID = (2**31 - 1, 65535, 65535)
+SAMPLED_PROGRAMS = 4
+MODEL_STEPS = 3000
+"""Memory instructions after which a modelled program instance is cut off."""
+
+
+class Unsupported(Exception):
+    """The interpreter cannot run this kernel. Not the candidate's failure."""
+
+
+class KernelError(Exception):
+    """A kernel raised while it ran."""
+
+
+class HostTensor(Exception):
+    """A kernel was given a tensor that lives in host memory."""
+
+
+class _Enough(Exception):
+    """A modelled program instance has shown enough."""
+
+
+@dataclasses.dataclass
+class TracedLaunch:
+    """One launch: what was launched, with what, and (in `model` mode) what its sampled instances did."""
+
+    function: jit.JITFunction
+    grid: tuple[int, int, int]
+    options: dict[str, Any]
+    constexprs: dict[str, Any]
+    signature: dict[str, str]
+    divisible: tuple[str, ...]
+    """Names of arguments that are divisible by 16 (what the compiler specialises on)."""
+    traffic: list[Traffic] = dataclasses.field(default_factory=list)
+    scale: float = 1.0
+    """Factor for instances that were cut off."""
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Storage size in bytes per argument."""
+
+    @property
+    def programs(self) -> int:
+        return math.prod(self.grid)
+
+
+def _constant(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+_OPTION_NAMES = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
+_RESERVED = {*_OPTION_NAMES, "debug", "grid", "warmup", "stream", "launch_cooperative_grid", "waves_per_eu"}
+
+
+class Engine:
+    """Owns the launches of one candidate. `with engine.installed(): ...` makes `kernel[grid](...)` come here."""
+
+    def __init__(self, cuda: PretendCuda, price: Callable[[TracedLaunch], float]) -> None:
+        self.cuda = cuda
+        self.price = price
+        """Modelled milliseconds of a launch; what autotuning minimises."""
+        self.mode: Mode = "execute"
+        self.launches: list[TracedLaunch] = []
+        self.memory = Memory()
+        self.traffic: Traffic | None = None
+        self._chosen: dict[int, Any] = {}
+
+    # -- launch ---------------------------------------------------------------------------------------
+
+    def launch(
+        self, function: jit.JITFunction, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """What `kernel[grid](*args, **kwargs)` does. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
+        options = {name: _constant(kwargs[name]) for name in _OPTION_NAMES if kwargs.get(name) is not None}
+        parameters = {parameter.name: parameter for parameter in function.params}
+        unknown = [name for name in kwargs if name not in parameters and name not in _RESERVED]
+        if unknown:
+            raise KeyError(f"Keyword argument {unknown[0]} was specified but unrecognised")
+        bound = inspect.signature(function.fn).bind(
+            *args, **{name: value for name, value in kwargs.items() if name in parameters}
+        )
+        bound.apply_defaults()
+        values = {name: _constant(value) for name, value in bound.arguments.items()}
+        if callable(grid):
+            grid = grid(dict(values))
+        shape = tuple(
+            int(_constant(extent)) for extent in (grid if isinstance(grid, (tuple, list)) else (grid,))
+        )
+        shape = (*shape, 1, 1)[:3]
+        for extent, most in zip(shape, MAX_GRID, strict=True):
+            if not 0 <= extent <= most:
+                raise RuntimeError(f"Triton Error [CUDA]: invalid argument (grid {shape})")
+        traced = self._trace(function, shape, options, values)
+        self.launches.append(traced)
+        if self.mode == "ablate" or traced.programs == 0:
+            return
+        self.memory = Memory()
+        arguments = {
+            name: value if parameters[name].is_constexpr else self._argument(name, value)
+            for name, value in values.items()
+        }
+        body = _rewritten(function)
+        traced.sizes = {region.name: region.size for region in self.memory.regions}
+        if self.mode == "execute":
+            self._execute(body, arguments, shape)
+        else:
+            self._sample(body, arguments, shape, traced)
+
+    def _trace(
+        self, function: jit.JITFunction, grid: Any, options: dict[str, Any], values: dict[str, Any]
+    ) -> TracedLaunch:
+        constexprs: dict[str, Any] = {}
+        signature: dict[str, str] = {}
+        divisible: list[str] = []
+        for parameter in function.params:
+            value = values[parameter.name]
+            if parameter.is_constexpr:
+                constexprs[parameter.name] = value
+                signature[parameter.name] = "constexpr"
+            elif value is None or (value is True or value is False):
+                if value is None:
+                    constexprs[parameter.name] = None
+                signature[parameter.name] = "constexpr" if value is None else "u1"
+            elif isinstance(value, torch.Tensor):
+                if self.cuda.on_host(value):
+                    raise HostTensor(
+                        f"Pointer argument `{parameter.name}` cannot be accessed from Triton (cpu tensor?)"
+                    )
+                signature[parameter.name] = "*" + _TYPES[value.dtype]
+                if value.storage_offset() * value.element_size() % 16 == 0:
+                    divisible.append(parameter.name)
+            elif isinstance(value, int):
+                if value == 1 and not parameter.do_not_specialize:
+                    constexprs[parameter.name] = 1
+                    signature[parameter.name] = "constexpr"
+                else:
+                    signature[parameter.name] = "i32" if -(2**31) <= value < 2**31 else "i64"
+                    if value % 16 == 0 and not parameter.do_not_specialize:
+                        divisible.append(parameter.name)
+            elif isinstance(value, float):
+                signature[parameter.name] = "fp32"
+            elif isinstance(value, tuple):
+                raise Unsupported("tuple arguments are not interpreted")
+            elif type(value).__name__ == "TensorDescriptor":
+                raise Unsupported("host-side tensor descriptors are not interpreted")
+            else:
+                raise TypeError(
+                    f"argument `{parameter.name}` has type {type(value).__name__}, which Triton does not take"
+                )
+        return TracedLaunch(function, grid, options, constexprs, signature, tuple(divisible))
+
+    def _argument(self, name: str, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            element = tl.pointer_type(tl.str_to_ty(_TYPES[value.dtype], None))
+            handle = interpreter.TensorHandle(
+                np.array([self.memory.pointer(value, name)], dtype=np.uint64), element
+            )
+            return tl.tensor(handle, element)
+        if isinstance(value, float):
+            handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
+            return tl.tensor(handle, tl.float32)
+        return interpreter._implicit_cvt(value)
+
+    def _execute(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
+        builder = interpreter.interpreter_builder
+        builder.set_grid_dim(*grid)
+        with _kernel_errors():
+            for x in range(grid[0]):
+                for y in range(grid[1]):
+                    for z in range(grid[2]):
+                        builder.set_grid_idx(x, y, z)
+                        body(**arguments)
+
+    def _sample(
+        self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
+    ) -> None:
+        builder = interpreter.interpreter_builder
+        builder.set_grid_dim(*grid)
+        total = traced.programs
+        count = min(SAMPLED_PROGRAMS, total)
+        for sample in range(count):
+            linear = int((sample + 0.5) / count * total)
+            builder.set_grid_idx(linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
+            self.traffic = Traffic()
+            with _kernel_errors(), contextlib.suppress(_Enough):
+                body(**arguments)
+            traced.traffic.append(self.traffic)
+        self.traffic = None
+
+    # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
+
+    def load(self, ptrs: Any, mask: Any, other: Any) -> Any:
+        dtype = ptrs.get_element_ty()
+        dtype_np = interpreter._get_np_dtype(dtype)
+        region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
+        if self.mode == "model":
+            data = np.full(ptrs.data.shape, 0 if dtype_np.kind in "iub" else 0.5).astype(dtype_np)
+            if dtype.is_bf16():
+                data = np.full(ptrs.data.shape, 0x3F00, dtype=np.uint16)
+            return interpreter.TensorHandle(data, dtype)
+        fallback = np.zeros_like(ptrs.data, dtype=dtype_np) if other is None else other.data
+        real = self.memory.translate(ptrs.data, region)
+        return interpreter.TensorHandle(
+            interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
+        )
+
+    def store(self, ptrs: Any, value: Any, mask: Any) -> None:
+        itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
+        region = self._touch(ptrs.data, mask.data, itemsize, "write")
+        if self.mode == "execute":
+            real = self.memory.translate(ptrs.data, region)
+            interpreter._interpreter.store(real, value.data, mask.data)
+
+    def real_pointers(self, ptrs: Any, mask: np.ndarray) -> Any:
+        """For atomics: checked, translated pointers, or None when nothing may be touched."""
+        itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
+        region = self._touch(ptrs.data, mask, itemsize, "atomic access")
+        if self.mode != "execute":
+            return None
+        return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
+
+    def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
+        mask = np.broadcast_to(mask, pointers.shape)
+        region = self.memory.check(pointers, mask, itemsize, what)
+        if self.traffic is not None:
+            self.traffic.access(region, pointers, mask, itemsize)
+            if self.traffic.steps >= MODEL_STEPS:
+                raise _Enough
+        return region
+
+    def count(self, unit: str, operations: float) -> None:
+        if self.traffic is not None:
+            self.traffic.compute(unit, operations)
+
+    # -- autotuning -----------------------------------------------------------------------------------------
+
+    def bench(self, kernel_call: Callable[[], Any]) -> float:
+        """Modelled milliseconds of one configuration, without running it for real."""
+        mode, launches = self.mode, self.launches
+        if mode == "ablate":
+            return 1.0
+        self.mode, self.launches = "model", []
+        try:
+            kernel_call()
+            return sum(self.price(launch) for launch in self.launches)
+        except (KernelError, Unsupported, OutOfBounds):
+            return math.inf
+        finally:
+            self.mode, self.launches = mode, launches
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Launches, device-function calls, memory and autotuning come to this engine. Restored on exit."""
+        engine = self
+        builder = interpreter.InterpreterBuilder
+        unary, binary = builder.unary_op, builder.binary_op
+        dot, rmw, cas = builder.create_dot, builder.create_atomic_rmw, builder.create_atomic_cas
+
+        def run(function: jit.JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+            if not warmup:
+                engine.launch(function, grid, args, kwargs)
+
+        def call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
+            kwargs.pop("_semantic", None)
+            return _rewritten(function)(*args, **kwargs)
+
+        def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, *rest: Any) -> Any:
+            unit = str(a.dtype.scalar)
+            if unit == "fp32":
+                unit = "float32" if "IEEE" in str(input_precision) else "tf32"
+            engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
+            if engine.mode == "model":
+                return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
+            return dot(self, a, b, d, input_precision, *rest)
+
+        def unary_op(self: Any, arg: Any, op: Any) -> Any:
+            engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
+            return unary(self, arg, op)
+
+        def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+            if lhs.data.dtype.kind == "f":
+                engine.count("float32", lhs.data.size * (4.0 if op is np.divide else 1.0))
+            return binary(self, lhs, rhs, op)
+
+        def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+            real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape))
+            if real is None:
+                return interpreter.TensorHandle(np.zeros_like(val.data), val.dtype.scalar)
+            return rmw(self, op, real, val, mask, *rest)
+
+        def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, *rest: Any) -> Any:
+            real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool))
+            if real is None:
+                return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
+            return cas(self, real, cmp, val, *rest)
+
+        def extern(self: Any, lib: Any, path: Any, symbol: str, args: Any, ret_type: Any, pure: Any) -> Any:
+            function = _LIBDEVICE.get(symbol.removeprefix("__nv_").removesuffix("f")) or _LIBDEVICE.get(
+                symbol.removeprefix("__nv_")
+            )
+            if function is None:
+                raise Unsupported(f"libdevice function {symbol} is not interpreted")
+            data = function(*(arg.data for arg in args)).astype(args[0].data.dtype)
+            engine.count("float32", data.size * 8.0)
+            return interpreter.TensorHandle(data, args[0].dtype.scalar)
+
+        def asm(*args: Any, **kwargs: Any) -> Any:
+            raise Unsupported("inline assembly is not interpreted")
+
+        patches: list[tuple[Any, str, Any]] = [
+            (jit.JITFunction, "run", run),
+            (jit.JITFunction, "__call__", call),
+            (
+                builder,
+                "create_masked_load",
+                lambda self, ptrs, mask, other, *rest, **kw: engine.load(ptrs, mask, other),
+            ),
+            (
+                builder,
+                "create_masked_store",
+                lambda self, ptrs, value, mask, *rest, **kw: engine.store(ptrs, value, mask),
+            ),
+            (builder, "create_atomic_rmw", create_rmw),
+            (builder, "create_atomic_cas", create_cas),
+            (builder, "create_dot", create_dot),
+            (builder, "unary_op", unary_op),
+            (builder, "binary_op", binary_op),
+            (builder, "create_extern_elementwise", extern),
+            (builder, "create_inline_asm", asm),
+            (
+                autotuner.Autotuner,
+                "do_bench",
+                property(lambda self: lambda call, quantiles=None, **kw: [engine.bench(call)] * 3),
+            ),
+        ]
+        saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
+        for owner, name, value in patches:
+            setattr(owner, name, value)
+        scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        for package in _extern_packages():
+            interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
+        try:
+            yield
+        finally:
+            scope.restore()
+            for owner, name, value in saved:
+                setattr(owner, name, value)
+
+
+def _extern_packages() -> list[Any]:
+    import sys
+
+    names = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
+    return [sys.modules[name] for name in names if name in sys.modules]
+
+
+@contextlib.contextmanager
+def _kernel_errors() -> Iterator[None]:
+    """Sorts what a kernel's body can raise under the interpreter."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (OutOfBounds, Unsupported, _Enough, MemoryError, HostTensor):
+        raise
+    except NotImplementedError as error:
+        raise Unsupported(str(error) or "an operation that the interpreter lacks") from error
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, (OutOfBounds, Unsupported, _Enough)):
+            raise cause from None
+        raise KernelError(f"{type(cause).__name__}: {cause}") from error
+
+
+_REWRITTEN: dict[Any, Callable[..., Any]] = {}
+
+
+def _rewritten(function: jit.JITFunction) -> Callable[..., Any]:
+    """The kernel's body as a Python function over interpreter tensors (Triton's own rewriting, cached)."""
+    body = _REWRITTEN.get(function.fn)
+    if body is None:
+        body = _REWRITTEN[function.fn] = interpreter.FunctionRewriter(function.fn).rewrite_ast()
+    return body
+
+
+_TYPES = {
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float32: "fp32",
+    torch.float64: "fp64",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.uint8: "u8",
+    torch.uint16: "u16",
+    torch.uint32: "u32",
+    torch.uint64: "u64",
+    torch.bool: "i1",
+    torch.float8_e4m3fn: "fp8e4nv",
+    torch.float8_e5m2: "fp8e5",
+}
+_UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
+_TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
+    "tanh": np.tanh,
+    "erf": _erf,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "pow": np.power,
+    "powf": np.power,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "nearbyint": np.rint,
+    "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
+    "fmod": np.fmod,
+    "fast_expf": np.exp,
+    "fast_tanh": np.tanh,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+}
+
+
+def triton_version() -> str:
+    return triton.__version__

@@ -1,0 +1,128 @@
+"""The interpreter's address space: every tensor storage in a region of its own, every access checked.
+
+A kernel never sees a real pointer. Storage k lives at `(k + 1) << 40`, so a pointer that strays from one
+tensor into another is caught, however close they lie in real memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+
+REGION_BITS = 40
+SECTOR_BYTES = 32
+
+
+class OutOfBounds(Exception):
+    """A kernel touched an address outside the storage that its pointer came from."""
+
+
+@dataclasses.dataclass
+class Region:
+    """One storage: its name (the kernel argument), size in bytes and where it really is (None on meta)."""
+
+    name: str
+    size: int
+    real: int | None
+    itemsize: int
+    keep: torch.UntypedStorage
+
+
+class Memory:
+    """Maps storages to fake addresses for the length of one launch."""
+
+    def __init__(self) -> None:
+        self.regions: list[Region] = []
+        self._slots: dict[int, int] = {}
+
+    def pointer(self, tensor: torch.Tensor, name: str) -> int:
+        """The fake address of a tensor's first element."""
+        storage = tensor.untyped_storage()
+        slot = self._slots.get(storage._cdata)
+        if slot is None:
+            slot = self._slots[storage._cdata] = len(self.regions)
+            real = None if tensor.is_meta else storage.data_ptr()
+            self.regions.append(Region(name, storage.nbytes(), real, tensor.element_size(), storage))
+        return ((slot + 1) << REGION_BITS) + tensor.storage_offset() * tensor.element_size()
+
+    def check(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
+        """The one region that all unmasked pointers lie in; None if nothing is accessed or they span several.
+
+        Raises OutOfBounds naming the argument and the element offset.
+        """
+        if mask.all():
+            low, high = int(pointers.min()), int(pointers.max())
+        else:
+            active = pointers[mask]
+            if active.size == 0:
+                return None
+            low, high = int(active.min()), int(active.max())
+        slot = (low >> REGION_BITS) - 1
+        if slot == (high >> REGION_BITS) - 1 and 0 <= slot < len(self.regions):
+            region = self.regions[slot]
+            if high - ((slot + 1) << REGION_BITS) + itemsize <= region.size:
+                return region
+        self._explain(pointers[mask], itemsize, what)
+        return None
+
+    def _explain(self, active: np.ndarray, itemsize: int, what: str) -> None:
+        slots = (active >> np.uint64(REGION_BITS)).astype(np.int64) - 1
+        for address, slot in zip(active.tolist(), slots.tolist(), strict=True):
+            inside = 0 <= slot < len(self.regions)
+            offset = address - ((slot + 1) << REGION_BITS)
+            if inside and offset + itemsize <= self.regions[slot].size:
+                continue
+            # A small negative offset shows up near the top of the region below.
+            if offset > 1 << (REGION_BITS - 1):
+                slot, offset = slot + 1, offset - (1 << REGION_BITS)
+                inside = 0 <= slot < len(self.regions)
+            if not inside:
+                raise OutOfBounds(f"{what} through a pointer that belongs to no tensor argument")
+            region = self.regions[slot]
+            raise OutOfBounds(
+                f"{what} out of bounds: `{region.name}` element {offset // region.itemsize}, "
+                f"valid 0..{region.size // region.itemsize - 1}"
+            )
+
+    def translate(self, pointers: np.ndarray, region: Region | None) -> np.ndarray:
+        """Real addresses of checked pointers (masked-off lanes come out as anything)."""
+        if region is not None:
+            slot = self.regions.index(region)
+            return pointers - np.uint64((slot + 1) << REGION_BITS) + np.uint64(region.real or 0)
+        out = pointers.copy()
+        for slot, other in enumerate(self.regions):
+            here = (pointers >> np.uint64(REGION_BITS)) == np.uint64(slot + 1)
+            out[here] = pointers[here] - np.uint64((slot + 1) << REGION_BITS) + np.uint64(other.real or 0)
+        return out
+
+
+@dataclasses.dataclass
+class Traffic:
+    """What one sampled program instance did to memory and arithmetic."""
+
+    sectors: dict[str, set[int]] = dataclasses.field(default_factory=dict)
+    """Distinct 32-byte sectors per argument."""
+    touched_bytes: float = 0.0
+    """Sectors of every access, repeats counted: what the L1/L2 path carries."""
+    useful_bytes: float = 0.0
+    """Bytes asked for by unmasked lanes."""
+    steps: int = 0
+    """Memory instructions in program order."""
+    flops: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Operations by unit: `float32` (vector units), `tf32`, `float16`, ... (matrix units)."""
+
+    def access(self, region: Region | None, pointers: np.ndarray, mask: np.ndarray, itemsize: int) -> None:
+        active = pointers if mask.all() else pointers[mask]
+        self.steps += 1
+        if active.size == 0:
+            return
+        sectors = np.unique(active.reshape(-1) >> np.uint64(5))
+        self.touched_bytes += sectors.size * SECTOR_BYTES
+        self.useful_bytes += active.size * itemsize
+        name = region.name if region is not None else "?"
+        self.sectors.setdefault(name, set()).update(sectors.tolist())
+
+    def compute(self, unit: str, operations: float) -> None:
+        self.flops[unit] = self.flops.get(unit, 0.0) + operations

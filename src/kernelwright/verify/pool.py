@@ -1,0 +1,131 @@
+"""Many hearings at once: a zygote, a few threads that each follow one worker, and a future per candidate.
+
+Hearings share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote
+and then reported as such; it never becomes the candidate's.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import Any, Literal
+
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, ProtocolName, Task, Verdict
+from kernelwright.verify.judge import Hearing, Judge
+from kernelwright.verify.protocol import protocol as protocol_rules
+from kernelwright.verify.zygote import Zygote
+
+
+class VerifierPool:
+    """Judges candidates concurrently.
+
+    >>> with VerifierPool(workers=2) as pool:
+    ...     verdict = pool.verify(task, candidate)
+
+    `secret` seeds the inputs; leave it None outside of tests, so that it is drawn from the OS.
+    Raises UserError for an unknown protocol, backend or target, and from `verify` for a broken task.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        backend: Literal["auto", "interpret", "cuda"] = "auto",
+        protocol: ProtocolName = "strict",
+        target: str = "h200",
+        deadline_s: float = 30.0,
+        secret: int | None = None,
+    ) -> None:
+        if backend not in ("auto", "interpret", "cuda"):
+            raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
+        if backend == "cuda":
+            raise UserError("backend 'cuda' is not built yet: use --backend interpret")
+        self.backend = "interpret"
+        self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
+        self.judge = Judge(
+            protocol_rules(protocol), target, secrets.randbits(31) if secret is None else secret, deadline_s
+        )
+        self._zygote: Zygote | None = None
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="hearing")
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        """Start a hearing; `.result()` is its verdict. Cancelling a future that has not started is free."""
+        return self._threads.submit(self._hear, task, candidate)
+
+    def verify(self, task: Task, candidate: Candidate) -> Verdict:
+        """One verdict, waited for."""
+        return self.submit(task, candidate).result()
+
+    def verify_many(
+        self,
+        pairs: Sequence[tuple[Task, Candidate]],
+        on_result: Callable[[int, Verdict], Any] | None = None,
+    ) -> list[Verdict]:
+        """Verdicts in the order of `pairs`; identical candidates for one task are judged once.
+
+        `on_result(index, verdict)` is called as each is known.
+        """
+        futures: dict[tuple[str, str, str], Future[Verdict]] = {}
+        where: dict[Future[Verdict], list[int]] = {}
+        for index, (task, candidate) in enumerate(pairs):
+            # A candidate without code is told apart by its problem; it never reaches a worker.
+            key = (task.id, task.digest, f"{candidate.digest}{candidate.problem or ''}{candidate.detail}")
+            if key not in futures:
+                futures[key] = self.submit(task, candidate)
+            where.setdefault(futures[key], []).append(index)
+        verdicts: list[Verdict | None] = [None] * len(pairs)
+        try:
+            for future in as_completed(where):
+                verdict = future.result()
+                for index in where[future]:
+                    verdicts[index] = verdict
+                    if on_result is not None:
+                        on_result(index, verdict)
+        except BaseException:
+            for future in where:
+                future.cancel()
+            raise
+        return [verdict for verdict in verdicts if verdict is not None]
+
+    def close(self) -> None:
+        """End all hearings and the zygote."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            if self._zygote is not None:
+                self._zygote.close()
+                self._zygote = None
+
+    def __enter__(self) -> VerifierPool:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _current_zygote(self) -> Zygote:
+        with self._lock:
+            if self._zygote is None or not self._zygote.alive:
+                if self._zygote is not None:
+                    self._zygote.close()
+                self._zygote = Zygote(self.judge.target.name)
+            return self._zygote
+
+    def _hear(self, task: Task, candidate: Candidate) -> Verdict:
+        problem = ""
+        for _ in range(2):
+            try:
+                return Hearing(self.judge, self._current_zygote(), task, candidate).verdict()
+            except (InfrastructureError, OSError) as error:
+                problem = f"{type(error).__name__}: {error}"
+        return Verdict(
+            task_id=task.id,
+            outcome=Outcome.INFRASTRUCTURE_ERROR,
+            gate=Gate.LOAD,
+            detail=problem[:600],
+            protocol=self.judge.protocol.name,
+            candidate_digest=candidate.digest,
+        )

@@ -1,0 +1,192 @@
+"""The warm parent of all workers: a process with torch and Triton imported that only ever forks.
+
+The judge talks to it over one socket: it passes the worker's end of a fresh socket pair, the zygote forks, the
+child confines itself (`sandbox.py`) and serves (`worker.py`). CUDA is never initialised here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import InfrastructureError
+
+_READY_TIMEOUT_S = 120.0
+
+
+class Zygote:
+    """The judge's handle. Thread-safe: one request at a time."""
+
+    def __init__(self, target_name: str) -> None:
+        self.target_name = target_name
+        self._lock = threading.Lock()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
+        }
+        environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kernelwright.verify.zygote", str(theirs.fileno()), target_name],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._socket = ours
+        ours.settimeout(_READY_TIMEOUT_S)
+        self._ready = False
+
+    def _receive(self) -> dict[str, Any]:
+        try:
+            data = self._socket.recv(4096)
+        except OSError as error:
+            raise InfrastructureError(f"the zygote does not answer: {error}") from None
+        if not data:
+            raise InfrastructureError("the zygote is gone")
+        return dict(json.loads(data))
+
+    def _wait_ready(self) -> None:
+        if not self._ready:
+            self._receive()
+            self._socket.settimeout(30.0)
+            self._ready = True
+
+    def fork(self, scratch: Path) -> tuple[int, socket.socket]:
+        """A new worker: its pid and our end of its socket. Raises InfrastructureError."""
+        ours, theirs = socket.socketpair()
+        try:
+            with self._lock:
+                self._wait_ready()
+                request = json.dumps({"fork": str(scratch)}).encode()
+                try:
+                    socket.send_fds(self._socket, [request], [theirs.fileno()])
+                except OSError as error:
+                    raise InfrastructureError(f"the zygote is gone: {error}") from None
+                answer = self._receive()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        if "pid" not in answer:
+            ours.close()
+            raise InfrastructureError(f"the zygote could not fork: {answer.get('error')}")
+        return int(answer["pid"]), ours
+
+    def reap(self, pid: int, ended: bool = False) -> int:
+        """Kill a worker if it still lives; returns its wait status (`os.waitstatus_to_exitcode`).
+
+        `ended` says that it hung up by itself, so that its own exit status is worth a short wait.
+        """
+        with self._lock:
+            try:
+                self._socket.send(json.dumps({"reap": pid, "ended": ended}).encode())
+            except OSError as error:
+                raise InfrastructureError(f"the zygote is gone: {error}") from None
+            return int(self._receive().get("status", -9))
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
+    """In the forked worker: confine, then serve. Never returns."""
+    status = 1
+    try:
+        from kernelwright.hardware import target
+        from kernelwright.verify import sandbox, worker
+
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        os.chdir(scratch)
+        os.environ.clear()
+        os.environ.update(
+            {"HOME": str(scratch), "TMPDIR": str(scratch), "TRITON_CACHE_DIR": str(scratch / "cache")}
+        )
+        tempfile.tempdir = str(scratch)
+        sandbox.apply(sandbox.Limits(), scratch, {sock.fileno()})
+        worker.serve(sock, target(target_name), scratch)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def main(fd: int, target_name: str) -> None:
+    """Warm up, say so, then fork on request until the judge hangs up."""
+    from kernelwright.hardware import target
+    from kernelwright.verify import worker
+
+    control = socket.socket(fileno=fd)
+    worker.warm(target(target_name))
+    gc.collect()
+    gc.freeze()
+    control.send(json.dumps({"ready": os.getpid()}).encode())
+    children: set[int] = set()
+    while True:
+        data, fds, _, _ = socket.recv_fds(control, 4096, 1)
+        if not data:
+            break
+        request = json.loads(data)
+        if "fork" in request:
+            try:
+                pid = os.fork()
+            except OSError as error:
+                os.close(fds[0])
+                control.send(json.dumps({"error": str(error)}).encode())
+                continue
+            if pid == 0:
+                control.close()
+                _child(socket.socket(fileno=fds[0]), Path(request["fork"]), target_name)
+            os.close(fds[0])
+            children.add(pid)
+            control.send(json.dumps({"pid": pid}).encode())
+        else:
+            pid, status = int(request["reap"]), -9
+            if pid in children:
+                with contextlib.suppress(ProcessLookupError):
+                    done, raw = os.waitpid(pid, os.WNOHANG)
+                    for _ in range(20 if request.get("ended") else 0):
+                        if done:
+                            break
+                        time.sleep(0.005)  # it hung up by itself: let it finish dying, to learn of what
+                        done, raw = os.waitpid(pid, os.WNOHANG)
+                    if done == 0:
+                        os.kill(pid, signal.SIGKILL)
+                        _, raw = os.waitpid(pid, 0)
+                    status = os.waitstatus_to_exitcode(raw)
+                children.discard(pid)
+            control.send(json.dumps({"status": status}).encode())
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])
