@@ -44,14 +44,88 @@ def poison_mask(tensor: torch.Tensor) -> torch.Tensor:
 
 # Aten operators that are allocation, views or metadata: allowed outside kernels under every policy.
 _ALLOCATION = frozenset(
-    ["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "zero_", "fill_", "zero", "fill", "arange", "scalar_tensor", "lift_fresh", "lift_fresh_copy", "resize_", "set_", "record_stream"]
+    [
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "empty_permuted",
+        "new_empty",
+        "new_empty_strided",
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "new_ones",
+        "full",
+        "full_like",
+        "new_full",
+        "zero_",
+        "fill_",
+        "zero",
+        "fill",
+        "arange",
+        "scalar_tensor",
+        "lift_fresh",
+        "lift_fresh_copy",
+        "resize_",
+        "set_",
+        "record_stream",
+    ]
 )
 _VIEWS = frozenset(
-    ["view", "_unsafe_view", "_reshape_alias", "reshape", "expand", "permute", "t", "transpose", "slice", "select", "unsqueeze", "squeeze", "as_strided", "alias", "detach", "detach_", "split", "split_with_sizes", "chunk", "unbind", "narrow", "unfold", "diagonal", "view_as_real", "view_as_complex", "real", "imag", "expand_as", "movedim", "flatten", "unflatten", "swapaxes", "broadcast_to", "_reshape_copy", "t_", "transpose_", "unsqueeze_", "squeeze_", "as_strided_", "tensor_split", "_neg_view", "_conj"]
+    [
+        "view",
+        "_unsafe_view",
+        "_reshape_alias",
+        "reshape",
+        "expand",
+        "permute",
+        "t",
+        "transpose",
+        "slice",
+        "select",
+        "unsqueeze",
+        "squeeze",
+        "as_strided",
+        "alias",
+        "detach",
+        "detach_",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "unbind",
+        "narrow",
+        "unfold",
+        "diagonal",
+        "view_as_real",
+        "view_as_complex",
+        "real",
+        "imag",
+        "expand_as",
+        "movedim",
+        "flatten",
+        "unflatten",
+        "swapaxes",
+        "broadcast_to",
+        "_reshape_copy",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+        "squeeze_",
+        "as_strided_",
+        "tensor_split",
+        "_neg_view",
+        "_conj",
+    ]
 )
 # Copies move bytes and compute nothing; an honest kernel calls `.contiguous()` on a permuted input.
-_COPIES = frozenset(["clone", "contiguous", "copy_", "_to_copy", "_copy_from", "pin_memory", "_pin_memory", "is_pinned"])
-_METADATA = frozenset(["sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "size", "stride", "is_same_size", "dim"])
+_COPIES = frozenset(
+    ["clone", "contiguous", "copy_", "_to_copy", "_copy_from", "pin_memory", "_pin_memory", "is_pinned"]
+)
+_METADATA = frozenset(
+    ["sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "size", "stride", "is_same_size", "dim"]
+)
 
 
 class AtenTrace(TorchDispatchMode):
@@ -107,7 +181,29 @@ def _is_host(device: Any) -> bool:
 
 _FACTORIES = frozenset(
     getattr(torch, name)
-    for name in ["empty", "empty_strided", "zeros", "ones", "full", "arange", "tensor", "rand", "randn", "randint", "eye", "linspace", "logspace", "as_tensor", "scalar_tensor", "empty_permuted", "tril_indices", "triu_indices", "randperm", "normal", "from_numpy"]
+    for name in [
+        "empty",
+        "empty_strided",
+        "zeros",
+        "ones",
+        "full",
+        "arange",
+        "tensor",
+        "rand",
+        "randn",
+        "randint",
+        "eye",
+        "linspace",
+        "logspace",
+        "as_tensor",
+        "scalar_tensor",
+        "empty_permuted",
+        "tril_indices",
+        "triu_indices",
+        "randperm",
+        "normal",
+        "from_numpy",
+    ]
 )
 _GETTERS = {
     torch.Tensor.is_cuda.__get__: lambda on_host: not on_host,  # type: ignore[attr-defined]
@@ -162,10 +258,9 @@ class PretendCuda(TorchFunctionMode):
                 kwargs = {**kwargs, "device": self.real}
             return self._mark_host(func(*args, **kwargs))
         out = func(*args, **kwargs)
-        if self._host and isinstance(out, torch.Tensor) and args and isinstance(args[0], torch.Tensor):
-            # Results follow their first operand: host in, host out (views share the storage already).
-            if self.on_host(args[0]):
-                self._mark_host(out)
+        tensors = isinstance(out, torch.Tensor) and args and isinstance(args[0], torch.Tensor)
+        if self._host and tensors and self.on_host(args[0]):
+            self._mark_host(out)  # results follow their first operand (views share the storage already)
         return out
 
     def _move(self, tensor: torch.Tensor, to_host: bool) -> torch.Tensor:

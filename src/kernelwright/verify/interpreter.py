@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import triton
+import triton.compiler.code_generator  # noqa: F401  before any patch: it binds `min` to tl.minimum when imported
 import triton.language as tl
 from triton.runtime import autotuner, interpreter, jit
 
@@ -34,6 +35,8 @@ Mode = Literal["execute", "model", "ablate"]
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SAMPLED_PROGRAMS = 4
+SAMPLED_STEPS = 300
+"""Memory instructions after which no further instance of a launch is sampled."""
 MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
 
@@ -95,7 +98,7 @@ class Engine:
         self.launches: list[TracedLaunch] = []
         self.memory = Memory()
         self.traffic: Traffic | None = None
-        self._chosen: dict[int, Any] = {}
+        self.benching = False
 
     # -- launch ---------------------------------------------------------------------------------------
 
@@ -209,14 +212,18 @@ class Engine:
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
         total = traced.programs
-        count = min(SAMPLED_PROGRAMS, total)
-        for sample in range(count):
+        count = min(1 if self.benching else SAMPLED_PROGRAMS, total)
+        steps = 0
+        for sample in sorted(range(count), key=lambda n: abs(n - count / 2)):  # the middle first
             linear = int((sample + 0.5) / count * total)
             builder.set_grid_idx(linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
             self.traffic = Traffic()
             with _kernel_errors(), contextlib.suppress(_Enough):
                 body(**arguments)
             traced.traffic.append(self.traffic)
+            steps += self.traffic.steps
+            if steps > SAMPLED_STEPS:
+                break
         self.traffic = None
 
     # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
@@ -271,14 +278,14 @@ class Engine:
         mode, launches = self.mode, self.launches
         if mode == "ablate":
             return 1.0
-        self.mode, self.launches = "model", []
+        self.mode, self.launches, self.benching = "model", [], True
         try:
             kernel_call()
             return sum(self.price(launch) for launch in self.launches)
         except (KernelError, Unsupported, OutOfBounds):
             return math.inf
         finally:
-            self.mode, self.launches = mode, launches
+            self.mode, self.launches, self.benching = mode, launches, False
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:

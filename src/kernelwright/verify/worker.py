@@ -340,7 +340,7 @@ def warm(target: Target) -> None:
 
     cuda = PretendCuda("cpu")
     engine = Engine(cuda, lambda launch: 1.0)
-    with pretend_torch_cuda(target), engine.installed(), cuda, torch.no_grad():
+    with pretend_torch_cuda(target), engine.installed(), cuda, torch.no_grad(), AtenTrace(poison=True):
         tensor = cuda.adopt(poison_(torch.empty(64)).fill_(1.0))
         warmup.row_kernel[(1,)](tensor, torch.empty_like(tensor), 64, BLOCK=64)
         square = cuda.adopt(torch.ones(16, 16))

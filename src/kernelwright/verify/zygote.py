@@ -38,6 +38,7 @@ class Zygote:
             if name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
         }
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment["TRITON_DEFAULT_FP_FUSION"] = "1"  # what Triton 3.9 does with a warning, said aloud
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kernelwright.verify.zygote", str(theirs.fileno()), target_name],
             pass_fds=[theirs.fileno()],
@@ -190,3 +191,4 @@ def main(fd: int, target_name: str) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), sys.argv[2])
+    os._exit(0)  # Triton's bindings complain about leaks when the interpreter is torn down
