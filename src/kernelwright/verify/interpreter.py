@@ -293,6 +293,7 @@ class Engine:
         engine = self
         builder = interpreter.InterpreterBuilder
         unary, binary = builder.unary_op, builder.binary_op
+        reduce, cast, fp_cast = interpreter.ReduceOps.apply_impl, builder.cast_impl, builder.create_fp_to_fp
         dot, rmw, cas = builder.create_dot, builder.create_atomic_rmw, builder.create_atomic_cas
 
         def run(function: jit.JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
@@ -310,16 +311,39 @@ class Engine:
             engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
             if engine.mode == "model":
                 return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
-            return dot(self, a, b, d, input_precision, *rest)
+            return dot(self, _widened(a), _widened(b), d, input_precision, *rest)
 
         def unary_op(self: Any, arg: Any, op: Any) -> Any:
             engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
+            if arg.dtype.scalar.is_bf16():
+                return _narrowed(unary(self, _widened(arg), op))
             return unary(self, arg, op)
 
         def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
             if lhs.data.dtype.kind == "f":
                 engine.count("float32", lhs.data.size * (4.0 if op is np.divide else 1.0))
+            if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
+                return _narrowed(binary(self, _widened(lhs), _widened(rhs), op))
             return binary(self, lhs, rhs, op)
+
+        def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
+            if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
+                return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
+            return cast(self, src, dst_type)
+
+        def fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+            if (
+                src.dtype.scalar == tl.float32
+                and dst_type.scalar == tl.bfloat16
+                and "RTZ" not in str(rounding_mode)
+            ):
+                return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
+            return fp_cast(self, src, dst_type, rounding_mode)
+
+        def reduce_impl(self: Any, values: Any) -> Any:
+            if any(value.dtype.scalar.is_bf16() for value in values):
+                raise Unsupported("a reduction in bfloat16 is not interpreted: cast to float32 first")
+            return reduce(self, values)
 
         def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
             real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape))
@@ -362,6 +386,9 @@ class Engine:
             (builder, "create_atomic_rmw", create_rmw),
             (builder, "create_atomic_cas", create_cas),
             (builder, "create_dot", create_dot),
+            (interpreter.ReduceOps, "apply_impl", reduce_impl),
+            (builder, "cast_impl", cast_impl),
+            (builder, "create_fp_to_fp", fp_to_fp),
             (builder, "unary_op", unary_op),
             (builder, "binary_op", binary_op),
             (builder, "create_extern_elementwise", extern),
@@ -384,6 +411,28 @@ class Engine:
             scope.restore()
             for owner, name, value in saved:
                 setattr(owner, name, value)
+
+
+def _widened(handle: Any) -> Any:
+    """Triton's interpreter keeps bfloat16 as raw 16-bit patterns, which numpy cannot calculate with."""
+    if not handle.dtype.scalar.is_bf16():
+        return handle
+    data = (handle.data.astype(np.uint32) << 16).view(np.float32)
+    return interpreter.TensorHandle(data, tl.float32)
+
+
+def _narrowed(handle: Any) -> Any:
+    """Back to bfloat16 after arithmetic; comparisons stay booleans."""
+    if handle.data.dtype.kind != "f":
+        return handle
+    return interpreter.TensorHandle(_to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
+
+
+def _to_bf16(data: np.ndarray) -> np.ndarray:
+    """float32 to bfloat16 bit patterns, to nearest even as the GPU does (Triton's interpreter truncates)."""
+    bits = np.ascontiguousarray(data).view(np.uint32)
+    rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
+    return np.where(np.isnan(data), np.uint16(0x7FC0) | (bits >> 16).astype(np.uint16), rounded)
 
 
 def _extern_packages() -> list[Any]:
