@@ -11,7 +11,7 @@ import kernelwright
 PACKAGE = Path(kernelwright.__file__).parent
 
 FLOORS = {
-    "errors": 0, "records": 0, "outcomes": 0, "config": 0, "hardware": 0, "runs": 0,
+    "errors": 0, "records": 0, "outcomes": 0, "config": 0, "hardware": 0, "runs": 0, "shapes": 0, "progress": 0,
     "tasks": 1, "prompts": 1, "policy": 1, "candidates": 1,
     "verify": 2,
     "rewards": 3, "metrics": 3,

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import triton
-import triton.compiler.code_generator  # noqa: F401  before any patch: it binds `min` to tl.minimum when imported
+import triton.compiler.code_generator  # before any patch: it binds `min` to tl.minimum when imported
 import triton.language as tl
 from triton.runtime import autotuner, interpreter, jit
 
