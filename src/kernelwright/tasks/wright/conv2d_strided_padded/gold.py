@@ -9,11 +9,12 @@ def conv2d_taps_kernel(
     x_ptr, w_ptr, bias_ptr, y_ptr,
     C_IN, H, W, C_OUT, OH, OW,
     KH: tl.constexpr, KW: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
-    BLOCK_P: tl.constexpr, BLOCK_CO: tl.constexpr, BLOCK_C: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_CO: tl.constexpr, BLOCK_TAPS: tl.constexpr,
 ):  # fmt: skip
-    """Sum over taps: each (kh, kw) is a small matmul over input channels of a shifted image.
+    """One small matmul per input channel: (C_OUT, taps) x (taps, output pixels).
 
-    Padding is never stored: a tap that falls outside the image is masked to zero.
+    Where each tap falls is worked out once and holds for every channel. Padding is never stored: a tap that
+    falls outside the image is masked to zero, as are the taps that round KH*KW up to a power of two.
     """
     pid_p = tl.program_id(0)
     pid_co = tl.program_id(1)
@@ -22,32 +23,26 @@ def conv2d_taps_kernel(
     y_ptr += n * C_OUT * OH * OW
 
     pix = pid_p * BLOCK_P + tl.arange(0, BLOCK_P)
-    top = pix // OW * STRIDE - PAD
-    left = pix % OW * STRIDE - PAD
     co = pid_co * BLOCK_CO + tl.arange(0, BLOCK_CO)
+    tap = tl.arange(0, BLOCK_TAPS)
     mask_p = pix < OH * OW
     mask_co = co < C_OUT
+    mask_tap = tap < KH * KW
+    ih = (pix // OW * STRIDE - PAD)[None, :] + (tap // KW)[:, None]
+    iw = (pix % OW * STRIDE - PAD)[None, :] + (tap % KW)[:, None]
+    x_offs = ih * W + iw
+    x_mask = mask_tap[:, None] & mask_p[None, :] & (ih >= 0) & (ih < H) & (iw >= 0) & (iw < W)
+    w_offs = co[:, None] * (C_IN * KH * KW) + tap[None, :]
+    w_mask = mask_co[:, None] & mask_tap[None, :]
 
     bias = tl.load(bias_ptr + co, mask=mask_co, other=0.0)
     acc = tl.zeros((BLOCK_CO, BLOCK_P), dtype=tl.float32) + bias[:, None]
-    for tap in range(KH * KW):
-        ih = top + tap // KW
-        iw = left + tap % KW
-        inside = mask_p & (ih >= 0) & (ih < H) & (iw >= 0) & (iw < W)
-        for c0 in range(0, C_IN, BLOCK_C):
-            c = c0 + tl.arange(0, BLOCK_C)
-            mask_c = c < C_IN
-            x = tl.load(
-                x_ptr + c[:, None] * (H * W) + (ih * W + iw)[None, :],
-                mask=mask_c[:, None] & inside[None, :],
-                other=0.0,
-            )
-            w = tl.load(
-                w_ptr + (co[:, None] * C_IN + c[None, :]) * (KH * KW) + tap,
-                mask=mask_co[:, None] & mask_c[None, :],
-                other=0.0,
-            )
-            acc = tl.dot(w, x, acc, input_precision="ieee")
+    for _ in range(C_IN):
+        x = tl.load(x_ptr + x_offs, mask=x_mask, other=0.0)
+        w = tl.load(w_ptr + w_offs, mask=w_mask, other=0.0)
+        acc = tl.dot(w, x, acc, input_precision="ieee")
+        x_ptr += H * W
+        w_ptr += KH * KW
 
     y_ptrs = y_ptr + co[:, None] * (OH * OW) + pix[None, :]
     tl.store(y_ptrs, acc, mask=mask_co[:, None] & mask_p[None, :])
@@ -73,6 +68,7 @@ class ModelNew(nn.Module):
             x, self.conv.weight, self.conv.bias, y,
             c_in, h, w, c_out, oh, ow,
             KH=kh, KW=kw, STRIDE=self.stride, PAD=self.padding,
-            BLOCK_P=BLOCK_P, BLOCK_CO=BLOCK_CO, BLOCK_C=16, num_warps=8,
+            BLOCK_P=BLOCK_P, BLOCK_CO=BLOCK_CO, BLOCK_TAPS=max(16, triton.next_power_of_2(kh * kw)),
+            num_warps=4, num_stages=1,
         )  # fmt: skip
         return y

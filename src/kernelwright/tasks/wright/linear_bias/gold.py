@@ -44,7 +44,7 @@ class ModelNew(nn.Module):
         rows, in_features = x.shape
         out_features = weight.shape[0]
         y = torch.empty((rows, out_features), device=x.device, dtype=x.dtype)
-        grid = (triton.cdiv(out_features, 64), triton.cdiv(rows, 64))
+        grid = (triton.cdiv(out_features, 64), triton.cdiv(rows, 128))
         linear_kernel[grid](
             x,
             weight,
@@ -53,9 +53,10 @@ class ModelNew(nn.Module):
             rows,
             in_features,
             out_features,
-            BLOCK_M=64,
+            BLOCK_M=128,
             BLOCK_N=64,
-            BLOCK_K=32,
+            BLOCK_K=16,
             num_warps=4,
+            num_stages=2,
         )
         return y

@@ -58,6 +58,6 @@ class ModelNew(nn.Module):
         linear_layernorm_kernel[(triton.cdiv(rows, BLOCK_M),)](
             x, self.linear.weight, self.linear.bias, self.norm.weight, self.norm.bias, y,
             rows, in_features, out_features, self.norm.eps,
-            BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=16, num_warps=8, num_stages=3,
+            BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=16, num_warps=4, num_stages=1,
         )  # fmt: skip
         return y
