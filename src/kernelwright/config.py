@@ -1,0 +1,273 @@
+"""The training recipe: a typed TOML file, read with `key=value` overrides.
+
+Every key has a type, a default and a meaning; an unknown key, a wrong type or a missing file is one line
+that names the valid keys and the nearest match. What is not guaranteed here: that a base model exists or
+fits in memory, which `train` finds out before its first step.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kernelwright.errors import UserError
+from kernelwright.records import ProtocolName
+
+Stage = Literal["sft", "frontend", "midend", "backend"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+Style = Literal["compact", "chat"]
+
+
+class Section(BaseModel):
+    """A table of the recipe: frozen, no unknown keys, no silent conversions from text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ModelConfig(Section):
+    """Where the policy comes from. `init = "random"` needs sizes, `init = "pretrained"` needs `base`."""
+
+    init: Literal["random", "pretrained"] = "random"
+    base: str = ""
+    """A local folder or a hub name; with `init = "random"` and a base, its architecture without its weights."""
+    hidden_size: int = Field(192, gt=0)
+    layers: int = Field(4, gt=0)
+    heads: int = Field(4, gt=0)
+    kv_heads: int = Field(2, gt=0)
+    head_dim: int = Field(48, gt=0, multiple_of=2)
+    intermediate_size: int = Field(512, gt=0)
+    context: int = Field(1024, gt=0)
+    """Longest prompt plus completion, in tokens."""
+    tie_embeddings: bool = True
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the weights as they are kept and trained."""
+    autocast: bool = False
+    """Compute matrix products in bfloat16. Worth it where the CPU has AMX, and on any recent GPU."""
+
+    @model_validator(mode="after")
+    def _base_or_sizes(self) -> ModelConfig:
+        if self.init == "pretrained" and not self.base:
+            raise ValueError('init = "pretrained" needs a base: set model.base to a folder or hub name')
+        if self.heads % self.kv_heads:
+            raise ValueError("heads must be a multiple of kv_heads")
+        return self
+
+
+class LoraConfig(Section):
+    """Low-rank adapters instead of full training. `rank = 0` is off."""
+
+    rank: int = Field(0, ge=0)
+    alpha: float = Field(32.0, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+class DataConfig(Section):
+    """What `data synth` makes for this recipe, and where training looks for it."""
+
+    examples: str = ""
+    """JSONL of Example records; empty: `RUN/data/examples.jsonl`."""
+    tokenizer: str = ""
+    """Folder of a saved tokenizer, for `init = "random"`; empty: `RUN/data/tokenizer`."""
+    vocab_size: int = Field(2048, ge=260)
+    variants: int = Field(24, gt=0)
+    """Variants of each gold (names, block sizes, style, shape)."""
+    style: Style = "compact"
+    """How prompts are rendered."""
+
+
+class SftConfig(Section):
+    """Supervised fine-tuning on the completions only."""
+
+    steps: int = Field(0, ge=0)
+    """Optimizer steps; 0 means `epochs` decides."""
+    epochs: float = Field(1.0, gt=0)
+    batch: int = Field(16, gt=0)
+    """Examples a step."""
+    learning_rate: float = Field(1e-3, gt=0)
+    warmup: float = Field(0.05, ge=0, lt=1)
+    """Share of the steps."""
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+    save_every: int = Field(50, gt=0)
+    """Steps between checkpoints."""
+    kinds: tuple[Literal["translate", "repair", "improve"], ...] = ("translate", "repair", "improve")
+
+
+class RlConfig(Section):
+    """One stage of reinforcement learning (GRPO) with the verifier as reward."""
+
+    reward: str = "wright"
+    """Name of a preset in `kernelwright.rewards`."""
+    steps: int = Field(10, gt=0)
+    prompts: int = Field(4, gt=0)
+    """Prompts a step."""
+    samples: int = Field(8, ge=2)
+    """Completions of one prompt: the group whose mean is the baseline."""
+    minibatch: int = Field(0, ge=0)
+    """Samples per forward pass; 0: the whole step's."""
+    max_tokens: int = Field(400, gt=0)
+    """Longest completion."""
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    learning_rate: float = Field(1e-4, gt=0)
+    warmup: float = Field(0.0, ge=0, lt=1)
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+    beta: float = Field(0.0, ge=0)
+    """Weight of the KL to the stage's starting point."""
+    epsilon: float = Field(0.2, gt=0)
+    """Half-width of the clipped probability ratio."""
+    loss: Literal["grpo", "dapo", "bnpo", "dr_grpo"] = "dapo"
+    """How token losses are averaged, by TRL's names."""
+    credit: Literal["hierarchical", "uniform"] = "hierarchical"
+    """`hierarchical`: plan tokens by the plan's reward, code tokens by the code's. `uniform`: all by the sum."""
+    alpha: float = Field(1.0, ge=0)
+    """Weight of the plan's term (TritonRL found 0.1 best for itself)."""
+    scale: Literal["std", "none", "batch"] = "std"
+    """Divide advantages by the group's standard deviation, by nothing, or by the batch's."""
+    baseline: Literal["mean", "leave_one_out"] = "mean"
+    truncated: Literal["keep", "mask", "drop"] = "keep"
+    """Completions that ran out of tokens: trained on; out of the loss but in the baseline; out of both."""
+    save_every: int = Field(5, gt=0)
+    families: tuple[str, ...] = ()
+    """Train only on tasks of these families; empty: all."""
+
+
+class EvalConfig(Section):
+    """The evaluation after each stage."""
+
+    suite: str = "heldout"
+    """A suite, or `heldout`: the tasks of the examples with `split = "heldout"`."""
+    samples: int = Field(4, gt=0)
+    """Completions a task."""
+    temperature: float = Field(1.0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    max_tokens: int = Field(400, gt=0)
+    limit: int = Field(0, ge=0)
+    """Evaluate at most so many tasks; 0: all."""
+
+
+class VerifyConfig(Section):
+    workers: int = Field(2, gt=0)
+    backend: Literal["auto", "interpret", "cuda"] = "auto"
+    protocol: ProtocolName = "strict"
+    target: str = "h200"
+
+
+class Recipe(Section):
+    """One training run. See `recipes/laptop.toml` for a commented example."""
+
+    name: str = "recipe"
+    seed: int = 0
+    stages: tuple[Stage, ...] = Field(default=("sft", "frontend", "midend"), min_length=1)
+    threads: int = Field(0, ge=0)
+    """Threads of torch's own arithmetic; 0 leaves torch's choice."""
+    report_to: tuple[str, ...] = ()
+    """Trackers that TRL reports to: wandb, tensorboard, trackio."""
+    model: ModelConfig = ModelConfig()
+    lora: LoraConfig = LoraConfig()
+    data: DataConfig = DataConfig()
+    sft: SftConfig = SftConfig()
+    frontend: RlConfig = RlConfig()
+    midend: RlConfig = RlConfig()
+    backend: RlConfig = RlConfig()
+    eval: EvalConfig = EvalConfig()
+    verify: VerifyConfig = VerifyConfig()
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Recipe:
+        order = [STAGES.index(stage) for stage in self.stages]
+        if order != sorted(set(order)):
+            raise ValueError(f"stages must come once each and in the order {', '.join(STAGES)}")
+        return self
+
+    def rl(self, stage: str) -> RlConfig:
+        """The settings of one of the reinforcement stages."""
+        assert stage in ("frontend", "midend", "backend"), stage
+        config: RlConfig = getattr(self, stage)
+        return config
+
+
+def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe and apply `key=value` overrides, such as `frontend.steps=4` or `model.base="a/b"`.
+
+    Raises UserError, one line, for an unreadable file, bad TOML, an unknown key or a value of a wrong type.
+    """
+    path = Path(path)
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"recipe {path} does not exist; the ones that ship are in recipes/") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"recipe {path} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"recipe {path} is not TOML: {error}") from None
+    table.setdefault("name", path.stem)
+    for override in overrides:
+        apply_override(table, override)
+    return parse_recipe(table, where=str(path))
+
+
+def parse_recipe(table: Mapping[str, Any], where: str = "recipe") -> Recipe:
+    """Check a table against the schema. Raises UserError for the first thing that is wrong."""
+    try:
+        # Through JSON, where strict mode still lets an array be a tuple and a whole number a float.
+        return Recipe.model_validate_json(json.dumps(table, default=str))
+    except ValidationError as error:
+        raise UserError(f"{where}: {_one_line(error)}") from None
+
+
+def apply_override(table: dict[str, Any], override: str) -> None:
+    """Set one dotted key in `table`. The value is TOML; what is not TOML is taken as a string."""
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"override {override!r} is not key=value, such as frontend.steps=4")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = [part.strip() for part in key.split(".")]
+    for part in parents:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise UserError(f"override {override!r}: {part} is a value, not a table of keys")
+    table[last] = value
+
+
+def _one_line(error: ValidationError) -> str:
+    """The first of pydantic's complaints, with the valid keys and the nearest one where a key is unknown."""
+    first = error.errors()[0]
+    location = tuple(str(part) for part in first["loc"])
+    name = ".".join(location)
+    if first["type"] == "extra_forbidden":
+        valid = sorted(_section(location[:-1]).model_fields)
+        near = difflib.get_close_matches(location[-1], valid, n=1)
+        hint = f"; did you mean {'.'.join((*location[:-1], near[0]))}?" if near else ""
+        return f"unknown key {name}{hint} (valid: {', '.join(valid)})"
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return f"{name}: {message}" if name else message
+    return f"{name} = {_short(first['input'])}: {message}"
+
+
+def _section(location: tuple[str, ...]) -> type[BaseModel]:
+    """The model whose keys live at `location`."""
+    model: type[BaseModel] = Recipe
+    for part in location:
+        annotation = model.model_fields[part].annotation
+        assert isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        model = annotation
+    return model
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."

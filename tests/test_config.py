@@ -1,0 +1,82 @@
+"""Recipes: what is right is read, what is wrong is one line with the mend."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.config import Recipe, load_recipe, parse_recipe
+from kernelwright.errors import UserError
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_recipe_is_named_after_its_file(tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path / "small.toml", "seed = 3")).name == "small"
+
+
+def test_overrides_are_toml_and_win_over_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.toml", "[frontend]\nsteps = 3\n")
+    recipe = load_recipe(path, ["frontend.steps=7", "sft.learning_rate=1e-3", 'stages=["sft", "frontend"]'])
+    assert (recipe.frontend.steps, recipe.sft.learning_rate, recipe.stages) == (7, 1e-3, ("sft", "frontend"))
+
+
+def test_an_override_that_is_not_toml_is_text(tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path / "r.toml", ""), ["model.base=a/b"]).model.base == "a/b"
+
+
+def test_whole_numbers_serve_as_floats() -> None:
+    assert parse_recipe({"frontend": {"alpha": 1}}).frontend.alpha == 1.0
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("frontend.setps=4", "did you mean frontend.steps?"),
+        ("learning_rate=1", "unknown key learning_rate"),
+        ("frontend.steps=four", 'frontend.steps = "four"'),
+        ("frontend.steps=1.5", "frontend.steps = 1.5"),
+        ("frontend.samples=1", "frontend.samples = 1"),
+        ("model.init=none", "'random' or 'pretrained'"),
+        ("model.init=pretrained", "set model.base"),
+        ('stages=["midend", "sft"]', "in the order sft, frontend, midend, backend"),
+        ("steps", "not key=value"),
+        ("seed.deep=1", "seed is a value"),
+    ],
+)
+def test_a_wrong_override_is_one_line(tmp_path: Path, override: str, said: str) -> None:
+    path = write(tmp_path / "r.toml", "seed = 1\n")
+    with pytest.raises(UserError) as error:
+        load_recipe(path, [override])
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_key_lists_the_valid_ones() -> None:
+    with pytest.raises(UserError, match=r"valid: .*credit.*temperature"):
+        parse_recipe({"midend": {"colour": 1}})
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"a = [", "not TOML"), (b"\xff\xfe", "cannot be read")])
+def test_an_unreadable_recipe_is_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "r.toml"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        load_recipe(path)
+
+
+def test_a_missing_recipe_says_where_recipes_are(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        load_recipe(tmp_path / "none.toml")
+
+
+def test_a_recipe_survives_json() -> None:
+    recipe = Recipe(name="x", stages=("sft", "midend"))
+    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+
+
+def test_every_shipped_recipe_is_valid() -> None:
+    recipes = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+    assert [load_recipe(path).name for path in recipes]
