@@ -1,0 +1,64 @@
+"""Policies: whatever answers a prompt, by one name.
+
+    load_policy("runs/laptop/stages/sft/checkpoint")       a Hugging Face causal LM on this machine, or a hub name
+    load_policy("openai:http://localhost:8000/v1#qwen3")   any OpenAI-compatible endpoint
+    load_policy("gold")                                    the built-in golds, for tests and for calibration
+
+A policy only talks. It neither parses nor judges what it said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from kernelwright.errors import UserError
+from kernelwright.records import Completion, Prompt
+
+OnCompletion = Callable[[int, int, Completion], None]
+"""Called as `(prompt index, sample index, completion)` as soon as one is whole, in any order."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What rollouts need of a policy."""
+
+    name: str
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        n: int = 1,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        on_completion: OnCompletion | None = None,
+    ) -> list[list[Completion]]:
+        """`n` completions of each prompt, in order. The same seed gives the same answer where it can."""
+        ...
+
+    def pieces(self, completion: Completion) -> tuple[str, ...] | None:
+        """The text of each token (their concatenation is `completion.text`), or None where unknown."""
+        ...
+
+
+def load_policy(spec: str, **options: Any) -> Policy:
+    """The policy that `spec` names. Raises UserError when there is none.
+
+    Options are passed on: `device`, `dtype`, `batch` for local models; `api_key`, `timeout`, `retries`,
+    `parallel` for endpoints.
+    """
+    if spec == "gold":
+        from kernelwright.policy.gold import GoldPolicy
+
+        return GoldPolicy(**options)
+    if spec.startswith("openai:"):
+        from kernelwright.policy.openai import OpenAIPolicy
+
+        return OpenAIPolicy.from_spec(spec, **options)
+    if not spec.strip():
+        raise UserError("no policy named; give a model folder, a hub name, openai:BASE_URL#MODEL, or gold")
+    from kernelwright.policy.hf import HFPolicy
+
+    return HFPolicy.load(spec, **options)

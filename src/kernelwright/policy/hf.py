@@ -1,0 +1,206 @@
+"""A Hugging Face causal LM on this machine as a policy, with its own sampling loop.
+
+The loop decodes a batch of prompts times samples, drops rows as they finish, and hands each completion on
+the moment it is whole, so that the verifier can start while others are still being written. The random
+numbers of a row depend on the seed and its place in the batch alone: dropping rows changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernelwright.errors import UserError
+from kernelwright.policy import OnCompletion
+from kernelwright.policy.decode import decoder_for
+from kernelwright.policy.text import prompt_ids, token_pieces
+from kernelwright.records import Completion, Prompt
+
+
+class HFPolicy:
+    """A model and its tokenizer. The model may be in training: it is only read, without gradients."""
+
+    def __init__(self, model: Any, tokenizer: Any, name: str = "", *, batch: int = 64) -> None:
+        """`batch` is the largest number of rows decoded at once."""
+        self.model, self.tokenizer, self.batch = model, tokenizer, batch
+        self.name = name or type(model).__name__
+        ends = getattr(model.generation_config, "eos_token_id", None)
+        ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+        self.ends = sorted({*ends, tokenizer.eos_token_id} - {None})
+        self.context = int(getattr(model.config, "max_position_embeddings", 0)) or 1 << 30
+
+    @classmethod
+    def load(cls, spec: str, *, device: str = "auto", dtype: str = "auto", batch: int = 64) -> HFPolicy:
+        """From a folder or a hub name. Raises UserError when there is no such model."""
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        local = Path(spec).expanduser()
+        if local.is_dir() and not (local / "config.json").exists():
+            raise UserError(f"policy {spec}: the folder holds no config.json; name a checkpoint folder")
+        if not local.is_dir() and (spec.startswith((".", "/", "~")) or spec.count("/") > 1):
+            raise UserError(f"policy {spec}: no such folder; name a checkpoint folder or a hub name")
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(local) if local.is_dir() else spec)
+            model = AutoModelForCausalLM.from_pretrained(str(local) if local.is_dir() else spec, dtype=dtype)
+        except (OSError, ValueError, ImportError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise UserError(
+                f"policy {spec}: cannot be loaded ({reason[:200]}); name a local folder, or a hub name while online"
+            ) from None
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(model.to(device).eval(), tokenizer, name=spec, batch=batch)
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The prompt's token ids, as `generate` feeds them to the model."""
+        return prompt_ids(self.tokenizer, prompt)
+
+    def pieces(self, completion: Completion) -> tuple[str, ...] | None:
+        if completion.token_ids is None:
+            return None
+        return token_pieces(self.tokenizer, completion.token_ids, self.ends)
+
+    @torch.no_grad()
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        n: int = 1,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        on_completion: OnCompletion | None = None,
+    ) -> list[list[Completion]]:
+        """`n` samples of each prompt. Temperature 0 is greedy. Log-probs are those of the distribution that
+        was sampled from (after temperature and top-p; for greedy, at temperature 1).
+
+        A prompt that leaves no room in the model's context gets an empty completion, `finish_reason="error"`.
+        """
+        answers: list[list[Completion | None]] = [[None] * n for _ in prompts]
+
+        def keep(row: int, sample: int, completion: Completion) -> None:
+            answers[row][sample] = completion
+            if on_completion is not None:
+                on_completion(row, sample, completion)
+
+        encoded = [self.encode(prompt) for prompt in prompts]
+        budgets = [
+            min(prompt.max_tokens, self.context - len(ids))
+            for prompt, ids in zip(prompts, encoded, strict=True)
+        ]
+        for row, budget in enumerate(budgets):
+            if budget <= 0:
+                for sample in range(n):
+                    keep(row, sample, Completion(text="", finish_reason="error", policy=self.name))
+        rows = [row for row, budget in enumerate(budgets) if budget > 0]
+        # One prompt's samples may themselves exceed the batch; each part is then a batch of its own.
+        per_batch, part = max(1, self.batch // n), min(n, self.batch)
+        training = self.model.training
+        self.model.eval()
+        try:
+            for start in range(0, len(rows), per_batch):
+                chunk = rows[start : start + per_batch]
+                for first in range(0, n, part):
+                    samples = range(first, min(first + part, n))
+                    self._sample(chunk, samples, encoded, budgets, temperature, top_p, seed, keep)
+        finally:
+            self.model.train(training)
+        return [[completion for completion in group if completion is not None] for group in answers]
+
+    def _sample(
+        self,
+        rows: Sequence[int],
+        samples: range,
+        encoded: Sequence[list[int]],
+        budgets: Sequence[int],
+        temperature: float,
+        top_p: float,
+        seed: int,
+        keep: OnCompletion,
+    ) -> None:
+        """Decode one batch and hand each completion to `keep`."""
+        device, n = self.model.device, len(samples)
+        longest, room = max(len(encoded[r]) for r in rows), max(budgets[r] for r in rows)
+        pad = self.ends[0] if self.ends else 0
+        ids = torch.full((len(rows), longest), pad, device=device)
+        mask = torch.zeros(len(rows), longest, dtype=torch.bool, device=device)
+        for i, r in enumerate(rows):
+            ids[i, longest - len(encoded[r]) :] = torch.tensor(encoded[r], device=device)
+            mask[i, longest - len(encoded[r]) :] = True
+        owners = [(r, s) for r in rows for s in samples]
+        uniform = torch.stack([_uniform(seed, r, s, room) for r, s in owners]).to(device)
+        limit = torch.tensor([budgets[r] for r, _ in owners], device=device)
+        ends = torch.tensor(self.ends, device=device)
+
+        decoder = decoder_for(self.model)
+        logits = decoder.prefill(ids, mask, n, room)
+        live = torch.arange(len(owners), device=device)  # which owner each row of the decoder's batch is
+        tokens = torch.full((len(owners), room), pad, device=device)
+        logprobs = torch.zeros(len(owners), room, device=device)
+        going = torch.ones(len(owners), dtype=torch.bool, device=device)
+        for at in range(room):
+            token, logprob = draw(logits, uniform[live, at], temperature, top_p)
+            tokens[live, at], logprobs[live, at] = token, logprob
+            was = going[live]
+            stopped = torch.isin(token, ends) if len(ends) else torch.zeros_like(was)
+            over = was & (stopped | (limit[live] <= at + 1))
+            if over.any():
+                for row in over.nonzero().flatten().tolist():
+                    owner = int(live[row])
+                    going[owner] = False
+                    reason = "stop" if bool(stopped[row]) else "length"
+                    keep(
+                        *owners[owner],
+                        self._completion(tokens[owner, : at + 1], logprobs[owner, : at + 1], reason),
+                    )
+                count = int(going[live].sum())
+                if count == 0:
+                    return
+                if count <= 0.8 * len(live):
+                    still = going[live].nonzero().flatten()
+                    live, token = live[still], token[still]
+                    decoder.select(still)
+            logits = decoder.step(token)
+
+    def _completion(self, ids: Tensor, logprobs: Tensor, reason: Any) -> Completion:
+        token_ids = tuple(ids.tolist())
+        pieces = token_pieces(self.tokenizer, token_ids, self.ends)
+        return Completion(
+            text="".join(pieces),
+            token_ids=token_ids,
+            logprobs=tuple(logprobs.tolist()),
+            finish_reason=reason,
+            policy=self.name,
+        )
+
+
+def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
+    """One token a row by inverting the cumulative distribution at `uniform` (B,), and its log-prob (B,).
+
+    `logits` is (B, V). Top-p keeps the smallest set of tokens whose probability reaches `top_p`.
+    """
+    logits = logits.float()
+    if temperature == 0:
+        token = logits.argmax(-1)
+        return token, logits.log_softmax(-1).gather(1, token[:, None])[:, 0]
+    probs = (logits / temperature).softmax(-1)
+    if top_p < 1:
+        ordered, order = probs.sort(-1, descending=True)
+        # Drop a token when those before it already reach top_p; the likeliest always stays.
+        ordered = ordered.masked_fill(ordered.cumsum(-1) - ordered >= top_p, 0.0)
+        probs = torch.zeros_like(probs).scatter_(1, order, ordered)
+        probs = probs / probs.sum(-1, keepdim=True)
+    cumulative = probs.double().cumsum(-1)
+    goal = uniform[:, None].double() * cumulative[:, -1:]
+    token = torch.searchsorted(cumulative, goal, right=True)[:, 0].clamp(max=probs.shape[1] - 1)
+    return token, probs.gather(1, token[:, None])[:, 0].log()
+
+
+def _uniform(seed: int, row: int, sample: int, count: int) -> Tensor:
+    """`count` uniform numbers that depend on nothing but these whole numbers."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + row * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) % (1 << 63)
+    return torch.rand(count, generator=torch.Generator().manual_seed(mixed), dtype=torch.float64)

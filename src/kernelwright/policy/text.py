@@ -1,0 +1,47 @@
+"""Between prompts, token ids and text, in one place, so that training and sampling see the same tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kernelwright.records import Prompt
+
+
+def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
+    """Token ids of a prompt up to where the completion starts.
+
+    With the tokenizer's chat template where it has one; otherwise the messages' contents, one per line.
+    """
+    if getattr(tokenizer, "chat_template", None):
+        messages = [{"role": m.role, "content": m.content} for m in prompt.messages]
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    else:
+        text = "".join(m.content.rstrip("\n") + "\n" for m in prompt.messages)
+    return list(tokenizer.encode(text, add_special_tokens=False))
+
+
+def completion_ids(tokenizer: Any, text: str) -> list[int]:
+    """Token ids of a whole completion, with the end-of-sequence token that tells the policy to stop."""
+    return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
+
+
+def token_pieces(tokenizer: Any, ids: Sequence[int], ends: Iterable[int]) -> tuple[str, ...]:
+    """The text of each token. A character spread over several tokens belongs to the last of them.
+
+    Tokens in `ends` (end of sequence, padding) have no text; other special tokens keep theirs, so that
+    `<think>` survives.
+    """
+    ends, pieces, held = set(ends), [], []
+    for position, token in enumerate(ids):
+        if token in ends:
+            pieces.append("")
+            continue
+        held.append(token)
+        piece = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        if piece.endswith("�") and len(held) < 4 and position + 1 < len(ids):
+            pieces.append("")
+        else:
+            pieces.append(piece)
+            held = []
+    return tuple(pieces)

@@ -1,0 +1,110 @@
+"""What the policy is asked, and the form in which it should answer.
+
+One template per agent in `templates/` for the `chat` style (any instruct model); one `compact` template for
+small from-scratch models, which has no chat roles: training and policy concatenate the message contents.
+Rendering is pure: same arguments, same prompt. A prompt never holds seeds, tolerances or expected outputs.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import jinja2
+
+from kernelwright import hardware
+from kernelwright.errors import UserError
+from kernelwright.prompts.feedback import feedback, profile
+from kernelwright.records import Agent, Message, Prompt, Task
+
+__all__ = ["completion_text", "feedback", "profile", "render"]
+
+Style = Literal["chat", "compact"]
+STYLES: tuple[Style, ...] = ("chat", "compact")
+AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
+
+
+def render(
+    agent: Agent,
+    task: Task,
+    *,
+    style: Style = "chat",
+    kernel: str = "",
+    feedback: str = "",
+    profile: str = "",
+    target: str = "",
+    max_tokens: int = 1024,
+) -> Prompt:
+    """The prompt of `agent` for `task`.
+
+    `kernel` is the rejected kernel for `frontend` (a repair, with `feedback`), the verified one for the other
+    two (with `profile`). `target` names a sheet of `hardware.TARGETS`; only `backend` is told it.
+
+    Raises UserError for an unknown agent, style or target, and where `midend` or `backend` lack a kernel.
+    """
+    _check("agent", agent, AGENTS)
+    _check("style", style, STYLES)
+    if agent != "frontend" and not kernel.strip():
+        raise UserError(f"prompt for {agent}: no kernel; pass the verified kernel that it should improve")
+    sheet = _sheet(target) if agent == "backend" else ""
+    fields = {
+        "source": task.source.strip(),
+        "kernel": kernel.strip(),
+        "feedback": feedback.strip(),
+        "profile": profile.strip(),
+        "target": target if agent == "backend" else "",
+        "sheet": sheet,
+        "policy": task.policy,
+        "min_share": task.min_share,
+        "example_answer": "",
+    }
+    if style == "compact":
+        messages: tuple[Message, ...] = (Message(role="user", content=_fill("compact", fields) + "\n"),)
+    else:
+        fields["example_answer"] = completion_text(_fill("example_plan", {}), _fill("example_code", {}))
+        messages = (
+            Message(role="system", content=_fill("chat_system", fields)),
+            Message(role="user", content=_fill(f"chat_{agent}", fields)),
+        )
+    return Prompt(task_id=task.id, agent=agent, messages=messages, max_tokens=max_tokens)
+
+
+def completion_text(plan: str, code: str) -> str:
+    """The canonical completion: what SFT trains and what `candidates.parse` reads first.
+
+    >>> completion_text("one program per row", "import torch")
+    '<plan>\\none program per row\\n</plan>\\n```python\\nimport torch\\n```'
+    """
+    return f"<plan>\n{plan.strip()}\n</plan>\n```python\n{code.strip()}\n```"
+
+
+def _check(what: str, value: str, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        raise UserError(f"unknown {what} {value!r}; valid: {', '.join(valid)}")
+
+
+def _sheet(target: str) -> str:
+    """The figures of a target that a kernel's author can use, on one line."""
+    if not target:
+        raise UserError(f"prompt for backend: no target; valid: {', '.join(hardware.TARGETS)}")
+    gpu = hardware.target(target)
+    return (
+        f"{gpu.sms} SMs, warps of {gpu.warp_size}, {gpu.threads_per_sm} threads and "
+        f"{gpu.registers_per_sm} registers per SM, {gpu.shared_per_block // 1024} KiB shared memory per block, "
+        f"{gpu.l2_bytes // 2**20} MiB L2, {gpu.dram_gb_s:.0f} GB/s, "
+        f"{gpu.fp32_tflops:.0f} fp32 / {gpu.tf32_tflops:.0f} tf32 / {gpu.bf16_tflops:.0f} bf16 TFLOPS"
+    )
+
+
+def _fill(name: str, fields: dict[str, object]) -> str:
+    return _environment().get_template(f"{name}.jinja").render(fields).strip()
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # the output is a prompt, not HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

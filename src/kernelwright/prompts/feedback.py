@@ -1,0 +1,106 @@
+"""A verdict as a few lines that a model can learn from: what went wrong, or where the time goes.
+
+Says only what the verifier found on the candidate; seeds and expected tensors stay with the judge (one got /
+expected pair is shown for a wrong value). Bounded: at most `LIMIT` characters.
+"""
+
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Verdict
+
+LIMIT = 800
+_DETAIL = 400
+
+_MEND = {
+    Outcome.EMPTY_COMPLETION: "answer with a plan and one code block",
+    Outcome.TRUNCATED: "write shorter code",
+    Outcome.NO_CODE: "put the whole file into one ```python block",
+    Outcome.SYNTAX_ERROR: "mend the Python syntax",
+    Outcome.NO_ENTRY: "define class ModelNew(nn.Module)",
+    Outcome.NOT_TRITON: "define a @triton.jit kernel and launch it in forward",
+    Outcome.FORBIDDEN_IMPORT: "import only torch, triton, triton.language, math, typing",
+    Outcome.FORBIDDEN_CODE: "leave that construct out",
+    Outcome.INVALID_IMPORT: "that name does not exist here; use torch and triton.language only",
+    Outcome.CONSTRUCTOR_ERROR: "take the same constructor arguments as Model",
+    Outcome.OUT_OF_RESOURCES: "use smaller blocks or fewer stages",
+    Outcome.OUT_OF_BOUNDS: "mask the load or store, or mend the pointer arithmetic",
+    Outcome.TIMEOUT: "do less work per program, or end the loop",
+    Outcome.OUT_OF_MEMORY: "allocate less",
+    Outcome.WRONG_STRUCTURE: "return what the reference returns",
+    Outcome.WRONG_SHAPE: "allocate the output in the reference's shape",
+    Outcome.WRONG_DTYPE: "allocate the output in the reference's dtype",
+    Outcome.INPUT_MUTATED: "write into a new tensor, never into an input",
+    Outcome.OUTPUT_ALIASED: "return a new tensor",
+    Outcome.UNWRITTEN: "store every element of the output; check the grid and the masks",
+    Outcome.NON_FINITE: "subtract the maximum before exp, and give masked loads a neutral value",
+    Outcome.WRONG_ON_DISTRIBUTION: "handle negative, large and small values as the reference does",
+    Outcome.WRONG_ON_SHAPE: "handle sizes that are no multiple of the block; check masks and strides",
+    Outcome.LOW_PRECISION: 'accumulate in float32; tl.dot needs input_precision="ieee"',
+    Outcome.KERNEL_NOT_LAUNCHED: "launch your kernel in forward",
+    Outcome.TORCH_COMPUTE: "move that computing into a @triton.jit kernel",
+    Outcome.DECOY_KERNEL: "let your kernel compute the output",
+    Outcome.STATEFUL: "compute afresh from the inputs in every call",
+    Outcome.NONDETERMINISTIC: "remove the race between programs, or reduce in a fixed order",
+}
+
+
+def feedback(verdict: Verdict) -> str:
+    """What the verifier found, for a repair prompt. Empty for a correct candidate or an unfair hearing."""
+    if verdict.correct or not verdict.outcome.judged:
+        return ""
+    lines = [f"{verdict.outcome.value}: {_clip(verdict.detail)}".rstrip(": ")]
+    wrong = verdict.evidence.mismatch
+    if wrong is not None and "expected" not in verdict.detail:
+        index = ", ".join(map(str, wrong.index))
+        lines.append(
+            f"output {wrong.output} at [{index}]: got {wrong.got:.6g}, expected {wrong.expected:.6g}; "
+            f"{wrong.wrong_share:.0%} of its elements are wrong"
+        )
+    where = verdict.evidence.where
+    if where and where not in verdict.detail:
+        lines.append(f"case: {where}")
+    if verdict.outcome in _MEND:
+        lines.append(f"mend: {_MEND[verdict.outcome]}")
+    return "\n".join(lines)[:LIMIT]
+
+
+def profile(verdict: Verdict) -> str:
+    """Where a correct kernel's time goes, for an improvement prompt. Empty where there is nothing to tell.
+
+    Times in ms; whether they are modelled or measured is said.
+    """
+    if not verdict.correct:
+        return ""
+    lines = []
+    timing, evidence = verdict.timing, verdict.evidence
+    if timing is not None:
+        speedups = ", ".join(f"{timing.speedup(name):.2f}x {name}" for name in sorted(timing.baseline_ms))
+        line = f"time: {timing.candidate_ms:.4g} ms {timing.kind} on {timing.target}; {speedups}"
+        if timing.roofline_fraction is not None:
+            line += f"; {timing.roofline_fraction:.0%} of the roofline"
+        lines.append(line)
+    if evidence.cost is not None:
+        line = f"moved: {_bytes(evidence.cost.bytes)} in {evidence.cost.launches} launches"
+        if evidence.reference_cost is not None:
+            line += (
+                f" (reference: {_bytes(evidence.reference_cost.bytes)} in {evidence.reference_cost.launches})"
+            )
+        lines.append(line)
+    for binary in evidence.binaries[:4]:
+        lines.append(
+            f"{binary.kernel}: {binary.num_warps} warps, {binary.registers} registers, {binary.spills} B spilled, "
+            f"{_bytes(binary.shared_bytes)} shared, occupancy {binary.occupancy:.2f}"
+        )
+    return "\n".join(lines)[:LIMIT]
+
+
+def _clip(detail: str) -> str:
+    text = detail.strip()
+    return text if len(text) <= _DETAIL else text[: _DETAIL - 4].rstrip() + " ..."
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

@@ -1,0 +1,133 @@
+"""The chain, on one screen: prompts -> completions -> candidates -> verdicts -> rewards -> rollouts.
+
+Training and evaluation both call `roll`, so what is rewarded is what is measured. Verification starts while
+the policy is still writing: each completion goes to the verifier the moment it is whole. A judge that fails
+and a kernel that the backend cannot run are data (a verdict without a fair hearing, a reward of None), never
+a crash.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from kernelwright import candidates, rewards
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy import Policy
+from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Verdict
+
+
+class Verifier(Protocol):
+    """What is needed of a judge: `verify.VerifierPool`, or `Judge` around one."""
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]: ...
+
+
+class Judge:
+    """A verifier that hears the same case once: one verdict a (task, code), while it remembers it.
+
+    Only fair hearings are remembered. `limit` is how many; the oldest is forgotten first.
+    """
+
+    def __init__(self, pool: Verifier, limit: int = 4096) -> None:
+        self._pool, self._limit = pool, limit
+        self._known: dict[tuple[str, ...], Future[Verdict]] = {}
+        self._lock = threading.Lock()
+        self.asked = self.heard = 0
+        """Cases submitted, and those that went on to the pool."""
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        key = (task.id, task.digest, candidate.digest, str(candidate.problem))
+        with self._lock:
+            self.asked += 1
+            known = self._known.get(key)
+            if known is not None and not _failed(known):
+                return known
+            self.heard += 1
+            future = self._pool.submit(task, candidate)
+            self._known[key] = future
+            while len(self._known) > self._limit:
+                self._known.pop(next(iter(self._known)))
+            return future
+
+
+def roll(
+    policy: Policy,
+    prompts: Sequence[Prompt],
+    tasks: Sequence[Task],
+    verifier: Verifier,
+    *,
+    n: int = 1,
+    reward: str = "wright",
+    stage: str = "",
+    step: int = 0,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+) -> list[list[Rollout]]:
+    """`n` rollouts of each prompt; `tasks[i]` is the task that `prompts[i]` asks about."""
+    judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
+    candidate: dict[tuple[int, int], Candidate] = {}
+    verdict: dict[tuple[int, int], Future[Verdict]] = {}
+    began = time.perf_counter()
+    written: dict[tuple[int, int], float] = {}
+
+    def hear(row: int, sample: int, completion: Completion) -> None:
+        parsed = candidates.parse(completion.text, policy.pieces(completion), completion.finish_reason)
+        written[row, sample] = time.perf_counter() - began
+        candidate[row, sample] = parsed
+        verdict[row, sample] = judge.submit(tasks[row], parsed)
+
+    completions = policy.generate(
+        prompts, n, temperature=temperature, top_p=top_p, seed=seed, on_completion=hear
+    )
+    groups = []
+    for row, prompt in enumerate(prompts):
+        group = []
+        for sample, completion in enumerate(completions[row]):
+            answer = _await(verdict[row, sample], tasks[row], candidate[row, sample])
+            group.append(
+                Rollout(
+                    task_id=tasks[row].id,
+                    stage=stage,
+                    step=step,
+                    group=f"{stage}/{step}/{row}",
+                    prompt=prompt,
+                    completion=completion,
+                    candidate=candidate[row, sample],
+                    verdict=answer,
+                    reward=rewards.reward(reward, answer),
+                    seconds={
+                        "generate": round(written[row, sample], 3),
+                        "total": round(time.perf_counter() - began, 3),
+                    },
+                )
+            )
+        groups.append(group)
+    return groups
+
+
+def _await(future: Future[Verdict], task: Task, candidate: Candidate) -> Verdict:
+    """The verdict, or one that says that the judge failed."""
+    try:
+        return future.result()
+    except Exception as error:
+        return Verdict(
+            task_id=task.id,
+            outcome=Outcome.INFRASTRUCTURE_ERROR,
+            gate=Gate.PARSE,
+            detail=f"{type(error).__name__}: {error}"[:300],
+            candidate_digest=candidate.digest,
+        )
+
+
+def _failed(future: Future[Verdict]) -> bool:
+    """True for a case that is closed without a fair hearing by the judge's own failure."""
+    if not future.done():
+        return False
+    if future.cancelled() or future.exception() is not None:
+        return True
+    return future.result().outcome is Outcome.INFRASTRUCTURE_ERROR
