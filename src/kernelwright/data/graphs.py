@@ -1,0 +1,190 @@
+"""Operator graphs: a typed sampler, a numeric probe against degenerate draws, a canonical digest.
+
+A graph is a chain over one main value; a step may take a second operand (another input, a vector along the last
+dimension that is an input or a parameter, or the graph's first input again), so residuals, gates, biases and
+affine norms are all chains. At most one step works along rows; after a reduction only constants may join.
+
+Does not guarantee that every graph is uniform in meaning: two digests may compute the same function.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kernelwright.data.operators import POINTWISE, ROWS
+
+Operand = Literal["", "input", "vector", "parameter", "first"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator application. `operand` says where `{y}` comes from; empty for unary operators."""
+
+    op: str
+    operand: Operand = ""
+    constants: tuple[float, ...] = ()
+
+    @property
+    def row(self) -> bool:
+        return self.op in ROWS
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A chain of steps over the first input. Example: `Graph((Step("relu"), Step("softmax")))`."""
+
+    steps: tuple[Step, ...]
+    rank: int = 2
+    """Dimensions of the main input."""
+
+    @property
+    def row_index(self) -> int | None:
+        """Position of the step that works along rows, or None for a pointwise graph."""
+        return next((i for i, step in enumerate(self.steps) if step.row), None)
+
+    @property
+    def reduces(self) -> bool:
+        index = self.row_index
+        return index is not None and ROWS[self.steps[index].op].reduces
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """Kinds of the extra inputs and parameters, in order of use (`first` is no extra input)."""
+        return tuple(step.operand for step in self.steps if step.operand not in ("", "first"))
+
+    @property
+    def family(self) -> str:
+        """The family name that tasks, curricula and cards count by."""
+        index = self.row_index
+        if len(self.steps) > 1:
+            return "fusion"
+        if index is None:
+            return "activation" if not self.steps[0].operand else "elementwise"
+        return "reduction" if self.reduces else "norm"
+
+    @property
+    def digest(self) -> str:
+        """Identity of the operator graph: 16 hex digits over operators and wiring; no constants, no sizes."""
+        body = ";".join(f"{step.op}:{step.operand}" for step in self.steps)
+        return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def sample(
+    rng: random.Random,
+    length: int,
+    *,
+    operators: Sequence[str] = (),
+    row_share: float = 0.4,
+    operand_share: float = 0.3,
+    ranks: Sequence[int] = (2,),
+    operands: Sequence[Operand] = ("input", "vector", "parameter", "first"),
+    accept: Callable[[Graph], bool] = lambda graph: True,
+) -> Graph:
+    """A random graph of `length` steps that passes `probe`.
+
+    `operators` restricts the vocabulary (all, when empty); `row_share` is the chance of a row step,
+    `operand_share` the chance that a pointwise step takes a second operand. Draws until `accept` agrees.
+    """
+    names = tuple(operators) or (*POINTWISE, *ROWS)
+    rows = [name for name in names if name in ROWS]
+    unary = [name for name in names if name in POINTWISE and not POINTWISE[name].binary]
+    binary = [name for name in names if name in POINTWISE and POINTWISE[name].binary]
+    while True:
+        row_at = rng.randrange(length) if rows and rng.random() < row_share else None
+        graph = Graph(
+            _steps(rng, length, row_at, rows, unary, binary, operand_share, operands), rng.choice(list(ranks))
+        )
+        if accept(graph) and probe(graph.steps):
+            return graph
+
+
+def _steps(
+    rng: random.Random,
+    length: int,
+    row_at: int | None,
+    rows: list[str],
+    unary: list[str],
+    binary: list[str],
+    operand_share: float,
+    operands: Sequence[Operand],
+) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    extras = 0
+    reduced = False
+    for position in range(length):
+        if position == row_at:
+            steps.append(Step(rng.choice(rows)))
+            reduced = ROWS[steps[-1].op].reduces
+            continue
+        kinds = [kind for kind in operands if (position > 0 if kind == "first" else extras < 2)]
+        if binary and kinds and not reduced and (not unary or rng.random() < operand_share):
+            name, operand = rng.choice(binary), rng.choice(kinds)
+            extras += operand != "first"
+        else:
+            name, operand = rng.choice(unary), ""
+        steps.append(Step(name, operand, tuple(rng.choice(values) for values in POINTWISE[name].constants)))
+    return tuple(steps)
+
+
+@functools.lru_cache(maxsize=65536)
+def probe(steps: tuple[Step, ...]) -> bool:
+    """Whether the chain is finite, well conditioned and not degenerate on the verifier's four distributions.
+
+    Rejects steps that hardly change their input (relu after sigmoid), outputs that are constant, and chains whose
+    float32 result is off its float64 one by more than 1e-5 of the output's scale.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(20)
+    scales = torch.tensor([1.0, 3.0, 0.01, -1.0], dtype=torch.float64).repeat_interleave(4)[:, None]
+    base = [scales * torch.randn(16, 96, generator=generator, dtype=torch.float64) for _ in range(4)]
+    exact = evaluate(steps, base)
+    value, rough = exact[-1].view(4, -1), evaluate(steps, [tensor.float() for tensor in base])[-1].view(4, -1)
+    size = value.abs().amax(1)
+    error = (rough - value).abs().amax(1)
+    # NaN fails every comparison, so anything not finite ends here.
+    if not bool(((size > 1e-4) & (size < 1e4) & (error <= 1e-5 * size)).all()):
+        return False
+    if float(value[0].std()) < 1e-2 * float(size[0]):
+        return False
+    return all(
+        before.shape != after.shape or float((before[:4] != after[:4]).double().mean()) >= 0.1
+        for before, after in itertools.pairwise(exact)
+    )
+
+
+def evaluate(steps: Sequence[Step], inputs: Sequence[Any]) -> list[Any]:
+    """The main value before and after each step, on `inputs[0]`; operands are taken from `inputs[1:]` in turn.
+
+    Vectors are given at full size here: what a probe measures does not depend on broadcasting.
+    """
+    values = [inputs[0]]
+    extra = 1
+    for step in steps:
+        if step.row:
+            values.append(_function(ROWS[step.op].spellings[0], ())(values[-1], None))
+            continue
+        operand = None
+        if step.operand == "first":
+            operand = inputs[0]
+        elif step.operand:
+            operand = inputs[extra]
+            extra += 1
+        values.append(_function(POINTWISE[step.op].spellings[0], step.constants)(values[-1], operand))
+    return values
+
+
+@functools.lru_cache(maxsize=4096)
+def _function(spelling: str, constants: tuple[float, ...]) -> Any:
+    """The operator's first spelling as a function of (main value, operand)."""
+    import torch
+    import torch.nn.functional as functional
+
+    body = spelling.format(x="x", y="y", **dict(zip("cd", constants, strict=False)))
+    return eval(f"lambda x, y: {body}", {"torch": torch, "F": functional})

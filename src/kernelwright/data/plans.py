@@ -1,0 +1,187 @@
+"""Short plans, read off the kernel itself, and a checker that holds any plan against its code.
+
+A plan says how many kernels there are and how many warps each uses, what a program holds, and how many loads and
+stores the kernels contain. All of it comes from the syntax tree of the code, so a plan cannot promise what the
+code does not do. The checker reads the same claims out of any plan, also one that a model wrote; what it does not
+recognise as a claim it lets pass.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the syntax tree of a candidate says about its kernels."""
+
+    kernels: int
+    """Launches in the code (a launch in a loop counts once)."""
+    warps: frozenset[int]
+    """Every `num_warps` given; empty where Triton's default (4) stands."""
+    tiles: tuple[tuple[str, int], ...]
+    """Constexpr arguments that are integers, by parameter name, in order of appearance."""
+    whole_rows: bool
+    """Some launch takes its tile from `triton.next_power_of_2`."""
+    by_row: bool
+    """Some kernel multiplies a program id by a row length rather than by its own tile."""
+    loads: int
+    stores: int
+
+    @property
+    def sizes(self) -> frozenset[int]:
+        return frozenset(value for _, value in self.tiles)
+
+
+def plan(code: str) -> str:
+    """The plan of `code`: a few short lines. Raises SyntaxError for code that does not parse."""
+    facts = read(code)
+    warps = "/".join(str(count) for count in sorted(facts.warps)) or "4"
+    lines = [f"{_count(facts.kernels, 'kernel')}, {warps} warp{'s' * (warps != '1')}"]
+    names = {name for name, _ in facts.tiles}
+    if facts.whole_rows:
+        lines.append("whole rows")
+    if len(facts.sizes) == 1 and len(names) == 1:
+        of = "rows in tiles" if facts.by_row and not facts.whole_rows else "tiles"
+        lines.append(f"{of} of {next(iter(facts.sizes))}")
+    elif facts.tiles:
+        lines.append(", ".join(f"{name}={value}" for name, value in dict.fromkeys(facts.tiles)))
+    lines.append(f"{_count(facts.loads, 'load')}, {_count(facts.stores, 'store')}")
+    return "\n".join(lines)
+
+
+def plan_problems(text: str, code: str) -> list[str]:
+    """The claims of a plan that its code does not bear out, one line each; empty when it is true."""
+    facts = read(code)
+    problems = []
+    for match in re.finditer(r"(\d+) (kernel|load|store)s?\b", text):
+        actual = {"kernel": facts.kernels, "load": facts.loads, "store": facts.stores}[match[2]]
+        if int(match[1]) != actual:
+            problems.append(f"says {match[0]}, the code has {actual}")
+    warps = facts.warps or {4}
+    for match in re.finditer(r"(\d+(?:/\d+)*) warps?\b", text):
+        claimed = {int(part) for part in match[1].split("/")}
+        if not claimed <= warps:
+            problems.append(f"says {match[0]}, the code uses {'/'.join(map(str, sorted(warps)))}")
+    for match in re.finditer(r"(?:tiles?|blocks?) of (\d+)\b", text, re.IGNORECASE):
+        if int(match[1]) not in facts.sizes:
+            problems.append(f"says {match[0]}, the code's tiles are {sorted(facts.sizes)}")
+    for match in re.finditer(r"\b([A-Z][A-Z0-9_]*) ?= ?(\d+)\b", text):
+        if (match[1], int(match[2])) not in facts.tiles:
+            problems.append(f"says {match[0]}, which the code does not use")
+    if re.search(r"\bwhole rows?\b", text) and not facts.whole_rows:
+        problems.append("says whole rows, no launch takes a whole row")
+    if re.search(r"\brows in tiles\b", text) and not facts.by_row:
+        problems.append("says rows in tiles, no kernel works by rows")
+    return problems
+
+
+def plan_is_true(text: str, code: str) -> bool:
+    """Whether every claim that can be recognised in the plan holds of the code (and the code parses)."""
+    try:
+        return not plan_problems(text, code)
+    except SyntaxError:
+        return False
+
+
+def read(code: str) -> Facts:
+    """Facts of a module's kernels, from its syntax tree alone. Raises SyntaxError."""
+    tree = ast.parse(code)
+    kernels = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and is_kernel(f)}
+    numbers = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name) and type(node.value.value) is int
+    }
+    count, loads, stores = 0, 0, 0
+    whole = by_row = False
+    warps: set[int] = set()
+    tiles: list[tuple[str, int]] = []
+    for name, call in _launches(tree, kernels):
+        function = kernels[name]
+        count += 1
+        loads += _calls(function, "load")
+        stores += _calls(function, "store")
+        by_row = by_row or _by_row(function)
+        for parameter, value in _constexprs(function, call):
+            if isinstance(value, ast.Call) and _attribute(value.func) == "next_power_of_2":
+                whole = True
+            number = numbers.get(value.id) if isinstance(value, ast.Name) else getattr(value, "value", None)
+            if type(number) is int:
+                tiles.append((parameter, number))
+        for keyword in call.keywords:
+            number = getattr(keyword.value, "value", None)
+            if keyword.arg == "num_warps" and type(number) is int:
+                warps.add(number)
+    return Facts(count, frozenset(warps), tuple(tiles), whole, by_row, loads, stores)
+
+
+def is_kernel(function: ast.FunctionDef) -> bool:
+    """Whether a function carries `@triton.jit` (or `@jit`), with or without a call."""
+    decorators = (d.func if isinstance(d, ast.Call) else d for d in function.decorator_list)
+    return any(_attribute(d) == "jit" for d in decorators)
+
+
+def constexprs(function: ast.FunctionDef) -> list[str]:
+    """Parameters annotated `tl.constexpr`."""
+    return [
+        a.arg
+        for a in function.args.args
+        if a.annotation is not None and _attribute(a.annotation) == "constexpr"
+    ]
+
+
+def _launches(tree: ast.Module, kernels: dict[str, ast.FunctionDef]) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            name = getattr(node.func.value, "id", "")
+            if name in kernels:
+                yield name, node
+
+
+def _constexprs(function: ast.FunctionDef, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """(parameter, expression passed) for the constexpr parameters of a launch."""
+    names = [argument.arg for argument in function.args.args]
+    passed = dict(zip(names, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
+    for name in constexprs(function):
+        if name in passed:
+            yield name, passed[name]
+
+
+def _by_row(function: ast.FunctionDef) -> bool:
+    """Whether a program id, or a name bound to one, is multiplied by something that is not a constexpr."""
+    ids = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if _attribute(node.value.func) == "program_id"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    tiles = set(constexprs(function))
+    for node in ast.walk(function):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            left, right = node.left, node.right
+            held = (isinstance(left, ast.Name) and left.id in ids) or (
+                isinstance(left, ast.Call) and _attribute(left.func) == "program_id"
+            )
+            if held and getattr(right, "id", "") not in tiles:
+                return True
+    return False
+
+
+def _calls(function: ast.FunctionDef, name: str) -> int:
+    return sum(isinstance(n, ast.Call) and _attribute(n.func) == name for n in ast.walk(function))
+
+
+def _attribute(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
