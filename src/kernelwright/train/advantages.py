@@ -1,0 +1,79 @@
+"""From rewards of a group to an advantage for every token. Pure functions of tensors.
+
+GRPO (Shao et al. 2024, arXiv 2402.03300, eq. 3): the advantage of a sample is its reward less the mean of
+its group, over the group's standard deviation. Dr. GRPO (Liu et al. 2025, arXiv 2503.20783) leaves out the
+division. RLOO (Ahmadian et al. 2024, arXiv 2402.14740) takes the mean of the others. TritonRL rewards plan
+and code apart: J = alpha * J_plan + J_code.
+
+A reward of None (the judge failed) is NaN here: the sample is no part of its group and has advantage 0.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Scale = Literal["std", "none", "batch"]
+Baseline = Literal["mean", "leave_one_out"]
+EPSILON = 1e-4
+"""Added to standard deviations, as TRL does."""
+
+
+def group_advantages(
+    rewards: Tensor, group: int, *, scale: Scale = "std", baseline: Baseline = "mean"
+) -> Tensor:
+    """Advantages (B,) of rewards (B,) whose consecutive `group` samples share a prompt.
+
+    Standard deviations are the unbiased ones (over n - 1), of the rewards that are there. A group with fewer
+    than two of them compares nothing: advantage 0.
+    """
+    rows = rewards.view(-1, group)
+    there = ~rows.isnan()
+    count = there.sum(1, keepdim=True)
+    known = rows.masked_fill(~there, 0.0)
+    total = known.sum(1, keepdim=True)
+    if baseline == "mean":
+        base = total / count.clamp(min=1)
+    else:
+        base = (total - known) / (count - 1).clamp(min=1)
+    advantages = known - base
+    if scale == "std":
+        mean = total / count.clamp(min=1)
+        variance = ((known - mean) ** 2 * there).sum(1, keepdim=True) / (count - 1).clamp(min=1)
+        advantages = advantages / (variance.sqrt() + EPSILON)
+    elif scale == "batch":
+        advantages = advantages / (_std(rewards) + EPSILON)
+    return advantages.masked_fill(~there | (count < 2), 0.0).reshape(-1)
+
+
+def agreeing(rewards: Tensor, group: int) -> Tensor:
+    """Which groups (B / group,) teach nothing: all their known rewards are equal, or fewer than two are known."""
+    rows = rewards.view(-1, group)
+    low = rows.nan_to_num(nan=torch.inf).amin(1)
+    high = rows.nan_to_num(nan=-torch.inf).amax(1)
+    return high <= low
+
+
+def token_advantages(
+    plan: Tensor, code: Tensor, boundary: Tensor, length: int, *, alpha: float = 1.0
+) -> Tensor:
+    """Advantages (B, length): tokens before `boundary` (B,) carry `alpha` times the plan's, the others the code's.
+
+    Every token is in one segment, so with equal advantages and alpha 1 this is scalar GRPO. A completion
+    without a plan has boundary 0.
+    """
+    first = torch.arange(length, device=code.device)[None] < boundary[:, None]
+    return torch.where(first, alpha * plan[:, None], code[:, None])
+
+
+def drop(rewards: Tensor, dropped: Tensor) -> Tensor:
+    """`rewards` with None (NaN) for the samples marked in `dropped` (B,)."""
+    return rewards.masked_fill(dropped, torch.nan)
+
+
+def _std(values: Tensor) -> Tensor:
+    """The unbiased standard deviation of what is not NaN; 0 where fewer than two are."""
+    there = values[~values.isnan()]
+    return there.std() if len(there) > 1 else torch.zeros((), device=values.device, dtype=values.dtype)

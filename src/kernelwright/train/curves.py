@@ -1,0 +1,97 @@
+"""What a training step did: a line in curves.jsonl, and a progress bar.
+
+TRL's own progress bar and log lines are turned off; its metrics come through `on_log` and are kept under
+their own names in `trl`, so that nothing is lost that the curves do not show.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import transformers
+
+from kernelwright.metrics import geometric_mean
+from kernelwright.progress import Bar
+from kernelwright.records import Rollout
+from kernelwright.runs import RunFolder
+
+
+class Curves(transformers.TrainerCallback):
+    """Writes one line a step for `stage`; `extra` is what the trainer wants added to the next line."""
+
+    def __init__(self, run: RunFolder, stage: str, *, quiet: bool = False) -> None:
+        self.run, self.stage, self.quiet = run, stage, quiet
+        self.extra: dict[str, Any] = {}
+        self._bar: Bar | None = None
+        self._since = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._since = time.perf_counter()
+        if state.is_world_process_zero:
+            self._bar = Bar(self.stage, state.max_steps, done=state.global_step, quiet=self.quiet).__enter__()
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._since = time.perf_counter()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if not state.is_world_process_zero or "loss" not in (logs or {}):
+            return
+        extra, self.extra = self.extra, {}
+        seconds = {**extra.pop("seconds", {}), "step": round(time.perf_counter() - self._since, 3)}
+        line = {
+            "stage": self.stage,
+            "step": state.global_step,
+            "loss": logs["loss"],
+            **extra,
+            "seconds": seconds,
+        }
+        line["trl"] = {key: value for key, value in logs.items() if key != "loss"}
+        self.run.append("curves.jsonl", [line])
+        if self._bar is not None:
+            self._bar.advance(state.global_step - self._bar.done, _note(line))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the progress bar, whatever became of the training."""
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+
+def rollout_curve(groups: Sequence[Sequence[Rollout]]) -> dict[str, Any]:
+    """The figures of one step's rollouts. Means are over what got a fair hearing; None where there is none."""
+    rollouts = [rollout for group in groups for rollout in group]
+    judged = [r for r in rollouts if r.verdict.outcome.judged]
+    rewards = [r.reward for r in judged if r.reward is not None and r.reward.total is not None]
+    speedups = [s for r in judged if (s := r.verdict.speedup()) is not None]
+    outcomes: dict[str, int] = {}
+    for rollout in rollouts:
+        outcomes[rollout.verdict.outcome] = outcomes.get(rollout.verdict.outcome, 0) + 1
+    return {
+        "reward": _mean([r.total for r in rewards]),
+        "reward_plan": _mean([r.plan for r in rewards]),
+        "reward_code": _mean([r.code for r in rewards]),
+        "pass_rate": _mean([float(r.verdict.correct) for r in judged]),
+        "compile_rate": _mean([float(r.verdict.outcome.compiled) for r in judged]),
+        "format_rate": _mean([float(r.verdict.outcome.well_formed) for r in judged]),
+        "speedup": geometric_mean(speedups) if speedups else None,
+        "outcomes": outcomes,
+        "clipped": _mean([float(r.completion.finish_reason == "length") for r in rollouts]),
+        "tokens": sum(len(r.completion.token_ids or ()) for r in rollouts),
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _note(line: dict[str, Any]) -> str:
+    if line.get("pass_rate") is not None:
+        speedup = f" speedup {line['speedup']:.2f}x" if line.get("speedup") else ""
+        return f"reward {line['reward'] or 0:.2f} correct {line['pass_rate']:.0%}{speedup}"
+    return f"loss {line['loss']:.3f}"

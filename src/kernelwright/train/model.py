@@ -1,0 +1,107 @@
+"""The model a run starts from: random weights in the sizes of the recipe, or a folder or hub name.
+
+What cannot work is said here, before the first step: no tokenizer, no padding token, a base that is not
+there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernelwright.config import LoraConfig, ModelConfig
+from kernelwright.errors import UserError
+
+
+def load_tokenizer(spec: str) -> Any:
+    """The tokenizer in a folder or at a hub name, padded on the left, with a pad token that is not its EOS."""
+    from transformers import AutoTokenizer
+
+    if not spec:
+        raise UserError(
+            "no tokenizer; set data.tokenizer to a folder, or make one with kernelwright data synth"
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(spec, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"tokenizer {spec} cannot be loaded ({_first_line(error)}); name a local folder, or go online"
+        ) from None
+    if tokenizer.eos_token_id is None:
+        raise UserError(f"tokenizer {spec} has no end-of-sequence token; set its eos_token")
+    if tokenizer.pad_token_id is None or tokenizer.pad_token_id == tokenizer.eos_token_id:
+        spare = next((t for t in ("<pad>", "<|pad|>", "<|endoftext|>") if t in tokenizer.get_vocab()), None)
+        if spare is None or spare == tokenizer.eos_token:
+            raise UserError(f"tokenizer {spec} has no padding token apart from its EOS; set its pad_token")
+        tokenizer.pad_token = spare
+    return tokenizer
+
+
+def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
+    """A model with random weights: the base's architecture where one is named, else Qwen3 in the given sizes."""
+    from transformers import AutoConfig, AutoModelForCausalLM, Qwen3Config
+
+    if config.base:
+        try:
+            architecture = AutoConfig.from_pretrained(config.base)
+        except (OSError, ValueError) as error:
+            raise UserError(f"model.base {config.base} has no config ({_first_line(error)})") from None
+    else:
+        architecture = Qwen3Config(
+            vocab_size=len(tokenizer),
+            hidden_size=config.hidden_size,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            head_dim=config.head_dim,
+            intermediate_size=config.intermediate_size,
+            max_position_embeddings=config.context,
+            tie_word_embeddings=config.tie_embeddings,
+        )
+    architecture.pad_token_id, architecture.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
+    architecture.bos_token_id = tokenizer.bos_token_id
+    torch.manual_seed(seed)
+    return AutoModelForCausalLM.from_config(architecture, dtype=getattr(torch, config.dtype))
+
+
+def load_model(spec: str, dtype: str) -> Any:
+    """The model in a folder or at a hub name. Raises UserError when it is not there."""
+    from transformers import AutoModelForCausalLM
+
+    try:
+        return AutoModelForCausalLM.from_pretrained(spec, dtype=getattr(torch, dtype))
+    except (OSError, ValueError, ImportError) as error:
+        raise UserError(
+            f"model {spec} cannot be loaded ({_first_line(error)}); name a local folder, or a hub name while online"
+        ) from None
+
+
+def adapters(config: LoraConfig) -> Any:
+    """The peft config of a recipe's LoRA, or None when it is off."""
+    if config.rank == 0:
+        return None
+    from peft import LoraConfig as PeftLora
+
+    return PeftLora(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=list(config.targets),
+        task_type="CAUSAL_LM",
+    )
+
+
+def parameters(model: Any) -> int:
+    """Number of weights, each counted once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def is_folder(spec: str) -> bool:
+    return Path(spec).expanduser().is_dir()

@@ -1,0 +1,109 @@
+"""From examples and tasks to the prompts of a stage.
+
+SFT pairs each example's prompt with its answer. Reinforcement learning asks: the front end about every
+training task, the mid-end about every verified kernel it is shown, with its profile. Examples whose split is
+not `train` are never looked at.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright import prompts
+from kernelwright.config import Style
+from kernelwright.errors import UserError
+from kernelwright.records import Agent, Example, Prompt, Rollout, Task, read_jsonl
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One thing to ask a policy about: a task, and for the later agents a verified kernel and its profile."""
+
+    task: Task
+    agent: Agent = "frontend"
+    kernel: str = ""
+    profile: str = ""
+    target: str = ""
+
+    def prompt(self, style: Style, max_tokens: int) -> Prompt:
+        return prompts.render(
+            self.agent,
+            self.task,
+            style=style,
+            kernel=self.kernel,
+            profile=self.profile,
+            target=self.target,
+            max_tokens=max_tokens,
+        )
+
+
+class Curriculum:
+    """Which asks a step draws: each once in random order, then again in another. A function of (seed, step)."""
+
+    def __init__(self, asks: Sequence[Ask], seed: int) -> None:
+        assert asks
+        self.asks, self.seed = list(asks), seed
+
+    def draw(self, step: int, count: int) -> list[Ask]:
+        """The `count` asks of step `step` (from 0)."""
+        return [self._at(step * count + i) for i in range(count)]
+
+    def _at(self, position: int) -> Ask:
+        round_, place = divmod(position, len(self.asks))
+        order = list(range(len(self.asks)))
+        random.Random(f"{self.seed}/{round_}").shuffle(order)
+        return self.asks[order[place]]
+
+
+def read_examples(path: Path) -> list[Example]:
+    """The training split of a JSONL file of examples. Raises UserError where there is none."""
+    if not path.exists():
+        raise UserError(
+            f"no examples at {path}; make them with kernelwright data synth, or set data.examples"
+        )
+    examples = [example for example in read_jsonl(path, Example) if example.split == "train"]
+    if not examples:
+        raise UserError(f'{path} holds no example with split = "train"')
+    return examples
+
+
+def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
+    """What SFT shows and what it wants said."""
+    improve = example.kind == "improve"
+    prompt = prompts.render(
+        "midend" if improve else "frontend",
+        example.task,
+        style=style,
+        kernel=example.kernel,
+        feedback="" if improve else example.feedback,
+        profile=example.feedback if improve else "",
+    )
+    return prompt, prompts.completion_text(example.plan, example.code)
+
+
+def frontend_asks(examples: Iterable[Example], families: Sequence[str] = ()) -> list[Ask]:
+    """Each training task once."""
+    tasks = {example.task.digest: example.task for example in examples}
+    return [Ask(task) for task in tasks.values() if not families or task.family in families]
+
+
+def midend_asks(
+    examples: Sequence[Example], accepted: Iterable[Rollout] = (), families: Sequence[str] = ()
+) -> list[Ask]:
+    """Kernels that may be made faster: those of `improve` examples, and those the front end got accepted."""
+    shown: dict[tuple[str, str], Ask] = {}
+    for example in examples:
+        if example.kind == "improve" and example.kernel:
+            shown[example.task.digest, example.kernel] = Ask(
+                example.task, "midend", example.kernel, example.feedback
+            )
+    tasks = {ask.task.id: ask.task for ask in shown.values()} | {e.task.id: e.task for e in examples}
+    for rollout in accepted:
+        task = tasks.get(rollout.task_id)
+        if task is not None and rollout.verdict.correct:
+            code = rollout.candidate.code
+            shown.setdefault((task.digest, code), Ask(task, "midend", code, prompts.profile(rollout.verdict)))
+    return [ask for ask in shown.values() if not families or ask.task.family in families]

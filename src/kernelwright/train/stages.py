@@ -1,0 +1,159 @@
+"""The stages of a recipe, in order, in one run folder that can be stopped and resumed.
+
+    RUN/stages/<stage>/steps/checkpoint-N/   while a stage runs: all that is needed to go on
+    RUN/stages/<stage>/checkpoint/           when it is done: a Hugging Face model folder
+
+A stage that is done is passed over; one that was interrupted goes on from its last checkpoint, and log lines
+of later steps, which will be made again, are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernelwright.config import Recipe
+from kernelwright.errors import UserError
+from kernelwright.records import Example, Rollout
+from kernelwright.rollouts import Verifier
+from kernelwright.runs import RunFolder
+
+
+def train(
+    recipe: Recipe,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    verifier: Verifier | None = None,
+    after_stage: Callable[[str, Path], None] | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Run every stage of `recipe` in the folder `out`. Returns the last checkpoint.
+
+    `verifier` judges the reinforcement stages; by default a VerifierPool as the recipe says. `after_stage` is
+    called with each stage's name and checkpoint as it is done, also for stages done before a resume.
+    Raises UserError for what the user can mend, InfrastructureError when the judge fails.
+    """
+    run = RunFolder(out)
+    run.start(recipe, resume=resume)
+    checkpoint = Path()
+    for stage in recipe.stages:
+        checkpoint = train_stage(recipe, run, stage, verifier=verifier, quiet=quiet)
+        if after_stage is not None:
+            after_stage(stage, checkpoint)
+    return checkpoint
+
+
+def train_stage(
+    recipe: Recipe, run: RunFolder, stage: str, *, verifier: Verifier | None = None, quiet: bool = False
+) -> Path:
+    """Run one stage, or go on with it, or pass it over when it is done. Returns its checkpoint."""
+    home = run.path / "stages" / stage
+    final, steps_dir = home / "checkpoint", home / "steps"
+    if run.done(stage) and final.is_dir():
+        return final
+    _quieten(recipe)
+    # Torch is needed from here on; the imports of the trainers take seconds, so bad folders are said first.
+    from kernelwright.train.checkpoints import last_checkpoint, save_model, step_of
+    from kernelwright.train.curves import Curves
+    from kernelwright.train.prompts import read_examples
+
+    examples = read_examples(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
+    reached = last_checkpoint(steps_dir)
+    _forget_after(run, stage, step_of(reached) if reached else 0)
+    steps_dir.mkdir(parents=True, exist_ok=True)
+    model, tokenizer = _start(recipe, run, stage)
+    curves = Curves(run, stage, quiet=quiet)
+    if stage == "sft":
+        from kernelwright.train.sft import run_sft
+
+        model = run_sft(recipe, model, tokenizer, examples, steps_dir, curves)
+    else:
+        model = _reinforce(recipe, run, stage, model, tokenizer, examples, verifier, steps_dir, curves)
+    save_model(model, tokenizer, final)
+    run.finish(stage)
+    shutil.rmtree(steps_dir, ignore_errors=True)
+    return final
+
+
+def _reinforce(
+    recipe: Recipe,
+    run: RunFolder,
+    stage: str,
+    model: Any,
+    tokenizer: Any,
+    examples: list[Example],
+    verifier: Verifier | None,
+    steps_dir: Path,
+    curves: Any,
+) -> Any:
+    from kernelwright.policy.text import prompt_ids
+    from kernelwright.train.grpo import run_grpo
+    from kernelwright.train.prompts import Curriculum, frontend_asks, midend_asks
+
+    rl = recipe.rl(stage)
+    if stage == "frontend":
+        asks = frontend_asks(examples, rl.families)
+    else:
+        accepted = [r for r in run.rows("rollouts.jsonl", Rollout) if r.stage == "frontend"]
+        asks = midend_asks(examples, accepted, rl.families)
+    room = recipe.model.context - rl.max_tokens
+    fitting = [
+        ask
+        for ask in asks
+        if len(prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens))) <= room
+    ]
+    if not fitting:
+        raise UserError(
+            f"{stage}: none of {len(asks)} prompts leaves {rl.max_tokens} tokens of the {recipe.model.context} of "
+            f"the context; lower {stage}.max_tokens, raise model.context, or widen {stage}.families"
+        )
+    curriculum = Curriculum(fitting, recipe.seed)
+    if verifier is not None:
+        return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
+    from kernelwright.verify import VerifierPool
+
+    judge = recipe.verify
+    with VerifierPool(judge.workers, judge.backend, judge.protocol, judge.target) as pool:
+        return run_grpo(recipe, stage, model, tokenizer, curriculum, pool, run, steps_dir, curves)
+
+
+def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
+    """Model and tokenizer that `stage` starts from: the stage before, or what [model] says."""
+    from kernelwright.train.model import load_model, load_tokenizer, new_model
+
+    before = list(recipe.stages)[: recipe.stages.index(stage)]  # type: ignore[arg-type]
+    if before:
+        folder = str(run.path / "stages" / before[-1] / "checkpoint")
+        return load_model(folder, recipe.model.dtype), load_tokenizer(folder)
+    if recipe.model.init == "pretrained":
+        return load_model(recipe.model.base, recipe.model.dtype), load_tokenizer(recipe.model.base)
+    spec = recipe.data.tokenizer or recipe.model.base or str(run.path / "data" / "tokenizer")
+    tokenizer = load_tokenizer(spec)
+    return new_model(recipe.model, tokenizer, recipe.seed), tokenizer
+
+
+def _forget_after(run: RunFolder, stage: str, step: int) -> None:
+    """Remove the log lines of `stage` that belong to steps after the last checkpoint."""
+    for name in ("curves.jsonl", "rollouts.jsonl"):
+        run.keep_rows(name, lambda row: row["stage"] != stage or row["step"] <= step)
+
+
+def _quieten(recipe: Recipe) -> None:
+    """Turn off the chatter of the libraries below; set torch's threads."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    import datasets
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    warnings.filterwarnings("ignore", module=r"torch\.utils\.data|trl|accelerate")
+    if recipe.threads:
+        torch.set_num_threads(recipe.threads)
