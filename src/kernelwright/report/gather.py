@@ -1,0 +1,258 @@
+"""Read run folders into what the page shows: runs, their stages, and each task's best attempt by stage.
+
+Takes whatever is there: a run that was stopped, one without curves, an evaluation alone, an empty folder.
+Does not judge or re-score anything: every number comes from the verdicts as they were written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import UserError
+from kernelwright.metrics import bootstrap_interval, fast_p, geometric_mean, pass_at_k
+from kernelwright.outcomes import Category, Outcome
+from kernelwright.records import Rollout, read_jsonl
+
+STAGES = ("sft", "frontend", "midend", "backend")
+_DEPTH = {outcome: depth for depth, outcome in enumerate(Outcome)}
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What one stage's policy made of one task: the best attempt, and how many of all were correct."""
+
+    stage: str
+    best: Rollout
+    correct: int
+    samples: int
+
+    @property
+    def category(self) -> str:
+        return self.best.verdict.outcome.category.value
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One evaluated stage of one run."""
+
+    label: str
+    run: str
+    rollouts: Sequence[Rollout]
+
+    @property
+    def judged(self) -> list[Rollout]:
+        """Without the samples that got no fair hearing (unsupported, infrastructure)."""
+        return [r for r in self.rollouts if r.verdict.outcome.judged]
+
+    @property
+    def categories(self) -> dict[str, int]:
+        """Samples by category, best first; only the categories that occur."""
+        seen = Counter(r.verdict.outcome.category for r in self.rollouts)
+        order = (Category.CORRECT, *(c for c in Category if c is not Category.CORRECT))
+        return {c.value: seen[c] for c in order if seen[c]}
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Samples by outcome, in funnel order."""
+        seen = Counter(r.verdict.outcome for r in self.rollouts)
+        return {o.value: seen[o] for o in Outcome if seen[o]}
+
+    @property
+    def speedups(self) -> list[float]:
+        """Speedup over eager of every correct sample that was timed."""
+        return [s for r in self.rollouts if r.verdict.correct and (s := r.verdict.speedup()) is not None]
+
+    def share(self, test: str) -> float | None:
+        """Share of judged samples whose outcome is `well_formed`, `compiled` or `accepted`."""
+        judged = self.judged
+        return sum(getattr(r.verdict.outcome, test) for r in judged) / len(judged) if judged else None
+
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the share correct, resampling tasks (samples of one task are not independent)."""
+        shares = [sum(group) / len(group) for group in self._by_task().values()]
+        return bootstrap_interval(shares) if len(shares) > 1 else None
+
+    def pass_at(self, k: int) -> float | None:
+        """Mean over tasks of pass@k; None when a task has fewer than k judged samples."""
+        groups = list(self._by_task().values())
+        if not groups or min(map(len, groups)) < k:
+            return None
+        return sum(pass_at_k(len(group), sum(group), k) for group in groups) / len(groups)
+
+    @property
+    def samples_per_task(self) -> int:
+        return min((len(group) for group in self._by_task().values()), default=0)
+
+    @property
+    def speedup(self) -> float | None:
+        """Geometric mean of the speedup over eager, over correct samples only."""
+        return geometric_mean(self.speedups) if self.speedups else None
+
+    @property
+    def speedup_interval(self) -> tuple[float, float] | None:
+        speedups = self.speedups
+        return bootstrap_interval(speedups, statistic=geometric_mean) if len(speedups) > 1 else None
+
+    @property
+    def fast_1(self) -> float | None:
+        """Share of judged samples that are correct and faster than eager."""
+        judged = self.judged
+        return (
+            fast_p([r.verdict.speedup() if r.verdict.correct else None for r in judged], 1.0)
+            if judged
+            else None
+        )
+
+    @property
+    def tokens(self) -> float | None:
+        """Mean completion length in tokens, where token ids were logged."""
+        lengths = [len(r.completion.token_ids) for r in self.rollouts if r.completion.token_ids]
+        return sum(lengths) / len(lengths) if lengths else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds spent on the samples (generation and verification), summed over samples."""
+        spent = [sum(r.seconds.values()) for r in self.rollouts if r.seconds]
+        return sum(spent) if spent else None
+
+    def _by_task(self) -> dict[str, list[bool]]:
+        groups: dict[str, list[bool]] = {}
+        for rollout in self.judged:
+            groups.setdefault(rollout.task_id, []).append(rollout.verdict.correct)
+        return groups
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder."""
+
+    name: str
+    path: Path
+    config: dict[str, Any]
+    environment: dict[str, Any]
+    curves: list[dict[str, Any]]
+    stages: list[Stage]
+    notes: list[str] = field(default_factory=list)
+    """What was missing or unreadable, for the page to say so."""
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One row of the task table."""
+
+    id: str
+    attempts: list[Attempts]
+    """By stage, in the order of the stages; stages that never saw the task are absent."""
+
+    @property
+    def last(self) -> Attempts:
+        return self.attempts[-1]
+
+    @property
+    def speedup(self) -> float | None:
+        """Best speedup over eager among all stages."""
+        return max((s for a in self.attempts if (s := a.best.verdict.speedup()) is not None), default=None)
+
+    @property
+    def changed(self) -> bool:
+        return len({a.best.verdict.outcome for a in self.attempts}) > 1
+
+
+def read_run(path: Path, prefix: str = "") -> Run:
+    """Read one run folder. Raises UserError only when it is no folder; anything missing inside is a note."""
+    if not path.is_dir():
+        raise UserError(f"report: no run folder at {path}: give folders that train, eval or optimize wrote")
+    notes: list[str] = []
+    stages = []
+    folders = sorted((p for p in (path / "eval").glob("*") if p.is_dir()), key=lambda p: _stage_key(p.name))
+    for folder in folders:
+        if rollouts := _rollouts(folder / "rollouts.jsonl", notes):
+            stages.append(Stage(prefix + folder.name, path.name, rollouts))
+    if not folders:
+        by_stage: dict[str, list[Rollout]] = {}
+        for rollout in _rollouts(path / "rollouts.jsonl", notes):
+            by_stage.setdefault(rollout.stage or path.name, []).append(rollout)
+        stages = [
+            Stage(prefix + name, path.name, by_stage[name]) for name in sorted(by_stage, key=_stage_key)
+        ]
+    if not stages:
+        notes.append(f"{path.name}: no evaluated samples yet")
+    return Run(
+        path.name,
+        path,
+        _object(path / "config.json", notes),
+        _object(path / "environment.json", notes),
+        _curves(path / "curves.jsonl", notes),
+        stages,
+        notes,
+    )
+
+
+def task_rows(stages: Iterable[Stage]) -> list[TaskRow]:
+    """One row a task: each stage's best attempt (correct and fastest, else the one that came furthest)."""
+    table: dict[str, list[Attempts]] = {}
+    for stage in stages:
+        groups: dict[str, list[Rollout]] = {}
+        for rollout in stage.rollouts:
+            groups.setdefault(rollout.task_id, []).append(rollout)
+        for task_id, group in groups.items():
+            correct = sum(r.verdict.correct for r in group)
+            table.setdefault(task_id, []).append(
+                Attempts(stage.label, max(group, key=_rank), correct, len(group))
+            )
+    return [TaskRow(task_id, table[task_id]) for task_id in sorted(table)]
+
+
+def _rank(rollout: Rollout) -> tuple[bool, float, int]:
+    """Correct before wrong, then by speed, then by depth in the funnel; no fair hearing comes last."""
+    outcome = rollout.verdict.outcome
+    return outcome.accepted, rollout.verdict.speedup() or 0.0, _DEPTH[outcome] if outcome.judged else -1
+
+
+def _stage_key(name: str) -> tuple[int, str]:
+    return (STAGES.index(name) if name in STAGES else -1 if name in ("base", "start") else len(STAGES)), name
+
+
+def _rollouts(path: Path, notes: list[str]) -> list[Rollout]:
+    if not path.is_file():
+        return []
+    try:
+        return list(read_jsonl(path, Rollout))
+    except (UserError, OSError, UnicodeDecodeError) as error:
+        notes.append(f"{path.parent.name}/{path.name} could not be read: {error}")
+        return []
+
+
+def _object(path: Path, notes: list[str]) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text("utf-8"))
+        return value if isinstance(value, dict) else {}
+    except (ValueError, OSError) as error:
+        notes.append(f"{path.name} could not be read: {error}")
+        return {}
+
+
+def _curves(path: Path, notes: list[str]) -> list[dict[str, Any]]:
+    """Lines of curves.jsonl; a torn or foreign line is passed over and counted."""
+    if not path.is_file():
+        return []
+    lines, bad = [], 0
+    for text in path.read_text("utf-8", errors="replace").splitlines():
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = None
+        if isinstance(value, dict):
+            lines.append(value)
+        else:
+            bad += bool(text.strip())
+    if bad:
+        notes.append(f"{path.name}: {bad} unreadable lines passed over")
+    return lines
