@@ -1,0 +1,217 @@
+"""From a verdict to a reward, a number for the plan and one for the code. Pure functions, named presets.
+
+Nothing but the verdict enters. A verdict without a fair hearing (`unsupported`, `infrastructure_error`) gives
+None for both segments under every preset, and so does a reward that is no finite number. A preset whose source
+pays one number for the whole completion gives half of it to each segment, so that `Reward.total` is the
+source's number under uniform credit and both segments learn under hierarchical credit. A correct candidate that
+could not be timed is paid for its correctness only: the least that a correct candidate of the preset can get.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from kernelwright.errors import UserError
+from kernelwright.outcomes import Category, Gate, Outcome
+from kernelwright.records import Reward, Verdict
+
+Segments = tuple[float, float]
+"""(plan, code)"""
+
+
+def reward(preset: str, verdict: Verdict) -> Reward:
+    """The reward of `verdict` under a preset. Raises UserError for an unknown preset, and nothing else."""
+    check_preset(preset)
+    if not verdict.outcome.judged:
+        return Reward(preset=preset, plan=None, code=None)
+    plan, code = PRESETS[preset](verdict)
+    if not (math.isfinite(plan) and math.isfinite(code)):
+        return Reward(preset=preset, plan=None, code=None)
+    return Reward(preset=preset, plan=plan, code=code)
+
+
+def check_preset(preset: str) -> None:
+    """Raises UserError, listing the presets, unless `preset` is one."""
+    if preset not in PRESETS:
+        raise UserError(f"unknown reward preset {preset!r}; valid: {', '.join(PRESETS)}")
+
+
+def toronto_frontend(verdict: Verdict) -> Segments:
+    """-10 if compilation or correctness fails, else 1.
+
+    Source: the front-end agent of the Toronto report on reinforcement learning for Triton kernels (GRPO, K = 4).
+    """
+    return _halves(1.0 if verdict.correct else -10.0)
+
+
+def toronto_midend(verdict: Verdict) -> Segments:
+    """-10 if compilation or correctness fails, else 1 + t_torch / t_triton (eager PyTorch).
+
+    Source: the mid-end agent of the Toronto report.
+    """
+    return _halves(1.0 + _speedup(verdict) if verdict.correct else -10.0)
+
+
+def autotriton(verdict: Verdict) -> Segments:
+    """Rule times execution, each 0 or 1: is it Triton at all, and do the tests pass.
+
+    Source: AutoTriton (Li et al. 2025, arXiv 2507.05687). The rule there looks for `@triton.jit`; here it is that
+    the code is well formed and was not caught cheating, which also counts a kernel that only decorates torch.
+    """
+    rule = verdict.outcome.well_formed and verdict.outcome.category is not Category.CHEATING
+    return _halves(float(rule) * float(verdict.correct))
+
+
+def tritonrl(verdict: Verdict) -> Segments:
+    """Plan: speedup. Code: correctness, 0 or 1. Both 0 unless the code is valid (syntax, honest Triton).
+
+    Source: TritonRL (Woo et al. 2025, arXiv 2510.17891), J = alpha * J_plan + J_code; alpha is the recipe's
+    (`credit = "hierarchical"`, `alpha = 0.1`). The verifier's acceptance implies validity.
+    """
+    return (_speedup(verdict), 1.0) if verdict.correct else (0.0, 0.0)
+
+
+def kevin(verdict: Verdict) -> Segments:
+    """0.3 * correct + speedup, one turn's score; `discounted` makes the returns of several turns.
+
+    Source: Kevin-32B (Baronio et al. 2025, arXiv 2507.11948).
+    """
+    return _halves(0.3 + _speedup(verdict) if verdict.correct else 0.0)
+
+
+def drkernel(verdict: Verdict) -> Segments:
+    """correct + min(speedup, 3) + share of GPU time in the candidate's own kernels; 0 unless correct.
+
+    Source: Dr.Kernel (Liu et al. 2026, arXiv 2602.05885). The share is the evidence's `own_share`; where it was not
+    measured it is 1, for under the task policy `full` nothing else may compute.
+    """
+    if not verdict.correct:
+        return _halves(0.0)
+    share = getattr(verdict.evidence, "own_share", None)
+    return _halves(1.0 + min(_speedup(verdict), 3.0) + (1.0 if share is None else min(max(share, 0.0), 1.0)))
+
+
+STEP = 0.05
+"""Speed counts in whole steps of 5 %, several times the noise of an interleaved median: within a group of equally
+fast kernels, noise then gives no advantage, which scaling by the standard deviation would blow up."""
+FULL_SPEED = 4.0
+"""The speedup that gets the whole reward. A kernel on the roofline is paid what its speedup is worth."""
+SLOWEST = -0.75
+"""What the plan of a correct kernel gets at least, from 1/8 of the baseline's speed downwards."""
+_CORRECT, _SPEED_SHARE = 0.75, 0.25
+
+_LADDER: Mapping[Outcome, float] = {
+    # Nothing to learn from, or nothing honest: the floor. An empty answer is not worth more than a decoy, nor less.
+    Outcome.EMPTY_COMPLETION: -1.0,
+    Outcome.NO_CODE: -1.0,
+    Outcome.NOT_TRITON: -1.0,
+    # Format.
+    Outcome.TRUNCATED: -0.9,
+    Outcome.SYNTAX_ERROR: -0.8,
+    Outcome.NO_ENTRY: -0.7,
+    # It is a Triton program: does it load?
+    Outcome.INVALID_IMPORT: -0.6,
+    Outcome.LOAD_ERROR: -0.6,
+    Outcome.CONSTRUCTOR_ERROR: -0.5,
+    # Does it compile?
+    Outcome.COMPILE_ERROR: -0.4,
+    Outcome.OUT_OF_RESOURCES: -0.35,
+    # Does it run?
+    Outcome.TIMEOUT: -0.25,
+    Outcome.OUT_OF_MEMORY: -0.25,
+    Outcome.RUNTIME_ERROR: -0.25,
+    Outcome.OUT_OF_BOUNDS: -0.2,
+    # Is it right?
+    Outcome.WRONG_STRUCTURE: -0.1,
+    Outcome.WRONG_SHAPE: -0.1,
+    Outcome.WRONG_DTYPE: -0.1,
+    Outcome.UNWRITTEN: 0.0,
+    Outcome.NON_FINITE: 0.0,
+    Outcome.WRONG_VALUE: 0.0,
+    # Right on some cases.
+    Outcome.WRONG_ON_DISTRIBUTION: 0.2,
+    Outcome.WRONG_ON_SHAPE: 0.25,
+    Outcome.LOW_PRECISION: 0.3,
+    Outcome.NONDETERMINISTIC: 0.3,
+}
+_CAP = {Gate.PARSE: -0.7, Gate.STATIC: -0.7, Gate.LOAD: -0.5, Gate.TRACE: -0.35, Gate.COMPILE: -0.35}
+"""The most a failure at a gate gets, whatever its name: a time-out while loading is no run."""
+
+
+def wright(verdict: Verdict) -> Segments:
+    """The default, ours: bounded in [-1, 1] per segment, graded along the funnel, speed in coarse steps.
+
+    Code: a failure gets its rung of the funnel, from -1 to 0.3; a correct candidate 0.75 plus a quarter of the
+    plan's speed term, because block sizes, warps and stages are written in the code. Plan: -1 for a failure; for
+    a correct candidate log4 of the lower end of the interval of its speedup over eager, slower than eager at half
+    slope, in whole steps of 5 %, within [-0.75, 1]. Cheating gets -1 for both.
+
+    What it asks of an optimiser: every correct candidate, however slow, beats every incorrect one in each segment
+    (plan -0.75 > -1, code 0.56 > 0.3) and so in any weighting of them; the bottom rungs are level, so that neither
+    silence nor a decoy is a way out; avoiding the timer pays like the slowest kernel; and no single verdict can
+    outweigh a group, however large the speedup it claims.
+    """
+    if verdict.outcome.accepted:
+        speed = _speed_term(verdict)
+        return speed, _CORRECT + _SPEED_SHARE * speed
+    if verdict.outcome.category is Category.CHEATING:
+        return -1.0, -1.0
+    rung = _LADDER[verdict.outcome]
+    return -1.0, max(-1.0, min(rung, _CAP.get(verdict.gate, rung)))
+
+
+PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
+    "toronto-frontend": toronto_frontend,
+    "toronto-midend": toronto_midend,
+    "autotriton": autotriton,
+    "tritonrl": tritonrl,
+    "kevin": kevin,
+    "drkernel": drkernel,
+    "wright": wright,
+}
+
+
+def discounted(turns: Sequence[Reward], gamma: float = 0.4) -> list[Reward]:
+    """Returns of a conversation's turns: each turn's reward plus gamma times the return of the next.
+
+    Discounting goes backward, so that a turn is paid for what it made possible, never for what came before
+    (Kevin: sum, gamma 0.4). A turn without a reward stays without and adds nothing to the turns before it.
+    """
+    returns: list[Reward] = []
+    plan = code = 0.0
+    for turn in reversed(turns):
+        known = turn.plan is not None and turn.code is not None
+        plan, code = (turn.plan or 0.0) + gamma * plan, (turn.code or 0.0) + gamma * code
+        returns.append(turn.model_copy(update={"plan": plan, "code": code}) if known else turn)
+    return returns[::-1]
+
+
+def _halves(total: float) -> Segments:
+    return total / 2, total / 2
+
+
+def _speedup(verdict: Verdict) -> float:
+    """Eager time over the candidate's; 0 where a correct candidate was not timed."""
+    return verdict.speedup() or 0.0
+
+
+def _speed_term(verdict: Verdict) -> float:
+    """The plan's reward for a correct candidate, in [SLOWEST, 1]."""
+    if verdict.timing is None:
+        return SLOWEST
+    low = verdict.timing.speedup_ci["eager"][0]
+    if not low > 0:  # also NaN
+        return SLOWEST
+    width = math.log1p(STEP)
+    # Towards zero: the dead band around parity reaches from 1/1.05 to 1.05.
+    steps = math.trunc(min(math.log(low), math.log(FULL_SPEED)) / width + math.copysign(1e-9, low - 1.0))
+    term = steps * width / math.log(FULL_SPEED)
+    if low >= FULL_SPEED:
+        return 1.0
+    return max(SLOWEST, term if term > 0 else term / 2)
+
+
+assert {o for o in Outcome if o.judged and o.category is not Category.CHEATING} - set(_LADDER) == {
+    Outcome.CORRECT
+}
