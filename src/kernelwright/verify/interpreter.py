@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import math
 import types
@@ -39,6 +40,8 @@ SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""
 MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
+LOOP_SETTLES, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
+"""Iterations of a modelled loop: run first, measured next, run last. What lies between is extrapolated."""
 
 
 class Unsupported(Exception):
@@ -99,6 +102,7 @@ class Engine:
         self.memory = Memory()
         self.traffic: Traffic | None = None
         self.benching = False
+        self._restore: list[Callable[[], None]] = []
 
     # -- launch ---------------------------------------------------------------------------------------
 
@@ -221,7 +225,7 @@ class Engine:
             with _kernel_errors(), contextlib.suppress(_Enough):
                 body(**arguments)
             traced.traffic.append(self.traffic)
-            steps += self.traffic.steps
+            steps += self.traffic.executed
             if steps > SAMPLED_STEPS:
                 break
         self.traffic = None
@@ -263,9 +267,22 @@ class Engine:
         region = self.memory.check(pointers, mask, itemsize, what)
         if self.traffic is not None:
             self.traffic.access(region, pointers, mask, itemsize)
-            if self.traffic.steps >= MODEL_STEPS:
+            if self.traffic.executed >= MODEL_STEPS:
                 raise _Enough
         return region
+
+    def iterate(self, values: range) -> Iterator[int]:
+        """A kernel's loop. When modelling, most of a long one is skipped and its traffic extrapolated."""
+        traffic = self.traffic
+        skipped = len(values) - LOOP_SETTLES - LOOP_SAMPLED - LOOP_TAIL
+        if traffic is None or skipped <= 0:
+            yield from values
+            return
+        yield from values[:LOOP_SETTLES]
+        before = traffic.totals()
+        yield from values[LOOP_SETTLES : LOOP_SETTLES + LOOP_SAMPLED]
+        traffic.extrapolate(before, skipped / LOOP_SAMPLED)
+        yield from values[-LOOP_TAIL:]
 
     def count(self, unit: str, operations: float) -> None:
         if self.traffic is not None:
@@ -289,7 +306,22 @@ class Engine:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Launches, device-function calls, memory and autotuning come to this engine. Restored on exit."""
+        """`install`, restored on exit."""
+        self.install()
+        try:
+            yield
+        finally:
+            self.uninstall()
+
+    def uninstall(self) -> None:
+        """Give Triton's language back to its compiler. Free when nothing is installed."""
+        while self._restore:
+            self._restore.pop()()
+
+    def install(self) -> None:
+        """Launches, device-function calls, memory and autotuning come to this engine. Free when they do."""
+        if self._restore:
+            return
         engine = self
         builder = interpreter.InterpreterBuilder
         unary, binary = builder.unary_op, builder.binary_op
@@ -387,6 +419,7 @@ class Engine:
             (builder, "create_atomic_cas", create_cas),
             (builder, "create_dot", create_dot),
             (interpreter.ReduceOps, "apply_impl", reduce_impl),
+            (interpreter, "_get_np_dtype", _np_dtype),
             (builder, "cast_impl", cast_impl),
             (builder, "create_fp_to_fp", fp_to_fp),
             (builder, "unary_op", unary_op),
@@ -402,15 +435,24 @@ class Engine:
         saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
         for owner, name, value in patches:
             setattr(owner, name, value)
+        def loop(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Iterator[int]:
+            return engine.iterate(range(start) if end is None else range(start, end, step or 1))
+
         scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        scope.set_attr(tl, "range", loop)
+        # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
+        scope.set_attr(tl.tensor, "__index__", lambda self: int(self.handle.data.squeeze()))
+        outer, _LOOPS["range"] = _LOOPS["range"], loop
         for package in _extern_packages():
             interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
-        try:
-            yield
-        finally:
+
+        def restore() -> None:
+            _LOOPS["range"] = outer
             scope.restore()
             for owner, name, value in saved:
                 setattr(owner, name, value)
+
+        self._restore.append(restore)
 
 
 def _widened(handle: Any) -> Any:
@@ -433,6 +475,12 @@ def _to_bf16(data: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(data).view(np.uint32)
     rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
     return np.where(np.isnan(data), np.uint16(0x7FC0) | (bits >> 16).astype(np.uint16), rounded)
+
+
+def _np_dtype(dtype: Any) -> np.dtype:
+    """Triton builds its table of types anew at every look-up, a tenth of an interpreted kernel's time."""
+    scalar = dtype.scalar
+    return np.dtype(np.uint64) if scalar.is_ptr() else _scalar_np_dtype(scalar)
 
 
 def _extern_packages() -> list[Any]:
@@ -458,17 +506,23 @@ def _kernel_errors() -> Iterator[None]:
             cause = cause.__cause__
         if isinstance(cause, (OutOfBounds, Unsupported, _Enough)):
             raise cause from None
-        raise KernelError(f"{type(cause).__name__}: {cause}") from error
+        raise KernelError(f"{type(cause).__name__}: {cause}") from cause
 
 
 _REWRITTEN: dict[Any, Callable[..., Any]] = {}
+_LOOPS: dict[str, Callable[..., Any]] = {"range": range}
+"""What `range` means in kernels: the loop of the engine that is installed."""
 
 
 def _rewritten(function: jit.JITFunction) -> Callable[..., Any]:
     """The kernel's body as a Python function over interpreter tensors (Triton's own rewriting, cached)."""
     body = _REWRITTEN.get(function.fn)
     if body is None:
-        body = _REWRITTEN[function.fn] = interpreter.FunctionRewriter(function.fn).rewrite_ast()
+        made = interpreter.FunctionRewriter(function.fn).rewrite_ast()
+        names = {"range": lambda *args: _LOOPS["range"](*args), **made.__globals__}
+        body = types.FunctionType(made.__code__, names, made.__name__, made.__defaults__, made.__closure__)
+        body.__kwdefaults__ = made.__kwdefaults__
+        _REWRITTEN[function.fn] = body
     return body
 
 
@@ -492,6 +546,7 @@ _TYPES = {
 _UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
 _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_scalar_np_dtype = functools.lru_cache(maxsize=256)(interpreter._get_np_dtype)
 _LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
     "tanh": np.tanh,
     "erf": _erf,

@@ -108,14 +108,19 @@ class Traffic:
     """Sectors of every access, repeats counted: what the L1/L2 path carries."""
     useful_bytes: float = 0.0
     """Bytes asked for by unmasked lanes."""
-    steps: int = 0
+    steps: float = 0
     """Memory instructions in program order."""
     flops: dict[str, float] = dataclasses.field(default_factory=dict)
     """Operations by unit: `float32` (vector units), `tf32`, `float16`, ... (matrix units)."""
+    executed: int = 0
+    """Memory instructions that were really interpreted; `steps` counts those of skipped iterations too."""
+    skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Distinct sectors per argument that skipped iterations would have added."""
 
     def access(self, region: Region | None, pointers: np.ndarray, mask: np.ndarray, itemsize: int) -> None:
         active = pointers if mask.all() else pointers[mask]
         self.steps += 1
+        self.executed += 1
         if active.size == 0:
             return
         sectors = np.unique(active.reshape(-1) >> np.uint64(5))
@@ -126,3 +131,25 @@ class Traffic:
 
     def compute(self, unit: str, operations: float) -> None:
         self.flops[unit] = self.flops.get(unit, 0.0) + operations
+
+    def unique_sectors(self) -> dict[str, float]:
+        """Distinct sectors per argument, those of skipped iterations among them."""
+        return {name: len(seen) + self.skipped_sectors.get(name, 0.0) for name, seen in self.sectors.items()}
+
+    def totals(self) -> dict[str, dict[str, float]]:
+        """Everything counted so far, for `extrapolate`."""
+        counts = {"touched": self.touched_bytes, "useful": self.useful_bytes, "steps": self.steps}
+        return {"counts": counts, "flops": dict(self.flops), "sectors": self.unique_sectors()}
+
+    def extrapolate(self, before: dict[str, dict[str, float]], factor: float) -> None:
+        """Add `factor` times what was counted since `before`: iterations like the ones that were just run."""
+        now = self.totals()
+        counts = {name: (now["counts"][name] - before["counts"][name]) * factor for name in now["counts"]}
+        self.touched_bytes += counts["touched"]
+        self.useful_bytes += counts["useful"]
+        self.steps += counts["steps"]
+        for unit, operations in now["flops"].items():
+            self.compute(unit, (operations - before["flops"].get(unit, 0.0)) * factor)
+        for name, sectors in now["sectors"].items():
+            grown = (sectors - before["sectors"].get(name, 0.0)) * factor
+            self.skipped_sectors[name] = self.skipped_sectors.get(name, 0.0) + grown

@@ -41,6 +41,7 @@ _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _CLONE_NEWNET = 0x40000000
 
 # Landlock access rights (ABI 1).
+_NEEDED = ("torch", "triton")
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read directory
 _WRITE_ALL = (1 << 13) - 1
 
@@ -134,7 +135,10 @@ def _landlock(scratch: Path, limits: Limits) -> bool:
     ruleset = _LIBC.syscall(_LANDLOCK_CREATE, ctypes.byref(attr), ctypes.sizeof(attr), 0)
     if ruleset < 0:
         return False
-    readable = [sys.prefix, sys.base_prefix, "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/bin"]
+    # Where Triton and torch lie, wherever that is, but never a source tree or a task's folder.
+    packages = [os.path.dirname(sys.modules[name].__file__ or "") for name in _NEEDED if name in sys.modules]
+    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/bin"]
+    readable = [sys.prefix, sys.base_prefix, *system, *packages]
     if limits.allow_devices:
         readable += ["/proc", "/sys", "/opt"]
     try:

@@ -52,8 +52,8 @@ def summarise(launch: TracedLaunch) -> cost.Work:
     unique: dict[str, float] = {}
     flops: dict[str, float] = {}
     for traffic in launch.traffic:
-        for name, sectors in traffic.sectors.items():
-            unique[name] = unique.get(name, 0.0) + len(sectors) * SECTOR_BYTES / count
+        for name, sectors in traffic.unique_sectors().items():
+            unique[name] = unique.get(name, 0.0) + sectors * SECTOR_BYTES / count
         for unit, operations in traffic.flops.items():
             flops[unit] = flops.get(unit, 0.0) + operations / count
     return cost.Work(
@@ -79,7 +79,7 @@ class InterpretWorker:
         self.engine = Engine(self.cuda, lambda launch: cost.price(summarise(launch), target).ms)
         self.module: Any = None
         self.models: dict[str, torch.nn.Module] = {}
-        self._marks: list[tuple[Any, str, Any]] = []
+        self._marks: dict[tuple[Any, str], Any] = {}
 
     # -- commands -------------------------------------------------------------------------------------
 
@@ -93,8 +93,9 @@ class InterpretWorker:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[MODULE] = module
-        self._marks = [(owner, name, getattr(owner, name)) for owner, name in _WATCHED]
-        with self._failures(Outcome.LOAD_ERROR), self.engine.installed(), self.cuda:
+        self.engine.install()
+        self._mark(_WATCHED)
+        with self._failures(Outcome.LOAD_ERROR), self.cuda:
             try:
                 spec.loader.exec_module(module)
             except ImportError as error:
@@ -107,16 +108,15 @@ class InterpretWorker:
 
     def model(self, init: Any, inputs: Any) -> dict[str, Any]:
         """Run the forward pass on meta tensors at full size: launches, sampled traffic, assembler text."""
-        cuda = PretendCuda("meta")
-        engine = Engine(cuda, lambda launch: cost.price(summarise(launch), self.target).ms)
-        engine.mode = "model"
-        with self._failures(Outcome.RUNTIME_ERROR), engine.installed(), cuda, torch.no_grad():
+        cuda, engine = PretendCuda("meta"), self.engine
+        engine.mode, engine.cuda, engine.launches = "model", cuda, []
+        with self._failures(Outcome.RUNTIME_ERROR), cuda, torch.no_grad():
             module = self.module.ModelNew(*init)
             module.cuda()
             tensors = _map(inputs, lambda tensor: cuda.adopt(torch.empty_like(tensor, device="meta")))
             engine.launches.clear()
             module(*tensors)
-        launches = list(engine.launches)
+        launches = engine.launches
         return {
             "launches": [self._describe(launch) for launch in launches],
             "assemblies": self._compile(launches),
@@ -124,7 +124,8 @@ class InterpretWorker:
 
     def build(self, key: str, init: Any, seed: int, state: dict[str, torch.Tensor]) -> dict[str, Any]:
         """Construct `ModelNew` for one shape set and give it the reference's weights, by name where they fit."""
-        with self._failures(Outcome.CONSTRUCTOR_ERROR), self.engine.installed(), self.cuda, torch.no_grad():
+        self.engine.mode, self.engine.cuda = "execute", self.cuda
+        with self._failures(Outcome.CONSTRUCTOR_ERROR), self.cuda, torch.no_grad():
             torch.manual_seed(seed)
             module = self.module.ModelNew(*init)
             if not isinstance(module, torch.nn.Module):
@@ -142,13 +143,12 @@ class InterpretWorker:
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """One forward pass. Returns facts and the raw output tensors."""
         engine, trace = self.engine, AtenTrace(poison=True)
-        engine.mode = "ablate" if ablate else "execute"
-        engine.launches = []
+        engine.mode, engine.cuda, engine.launches = "ablate" if ablate else "execute", self.cuda, []
         fresh = _map(inputs, lambda tensor: self.cuda.adopt(tensor.clone()))
         flat: list[torch.Tensor] = []
         _map(fresh, flat.append)
         kept = [channel.tensor_bytes(tensor) for tensor in flat]
-        with self._failures(Outcome.RUNTIME_ERROR), engine.installed(), self.cuda, torch.no_grad(), trace:
+        with self._failures(Outcome.RUNTIME_ERROR), self.cuda, torch.no_grad(), trace:
             output = self.models[key](*fresh)
         tensors: list[torch.Tensor] = []
         try:
@@ -181,6 +181,14 @@ class InterpretWorker:
 
     def _compile(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
         """Assembler text of every distinct specialisation, or the compiler's complaint."""
+        self.engine.uninstall()
+        try:
+            return self._assemblies(launches)
+        finally:
+            self.engine.install()
+            self._mark(_REPLACED)
+
+    def _assemblies(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
         done: dict[str, dict[str, Any]] = {}
         for launch in launches:
             identity = (
@@ -200,6 +208,20 @@ class InterpretWorker:
             }
         return list(done.values())
 
+    def _kernel_failure(self, error: KernelError) -> Failure:
+        """Whose failure an exception inside a kernel is: the compiler decides.
+
+        A compiled kernel cannot raise, except by `tl.device_assert`; so what the compiler takes and the
+        interpreter does not is the interpreter's limit.
+        """
+        if isinstance(error.__cause__, AssertionError):
+            return Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}")
+        try:
+            self._compile(self.engine.launches[-1:])
+        except Failure as refused:
+            return refused
+        return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
+
     def _describe(self, launch: TracedLaunch) -> dict[str, Any]:
         return {
             "kernel": launch.function.__name__,
@@ -211,8 +233,11 @@ class InterpretWorker:
             "work": summarise(launch).to_json(),
         }
 
+    def _mark(self, watched: list[tuple[Any, str]]) -> None:
+        self._marks |= {(owner, name): getattr(owner, name) for owner, name in watched}
+
     def _untouched(self) -> None:
-        for owner, name, before in self._marks:
+        for (owner, name), before in self._marks.items():
             if getattr(owner, name, None) is not before:
                 raise Failure(Outcome.TAMPERING, f"{getattr(owner, '__name__', owner)}.{name} was replaced")
 
@@ -232,7 +257,7 @@ class InterpretWorker:
         except MemoryError:
             raise Failure(Outcome.OUT_OF_MEMORY, "out of host memory") from None
         except KernelError as error:
-            raise Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}") from None
+            raise self._kernel_failure(error) from None
         except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
                 raise Failure(Outcome.OUT_OF_MEMORY, "out of memory") from None
@@ -241,8 +266,10 @@ class InterpretWorker:
             raise Failure(otherwise, _last_line(error)) from None
 
 
+_REPLACED: list[tuple[Any, str]] = [(jit.JITFunction, "run"), (tl, "store"), (tl, "load")]
+"""What the engine itself replaces, anew at each installation."""
 _WATCHED: list[tuple[Any, str]] = [
-    (jit.JITFunction, "run"),
+    *_REPLACED,
     (torch.Tensor, "__eq__"),
     (torch, "empty"),
     (torch, "allclose"),
@@ -256,8 +283,6 @@ _WATCHED: list[tuple[Any, str]] = [
     (channel, "tensor_bytes"),
     (channel, "encode"),
     (triton, "jit"),
-    (tl, "store"),
-    (tl, "load"),
     (socket.socket, "sendall"),
 ]
 

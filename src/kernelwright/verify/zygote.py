@@ -23,6 +23,10 @@ from typing import Any
 from kernelwright.errors import InfrastructureError
 
 _READY_TIMEOUT_S = 120.0
+_TRITON_ENVIRONMENT = {
+    "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
+    "TRITON_DISABLE_LINE_INFO": "1",  # less to assemble, and equal kernels give equal text
+}
 
 
 class Zygote:
@@ -38,7 +42,7 @@ class Zygote:
             if name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
         }
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment["TRITON_DEFAULT_FP_FUSION"] = "1"  # what Triton 3.9 does with a warning, said aloud
+        environment |= _TRITON_ENVIRONMENT
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kernelwright.verify.zygote", str(theirs.fileno()), target_name],
             pass_fds=[theirs.fileno()],
@@ -129,7 +133,12 @@ def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
         os.chdir(scratch)
         os.environ.clear()
         os.environ.update(
-            {"HOME": str(scratch), "TMPDIR": str(scratch), "TRITON_CACHE_DIR": str(scratch / "cache")}
+            {
+                "HOME": str(scratch),
+                "TMPDIR": str(scratch),
+                "TRITON_CACHE_DIR": str(scratch / "cache"),
+                **_TRITON_ENVIRONMENT,
+            }
         )
         tempfile.tempdir = str(scratch)
         sandbox.apply(sandbox.Limits(), scratch, {sock.fileno()})
