@@ -1,0 +1,256 @@
+"""What a set of rollouts is worth: rates, pass@k, fast_p, speedups with intervals, counts. Pure functions.
+
+Samples without a fair hearing (`unsupported`, `infrastructure_error`) are no part of any denominator; they are
+counted apart. A failure has no speedup: geometric means are over correct samples that were timed, and fast_p
+counts a failure as not fast. Says nothing about the noise of a timing; intervals resample, they do not re-time.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.outcomes import Category, Outcome
+from kernelwright.records import Rollout, Task
+
+SPEEDS = (1.0, 1.5, 2.0)
+"""The p of fast_p that `summarise` reports."""
+KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
+"""The k of pass@k that `summarise` reports, as far as there are samples."""
+BASELINES = ("eager", "compile")
+_RESAMPLES = 2000
+
+Interval = tuple[float, float]
+Statistic = Callable[[Sequence[float]], float]
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Probability that k of n samples drawn without replacement hold one of the c correct ones.
+
+    The unbiased estimator 1 - C(n-c, k) / C(n, k) of Chen et al. 2021 (arXiv 2107.03374, eq. 1). Raises ValueError
+    unless 0 <= c <= n and 1 <= k <= n.
+    """
+    if not (0 <= c <= n and 1 <= k <= n):
+        raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, got n={n}, c={c}, k={k}")
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def fast_p(speedups: Sequence[float | None], p: float) -> float:
+    """Share of samples that are correct and more than p times as fast (KernelBench, arXiv 2502.10517).
+
+    One entry a judged sample; None for one that is wrong or was not timed. Raises ValueError for no samples.
+    """
+    if not speedups:
+        raise ValueError("fast_p of no samples")
+    return sum(speedup is not None and speedup > p for speedup in speedups) / len(speedups)
+
+
+def fast_p_at_k(speedups: Sequence[float | None], p: float, k: int) -> float:
+    """Probability that k of one task's samples hold one that is correct and more than p times as fast."""
+    return pass_at_k(len(speedups), sum(s is not None and s > p for s in speedups), k)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """exp of the mean logarithm. Raises ValueError for no values, or one that is not positive and finite."""
+    if not len(values):
+        raise ValueError("geometric mean of no values")
+    if not all(0 < value < math.inf for value in values):
+        raise ValueError("geometric mean of a value that is not positive and finite")
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean. Raises ValueError for no values."""
+    if not len(values):
+        raise ValueError("mean of no values")
+    return math.fsum(values) / len(values)
+
+
+def bootstrap_interval(
+    values: Sequence[float],
+    statistic: Statistic = mean,
+    *,
+    level: float = 0.95,
+    resamples: int = _RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """Percentile bootstrap interval of a statistic of independent values (Efron 1979), seeded.
+
+    Give one value a task where samples of a task are not independent. One value gives an interval of no width.
+    Raises what `statistic` raises for no values.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    point = statistic(values)
+    if len(data) < 2:
+        return point, point
+    rng = np.random.default_rng(seed)
+    found = np.concatenate(
+        [
+            _of_rows(statistic, data[rng.integers(0, len(data), (rows, len(data)))])
+            for rows in _chunks(resamples, len(data))
+        ]
+    )
+    return _percentiles(found, level)
+
+
+def geometric_mean_interval(
+    groups: Sequence[Sequence[float]], *, level: float = 0.95, resamples: int = _RESAMPLES, seed: int = 0
+) -> Interval:
+    """Bootstrap interval of the geometric mean over all values, resampling whole groups (tasks), seeded.
+
+    Samples of one task share its difficulty: resampling them one by one would claim too much. Empty groups are
+    passed over; one group gives an interval of no width. Raises ValueError for no values.
+    """
+    groups = [group for group in groups if len(group)]
+    point = geometric_mean([value for group in groups for value in group])
+    if len(groups) < 2:
+        return point, point
+    logs = np.array([math.fsum(map(math.log, group)) for group in groups])
+    counts = np.array([len(group) for group in groups], dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    found = []
+    for rows in _chunks(resamples, len(groups)):
+        drawn = rng.integers(0, len(groups), (rows, len(groups)))
+        found.append(np.exp(logs[drawn].sum(axis=1) / counts[drawn].sum(axis=1)))
+    return _percentiles(np.concatenate(found), level)
+
+
+def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[str, Any]:
+    """What metrics.json holds: the table of all rollouts, and one by suite, by family and by level.
+
+    Families and difficulties come from `tasks`; a rollout whose task is not among them has a suite (its id up to
+    the last slash) and, where the id names one, a level. Every figure that cannot be computed is None.
+    """
+    by_id = {task.id: task for task in tasks}
+    everything = list(rollouts)
+    tables: dict[str, dict[str, list[Rollout]]] = {"suites": {}, "families": {}, "levels": {}}
+    for rollout in everything:
+        task = by_id.get(rollout.task_id)
+        labels = {
+            "suites": task.suite if task else rollout.task_id.rpartition("/")[0],
+            "families": task.family if task else "",
+            "levels": _level(rollout.task_id, task),
+        }
+        for kind, label in labels.items():
+            if label:
+                tables[kind].setdefault(label, []).append(rollout)
+    return {
+        **_table(everything),
+        **{
+            kind: {label: _table(group) for label, group in sorted(groups.items())}
+            for kind, groups in tables.items()
+        },
+    }
+
+
+def _table(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """One row of figures. Shares are over judged samples, intervals over tasks."""
+    judged = [r for r in rollouts if r.verdict.outcome.judged]
+    groups: dict[str, list[Rollout]] = {}
+    for rollout in judged:
+        groups.setdefault(rollout.task_id, []).append(rollout)
+    right = [[r.verdict.correct for r in group] for group in groups.values()]
+    fast = {name: [[_speedup(r, name) for r in group] for group in groups.values()] for name in BASELINES}
+    fewest = min(map(len, right), default=0)
+    ks = [k for k in KS if k <= fewest]
+    rates = [mean(group) for group in right]
+    outcomes = Counter(r.verdict.outcome for r in rollouts)
+    categories = Counter(r.verdict.outcome.category for r in rollouts)
+    rewards = [r.reward.total for r in judged if r.reward is not None and r.reward.total is not None]
+    tokens = [float(len(r.completion.token_ids)) for r in rollouts if r.completion.token_ids is not None]
+    return {
+        "tasks": len({r.task_id for r in rollouts}),
+        "samples": len(rollouts),
+        "judged": len(judged),
+        "unjudged": {
+            outcome.value: outcomes[outcome]
+            for outcome in Outcome
+            if not outcome.judged and outcomes[outcome]
+        },
+        "format_rate": _share(r.verdict.outcome.well_formed for r in judged),
+        "compile_rate": _share(r.verdict.outcome.compiled for r in judged),
+        "correct": sum(r.verdict.correct for r in judged),
+        "correct_rate": _share(r.verdict.correct for r in judged),
+        "correct_rate_ci": bootstrap_interval(rates) if len(rates) > 1 else None,
+        "solved": sum(any(group) for group in right),
+        "pass_at_k": {str(k): mean([pass_at_k(len(group), sum(group), k) for group in right]) for k in ks},
+        "fast_p": {
+            f"{p:g}": fast_p([s for group in fast["eager"] for s in group], p) if judged else None
+            for p in SPEEDS
+        },
+        "fast_p_at_k": {
+            f"{p:g}": {str(k): mean([fast_p_at_k(group, p, k) for group in fast["eager"]]) for k in ks}
+            for p in SPEEDS
+        },
+        "speedup": {name: _speedups(values) for name, values in fast.items()},
+        "timing": "+".join(sorted({r.verdict.timing.kind for r in judged if r.verdict.timing is not None}))
+        or None,
+        "reward": mean(rewards) if rewards else None,
+        "outcomes": {outcome.value: outcomes[outcome] for outcome in Outcome if outcomes[outcome]},
+        "categories": {category.value: categories[category] for category in Category if categories[category]},
+        "tokens": mean(tokens) if tokens else None,
+        "clipped": _share(r.completion.finish_reason == "length" for r in rollouts),
+        "seconds": {
+            key: mean([r.seconds[key] for r in rollouts if key in r.seconds])
+            for key in sorted({key for r in rollouts for key in r.seconds})
+        },
+    }
+
+
+def _speedups(groups: Iterable[Sequence[float | None]]) -> dict[str, Any]:
+    """Geometric mean over correct, timed samples, one group a task, with its 95 % interval."""
+    known = [[s for s in group if s is not None] for group in groups]
+    flat = [s for group in known for s in group]
+    return {
+        "geometric_mean": geometric_mean(flat) if flat else None,
+        "ci": geometric_mean_interval(known) if sum(map(bool, known)) > 1 else None,
+        "best": max(flat, default=None),
+        "samples": len(flat),
+    }
+
+
+def _speedup(rollout: Rollout, baseline: str) -> float | None:
+    """Baseline over candidate; None for a wrong or untimed sample, or a ratio out of a float's range."""
+    timing = rollout.verdict.timing
+    if timing is None or baseline not in timing.baseline_ms:
+        return None
+    value = timing.speedup(baseline)
+    return value if 0 < value < math.inf else None
+
+
+def _level(task_id: str, task: Task | None) -> str:
+    """`kernelbench/level1/...` -> "1"; other tasks go by their difficulty, the number of operators."""
+    named = re.search(r"(?:^|/)level_?(\d+)(?:/|$)", task_id)
+    return named[1] if named else str(task.difficulty) if task else ""
+
+
+def _share(tests: Iterable[bool]) -> float | None:
+    values = list(tests)
+    return sum(values) / len(values) if values else None
+
+
+def _chunks(resamples: int, width: int) -> list[int]:
+    """`resamples` in parts small enough that a part's draw of `width` each stays under 32 MiB."""
+    part = max(1, (1 << 22) // width)
+    return [min(part, resamples - start) for start in range(0, resamples, part)]
+
+
+def _percentiles(found: NDArray[np.float64], level: float) -> Interval:
+    tail = (1.0 - level) / 2
+    low, high = np.quantile(found, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def _of_rows(statistic: Statistic, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A statistic of each row; the two common ones without a Python loop."""
+    if statistic is mean:
+        return rows.mean(axis=1)
+    if statistic is geometric_mean:
+        return np.exp(np.log(rows).mean(axis=1))
+    return np.array([statistic(row.tolist()) for row in rows])
