@@ -1,0 +1,109 @@
+"""The fast decoder says what the model says: logits, greedy tokens, and rows dropped on the way."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
+
+from kernelwright.policy.decode import ModelDecoder, Qwen3Decoder, decoder_for
+
+VOCABULARY = 97
+
+
+def tiny(seed: int = 0, tie: bool = True) -> Any:
+    config = Qwen3Config(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=48,
+        max_position_embeddings=128,
+        tie_word_embeddings=tie,
+    )
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    # Fresh models have norms of exactly 1, which would hide a norm that is left out.
+    for name, weight in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.uniform_(weight, 0.5, 1.5)
+    return model
+
+
+def left_padded(lengths: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    longest = max(lengths)
+    ids = torch.randint(0, VOCABULARY, (len(lengths), longest))
+    mask = torch.arange(longest)[None] >= longest - torch.tensor(lengths)[:, None]
+    return ids, mask
+
+
+@torch.no_grad()
+def reference(model: Any, prompt: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
+    """Logits (len(said) + 1, V) of the model itself on one unpadded row, before each token of `said` and after."""
+    return model(torch.cat([prompt, said])[None]).logits[0, len(prompt) - 1 :]
+
+
+@pytest.mark.parametrize("tie", [True, False])
+@pytest.mark.parametrize("kind", [Qwen3Decoder, ModelDecoder])
+@torch.no_grad()
+def test_logits_equal_the_models_own(kind: type, tie: bool) -> None:
+    model = tiny(tie=tie)
+    ids, mask = left_padded((5, 9, 2))
+    said = torch.randint(0, VOCABULARY, (3, 6))
+    decoder = kind(model)
+    seen = [decoder.prefill(ids, mask, 1, 6), *(decoder.step(said[:, at]) for at in range(6))]
+    for row in range(3):
+        expected = reference(model, ids[row][mask[row]], said[row])
+        torch.testing.assert_close(
+            torch.stack([logits[row] for logits in seen]), expected, rtol=1e-4, atol=1e-5
+        )
+
+
+@torch.no_grad()
+def test_a_prompt_is_read_once_for_all_of_its_samples() -> None:
+    model = tiny()
+    ids, mask = left_padded((4, 7))
+    said = torch.randint(0, VOCABULARY, (6, 3))
+    decoder = Qwen3Decoder(model)
+    seen = [decoder.prefill(ids, mask, 3, 3), *(decoder.step(said[:, at]) for at in range(3))]
+    for row in range(6):
+        expected = reference(model, ids[row // 3][mask[row // 3]], said[row])
+        torch.testing.assert_close(
+            torch.stack([logits[row] for logits in seen]), expected, rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("kind", [Qwen3Decoder, ModelDecoder])
+@torch.no_grad()
+def test_dropping_rows_leaves_the_others_as_they_were(kind: type) -> None:
+    model = tiny()
+    ids, mask = left_padded((3, 8, 6, 5))
+    said = torch.randint(0, VOCABULARY, (4, 4))
+    decoder = kind(model)
+    decoder.prefill(ids, mask, 1, 4)
+    decoder.step(said[:, 0])
+    rows = torch.tensor([1, 3])
+    decoder.select(rows)
+    seen = [decoder.step(said[rows, at]) for at in range(1, 4)]
+    for place, row in enumerate(rows.tolist()):
+        expected = reference(model, ids[row][mask[row]], said[row])[2:]
+        torch.testing.assert_close(
+            torch.stack([logits[place] for logits in seen]), expected, rtol=1e-4, atol=1e-5
+        )
+
+
+def test_the_fast_decoder_is_chosen_for_qwen3_only() -> None:
+    assert isinstance(decoder_for(tiny()), Qwen3Decoder)
+    llama = LlamaConfig(
+        vocab_size=31, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    assert isinstance(decoder_for(AutoModelForCausalLM.from_config(llama)), ModelDecoder)
+
+
+def test_a_model_with_adapters_goes_through_its_own_forward() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    wrapped = get_peft_model(tiny(), LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    assert isinstance(decoder_for(wrapped), ModelDecoder)
