@@ -1,0 +1,87 @@
+"""The command line: runs a command and turns whatever becomes of it into one line and an exit code.
+
+    0 done (verify: accepted)              1 verify: rejected; optimize: nothing verified
+    2 bad usage or unreadable input        3 the judge or the machine failed        130 stopped by Ctrl-C
+
+Only this file knows exit codes for errors; commands raise. A traceback means a bug, and exits with 3 too, so that
+no bug can be read as a rejection.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+ACCEPTED, REJECTED, USAGE, INFRASTRUCTURE, INTERRUPTED = 0, 1, 2, 3, 130
+RESUMABLE = ("optimize", "train", "eval")
+"""Commands that go on where they stopped when asked again with --resume."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (`sys.argv[1:]` by default) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        # Whatever still has to be put away may be waited for, or not: a second Ctrl-C ends it at once.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        _say(f"stopped; {_how_to_go_on(arguments)}")
+        return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    # Imported inside the try of `main`, so that a Ctrl-C while they load is one line as well.
+    from kernelwright.errors import InfrastructureError, UserError
+
+    try:
+        from kernelwright.cli.app import run
+
+        for stream in (sys.stdout, sys.stderr):
+            # Kernels and messages may hold what the terminal's encoding lacks.
+            getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+        code = run(arguments)
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        _say(str(error))
+        return USAGE
+    except InfrastructureError as error:
+        _say(str(error))
+        return INFRASTRUCTURE
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`): there is no one to complain to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INFRASTRUCTURE
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say(f"{error.filename or 'output'} cannot be written: the disk is full; free some space and try again")
+        return USAGE
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        return INFRASTRUCTURE
+
+
+def _say(message: str) -> None:
+    """One line on stderr."""
+    print(f"kernelwright: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def _how_to_go_on(arguments: Sequence[str]) -> str:
+    import shlex
+
+    command = arguments[0] if arguments else ""
+    if command == "data":
+        return f"go on with: kernelwright {shlex.join(arguments)}"
+    if command not in RESUMABLE:
+        return "nothing half-written is left behind"
+    resumed = arguments if "--resume" in arguments else [*arguments, "--resume"]
+    return f"go on with: kernelwright {shlex.join(resumed)}"

@@ -1,0 +1,281 @@
+"""The commands: what each takes, in the order of the README, each a few lines on top of the package.
+
+Commands return exit codes and raise UserError or InfrastructureError; `main` says what became of them. Everything
+heavy is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright import __version__
+from kernelwright.errors import UserError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Trains language models to write fast, honest Triton kernels, and proves that they are.",
+)
+data = typer.Typer(no_args_is_help=True, help="Make a corpus of verified pairs, step by step, resumable.")
+tasks = typer.Typer(no_args_is_help=True, help="Look at suites of tasks.")
+app.add_typer(data, name="data")
+app.add_typer(tasks, name="tasks")
+
+SUITES = "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1[/3,5-9]], FILE.py, FILE.jsonl, FILE.parquet, a folder."
+POLICIES = "A run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
+
+Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
+Protocol = Annotated[str, typer.Option(help="strict, kernelbench or toronto.")]
+Target = Annotated[str, typer.Option(help="The GPU to compile and price for: h200, h100, a100, mi300x.")]
+Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
+Seed = Annotated[int, typer.Option(help="Of the policy's sampling; the judge's own seeds are secret.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with what a stopped run left.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings that win over the recipe's.")
+]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse and run one command line. Bad usage is a UserError; `--help` and `--version` return 0."""
+    command = typer.main.get_command(app)
+    try:
+        # Not typer's own runner: it would print boxes of its own and fold every failure into exit code 1.
+        with command.make_context("kernelwright", list(arguments)) as context:
+            return int(command.invoke(context) or 0)
+    except typer.Exit as done:
+        return done.exit_code
+    except Exception as error:
+        # The class of usage errors has moved between versions of typer; their form has not.
+        if not hasattr(error, "format_message"):
+            raise
+        if "\n" in error.format_message():  # no arguments: the message is the help
+            typer.echo(error.format_message())
+            return 2
+        where = getattr(getattr(error, "ctx", None), "command_path", "kernelwright")
+        raise UserError(f"{error.format_message().rstrip('.')}; see {where} --help") from None
+
+
+@app.callback()
+def _global(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit(0)
+
+
+@app.command()
+def optimize(
+    module: Annotated[str, typer.Argument(metavar="MODULE", help="A .py in the KernelBench form, or a task's name.")],
+    policy: Annotated[str, typer.Option("-p", "--policy", help=POLICIES)],
+    samples: Annotated[int, typer.Option("-n", "--samples", help="Kernels asked of each agent.", min=1)] = 8,
+    target: Annotated[str, typer.Option(help="Name a GPU to have the back end tune for it (default: h200).")] = "",
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Default: MODULE_triton.py here.")] = None,
+    temperature: Annotated[float, typer.Option(min=0.0)] = 0.8,
+    max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
+    backend: Backend = "auto",
+    protocol: Protocol = "strict",
+    workers: Workers = 0,
+    seed: Seed = 0,
+    resume: Resume = False,
+) -> int:
+    """Module in, best verified Triton kernel out, with its verdict."""
+    from kernelwright.cli import read, show
+    from kernelwright.optimize import agents_of, write_result
+    from kernelwright.optimize import optimize as work
+    from kernelwright.runs import RunFolder
+
+    policies = agents_of(policy, target)
+    task = read.one_task(module)
+    name = task.id.rpartition("/")[2]
+    out = out or Path(f"{name}_triton.py")
+    if Path(module).exists() and out.resolve() == Path(module).resolve():
+        raise UserError(f"{out} is the module itself; name another file with -o")
+    folder = RunFolder(out.with_suffix(".run"))
+    with read.judge(task, backend, protocol, target or "h200", workers) as pool:
+        steps = work(
+            task,
+            policies,
+            folder,
+            verifier=pool,
+            samples=samples,
+            target=target or "h200",
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed,
+            resume=resume,
+        )
+    console = show.console()
+    console.print(show.steps(steps))
+    best = steps[-1].best
+    if best is None:
+        console.print(f"\nno kernel for {task.id} was verified; every attempt is in {folder.path}/rollouts.jsonl")
+        return 1
+    verdict = write_result(best, out)
+    console.print()
+    console.print(show.verdict(best.verdict))
+    console.print(f"\nkernel {out}\nverdict {verdict}\nattempts {folder.path}")
+    return 0
+
+
+@app.command()
+def verify(
+    task: Annotated[str, typer.Option(metavar="TASK", help="A .py in the KernelBench form, or a task's name.")],
+    kernel: Annotated[Path, typer.Option(help="A .py with ModelNew; any other file is read as a completion.")],
+    backend: Backend = "auto",
+    protocol: Protocol = "strict",
+    target: Target = "h200",
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the verdict there as JSON; - is stdout.")
+    ] = None,
+) -> int:
+    """One verdict. Exit 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 infrastructure failed."""
+    from kernelwright.cli import read, show
+    from kernelwright.runs import write_text
+
+    candidate = read.kernel(kernel)
+    reference = read.one_task(task)
+    with read.judge(reference, backend, protocol, target, workers=1) as pool:
+        verdict = pool.verify(reference, candidate)
+    text = verdict.model_dump_json(indent=2) + "\n"
+    if str(json_file) == "-":
+        typer.echo(text, nl=False)
+    else:
+        if json_file is not None:
+            write_text(json_file, text)
+        show.console().print(show.verdict(verdict))
+    # A kernel that this backend cannot run was not judged: that is no rejection.
+    return 0 if verdict.correct else 1 if verdict.outcome.judged else 3
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="See recipes/.")],
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/RECIPE.")] = None,
+    evaluate: Annotated[bool, typer.Option(help="Evaluate after each stage, as the recipe says.")] = True,
+    resume: Resume = False,
+) -> int:
+    """Run a recipe: data if it has none, then sft, frontend, midend, backend, as the recipe says."""
+    from kernelwright.cli import pipeline
+    from kernelwright.config import load_recipe
+
+    plan = load_recipe(recipe, overrides or ())
+    folder = out or Path("runs") / plan.name
+    pipeline.run(plan, folder, resume=resume, evaluating=evaluate)
+    typer.echo(f"run {folder}: see kernelwright report {folder}")
+    return 0
+
+
+@app.command("eval")
+def evaluate(
+    suite: Annotated[str, typer.Option("-s", "--suite", help=SUITES)],
+    policy: Annotated[str, typer.Option("-p", "--policy", help=POLICIES)],
+    samples: Annotated[int, typer.Option("-n", "--samples", help="Completions a task.", min=1)] = 1,
+    agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
+    kernels: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="For midend and backend: whose verified kernels to improve.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/eval-SUITE-POLICY.")] = None,
+    protocol: Protocol = "strict",
+    backend: Backend = "auto",
+    target: Target = "h200",
+    reward: Annotated[str, typer.Option(help="Reward preset that is logged.")] = "wright",
+    temperature: Annotated[float, typer.Option(min=0.0)] = 1.0,
+    top_p: Annotated[float, typer.Option(min=0.0, max=1.0)] = 1.0,
+    max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
+    limit: Annotated[int, typer.Option(help="At most so many tasks; 0: all.", min=0)] = 0,
+    workers: Workers = 0,
+    seed: Seed = 0,
+    resume: Resume = False,
+) -> int:
+    """Sample every task, verify every sample: rollouts.jsonl, metrics.json."""
+    from kernelwright.cli import pipeline, read, show
+
+    return pipeline.evaluate_suite(
+        read.suite(suite, limit),
+        policy,
+        out or Path("runs") / f"eval-{_slug(suite)}-{_slug(policy)}",
+        agent=agent,
+        kernels=kernels,
+        judge={"backend": backend, "protocol": protocol, "target": target, "workers": workers},
+        sampling={
+            "samples": samples,
+            "reward": reward,
+            "temperature": temperature,
+            "top_p": top_p,
+            "max_tokens": max_tokens,
+            "seed": seed,
+        },
+        resume=resume,
+        console=show.console(),
+    )
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that train, eval or optimize wrote.")],
+    out: Annotated[Path, typer.Option("-o", "--out")] = Path("report.html"),
+) -> int:
+    """One self-contained page about one or several runs."""
+    from kernelwright.report import build_report
+
+    typer.echo(build_report(runs, out))
+    return 0
+
+
+@app.command()
+def doctor() -> int:
+    """What this machine can do, and which protections are in force."""
+    from kernelwright.cli import doctor as found
+    from kernelwright.cli import show
+
+    console = show.console()
+    for title, rows in (("Machine", found.machine()), ("Sandbox", found.protections())):
+        console.print(title, style="bold")
+        for row in rows:
+            console.print(show.check(*row))
+    console.print("Judge", style="bold")
+    row = found.trial()
+    console.print(show.check(*row))
+    return 0 if row[2] else 3
+
+
+@tasks.command("list")
+def list_tasks(suite: Annotated[str, typer.Argument(help=SUITES)] = "wright") -> int:
+    """The tasks of a suite."""
+    from kernelwright.cli import show
+    from kernelwright.tasks import load_suite
+
+    show.console().print(show.tasks(load_suite(suite)))
+    return 0
+
+
+@tasks.command("show")
+def show_task(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name, such as wright/relu, or a .py.")],
+    gold: Annotated[bool, typer.Option("--gold", help="Its gold kernel instead.")] = False,
+) -> int:
+    """A task's source, or its gold kernel."""
+    from kernelwright.tasks import gold as gold_of
+    from kernelwright.tasks import load_suite
+
+    found = load_suite(task)
+    if len(found) != 1:
+        raise UserError(f"{task} names {len(found)} tasks; name one, such as {found[0].id}")
+    typer.echo(gold_of(found[0].id) if gold else found[0].source)
+    return 0
+
+
+def _slug(text: str) -> str:
+    """`text` as part of a folder's name."""
+    import re
+
+    return re.sub(r"[^\w.-]+", "-", text).strip("-.")[-60:] or "run"
+

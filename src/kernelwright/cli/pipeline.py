@@ -1,0 +1,176 @@
+"""Recipes and evaluations end to end, for `train`, `eval` and the demo: the workflows, wired by files.
+
+    data -> RUN/data    sft, frontend, midend, backend -> RUN/stages    an evaluation after each -> RUN/eval
+
+Everything that is done is passed over, so calling again goes on. What each part took is in RUN/seconds.json.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from kernelwright.config import Recipe
+from kernelwright.errors import UserError
+from kernelwright.records import Agent, Example, Task, read_jsonl
+from kernelwright.runs import RunFolder
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelwright.rollouts import Verifier
+
+
+def run(recipe: Recipe, out: Path, *, resume: bool, evaluating: bool = True, quiet: bool = False) -> RunFolder:
+    """Data, every stage, and the evaluation after each. Raises UserError for what cannot work before it starts."""
+    from kernelwright import rewards
+
+    for stage in recipe.stages:
+        if stage != "sft":
+            rewards.check_preset(recipe.rl(stage).reward)
+    folder = RunFolder(out)
+    folder.start(recipe, resume=resume)
+    from kernelwright.train import train
+    from kernelwright.verify import VerifierPool
+
+    judge = recipe.verify
+    with VerifierPool(judge.workers, judge.backend, judge.protocol, judge.target) as pool:
+        began = time.perf_counter()
+
+        def after(stage: str, checkpoint: Path) -> None:
+            nonlocal began
+            _took(folder, stage, time.perf_counter() - began)
+            if evaluating:
+                with _timed(folder, f"eval/{stage}"):
+                    evaluate_stage(recipe, folder, stage, checkpoint, pool, quiet=quiet)
+            began = time.perf_counter()
+
+        train(recipe, out, resume=True, verifier=pool, after_stage=after, quiet=quiet)
+    return folder
+
+
+def evaluate_stage(
+    recipe: Recipe, folder: RunFolder, stage: str, checkpoint: Path, verifier: Verifier, *, quiet: bool = False
+) -> None:
+    """Measure a stage's checkpoint as the recipe's [eval] says; the later agents on kernels of the front end's."""
+    part = f"eval/{stage}"
+    if folder.done(part):
+        return
+    from kernelwright.evaluate import evaluate, verified_kernels
+    from kernelwright.policy import load_policy
+
+    settings = recipe.eval
+    agent: Agent = "frontend" if stage == "sft" else stage  # type: ignore[assignment]
+    kernels = None
+    if agent != "frontend":
+        before = [s for s in recipe.stages if s in ("sft", "frontend")]
+        if not before:
+            return  # nobody made kernels to start from
+        kernels = verified_kernels(folder.path / "eval" / before[-1] / "rollouts.jsonl")
+        if not kernels:
+            return
+    policy = load_policy(str(checkpoint))
+    policy.name = f"{recipe.name}/{stage}"
+    evaluate(
+        policy,
+        heldout(recipe, folder),
+        folder.path / "eval" / stage,
+        verifier=verifier,
+        samples=settings.samples,
+        agent=agent,
+        kernels=kernels,
+        protocol=recipe.verify.protocol,
+        style=recipe.data.style,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        max_tokens=settings.max_tokens,
+        target=recipe.verify.target,
+        seed=recipe.seed,
+        resume=True,
+        quiet=quiet,
+    )
+    folder.finish(part)
+
+
+def heldout(recipe: Recipe, folder: RunFolder) -> list[Task]:
+    """The tasks that the recipe is evaluated on."""
+    from kernelwright.cli.read import suite
+
+    if recipe.eval.suite != "heldout":
+        return suite(recipe.eval.suite, recipe.eval.limit)
+    path = Path(recipe.data.examples or folder.path / "data" / "examples.jsonl")
+    found = {e.task.id: e.task for e in read_jsonl(path, Example) if e.split == "heldout"}
+    if not found:
+        raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')
+    return list(found.values())[: recipe.eval.limit or None]
+
+
+def evaluate_suite(
+    tasks: Sequence[Task],
+    spec: str,
+    out: Path,
+    *,
+    agent: str,
+    kernels: Path | None,
+    judge: dict[str, Any],
+    sampling: dict[str, Any],
+    resume: bool,
+    console: Console,
+) -> int:
+    """`kernelwright eval`: one policy on some tasks, with a table at the end. Returns the exit code."""
+    from kernelwright import rewards
+    from kernelwright.cli import read, show
+    from kernelwright.evaluate import evaluate, verified_kernels
+    from kernelwright.optimize import agents_of, style_of
+    from kernelwright.policy import load_policy
+
+    if agent not in get_args(Agent):
+        raise UserError(f"unknown agent {agent!r}; valid: {', '.join(get_args(Agent))}")
+    rewards.check_preset(sampling["reward"])
+    if agent != "frontend" and kernels is None:
+        raise UserError(f"{agent} improves verified kernels; name whose with --kernels RUN")
+    shown = None
+    if kernels is not None:
+        log = kernels / "rollouts.jsonl"
+        if not log.exists():
+            raise UserError(f"{log}: no such file; --kernels wants a folder that eval or optimize wrote")
+        shown = verified_kernels(log)
+    named = agents_of(spec, judge["target"])
+    if agent not in named:
+        raise UserError(f"policy {spec}: this run trained no {agent}; it has {', '.join(named)}")
+    policy = load_policy(named[agent])  # type: ignore[index]
+    with read.judge(None, **judge) as pool:
+        summary = evaluate(
+            policy,
+            tasks,
+            out,
+            verifier=pool,
+            agent=agent,  # type: ignore[arg-type]
+            kernels=shown,
+            protocol=judge["protocol"],
+            style=style_of(policy),
+            target=judge["target"],
+            resume=resume,
+            **sampling,
+        )
+    console.print(show.metrics([(agent, summary)]))
+    console.print(f"run {out}: see kernelwright report {out}")
+    return 0
+
+
+@contextmanager
+def _timed(folder: RunFolder, part: str) -> Iterator[None]:
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        _took(folder, part, time.perf_counter() - began)
+
+
+def _took(folder: RunFolder, part: str, seconds: float) -> None:
+    """Add to what a part took, over all the times the run was resumed."""
+    known = folder.read_json("seconds.json") or {}
+    folder.write_json("seconds.json", {**known, part: round(known.get(part, 0.0) + seconds, 2)})

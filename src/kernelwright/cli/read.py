@@ -1,0 +1,111 @@
+"""What a user names on the command line, read and checked: one task, a kernel, tasks that can be judged.
+
+Nothing of a kernel is executed here. References are the user's own and are trusted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.records import Candidate, Task
+from kernelwright.tasks import load_suite, small_shapes
+from kernelwright.tasks.form import read_text
+
+if TYPE_CHECKING:
+    from kernelwright.verify import VerifierPool
+
+
+def one_task(spec: str) -> Task:
+    """The one task that a file or a suite's name stands for, with sizes that can be judged without a GPU."""
+    found = load_suite(spec)
+    if len(found) != 1:
+        raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
+    task = small_shapes(found[0])
+    if not task.shape_sets("small"):
+        _explain(task)
+        raise UserError(
+            f"{spec}: no sizes small enough for the interpreter could be found; put it in a folder as task.py "
+            "with a task.toml that gives [shapes.small]"
+        )
+    return task
+
+
+def suite(spec: str, limit: int = 0) -> list[Task]:
+    """The first `limit` (0: all) tasks of a suite. Raises UserError when none of them can be judged."""
+    found = load_suite(spec)[: limit or None]
+    good, bad = judgeable(found)
+    if bad:
+        names = ", ".join(task.id for task in bad[:5]) + (", ..." if len(bad) > 5 else "")
+        print(f"{len(bad)} of {len(found)} tasks left out, for no small sizes run: {names}", file=sys.stderr)
+    if not good:
+        raise UserError(f"{spec}: no task runs at sizes small enough for the interpreter")
+    return good
+
+
+def judgeable(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+    """(tasks with small sizes, tasks for which none were found)."""
+    if all(task.shape_sets("small") for task in tasks):
+        return list(tasks), []
+    from kernelwright.progress import Bar
+    from kernelwright.tasks.probe import ReferenceProbe
+
+    sized = []
+    with ReferenceProbe() as probe, Bar("small sizes", len(tasks)) as bar:
+        for task in tasks:
+            sized.append(small_shapes(task, probe))
+            bar.advance()
+    return [t for t in sized if t.shape_sets("small")], [t for t in sized if not t.shape_sets("small")]
+
+
+def kernel(path: Path) -> Candidate:
+    """A `.py` file as it stands; any other file as a completion, out of which the code is parsed."""
+    from kernelwright import candidates
+
+    text = read_text(path)
+    if path.suffix.lower() == ".py" and text.strip():
+        return Candidate(code=text)
+    return candidates.parse(text)
+
+
+@contextmanager
+def judge(
+    task: Task | None, backend: str, protocol: str, target: str, workers: int = 0
+) -> Iterator[VerifierPool]:
+    """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises."""
+    from kernelwright.verify import VerifierPool
+
+    # The pool checks the names itself; its types say which are right.
+    with VerifierPool(workers or None, backend, protocol, target) as pool:  # type: ignore[arg-type]
+        if task is not None:
+            try:
+                pool.judge.cases(task)
+            except (UserError, InfrastructureError):
+                raise
+            except Exception as error:
+                raise UserError(
+                    f"task {task.id}: Model.forward raises {type(error).__name__}: {error}; mend the task"
+                ) from None
+        yield pool
+
+
+def _explain(task: Task) -> None:
+    """Raise what the task itself raises, on tensors without memory."""
+    import torch
+
+    from kernelwright.verify.oracle import Reference
+
+    with torch.device("meta"):
+        reference = Reference(task)
+        module = reference.build()
+        inputs = reference.inputs(0)
+        try:
+            module(*inputs)
+        except Exception as error:
+            raise UserError(
+                f"task {task.id}: Model.forward raises {type(error).__name__}: {error}; mend the task"
+            ) from None

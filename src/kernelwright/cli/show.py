@@ -1,0 +1,129 @@
+"""Verdicts, tasks and tables as text for a terminal.
+
+Verdicts quote hostile code, so control characters are spelled out: nothing here can move the cursor or set a title.
+Colour only where the terminal wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.records import Task, Timing, Verdict
+
+if TYPE_CHECKING:
+    from kernelwright.optimize import Step
+
+
+def console(stderr: bool = False) -> Console:
+    """A console that neither highlights, wraps nor interprets what it is given."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """`text` with control characters spelled out, line ends and tabs apart."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def verdict(found: Verdict) -> Text:
+    """Outcome, detail and evidence, some ten lines."""
+    colour = "green" if found.correct else "red" if found.outcome.judged else "yellow"
+    text = Text()
+    text.append(found.outcome.value.replace("_", " "), style=f"bold {colour}")
+    seconds = sum(found.evidence.seconds.values())
+    text.append(f"  {plain(found.task_id)} · {found.protocol} protocol · {found.backend} · {seconds:.1f} s\n")
+    for name, line in _facts(found):
+        text.append(f"  {name:<11}", style="dim").append(f"{plain(line)}\n")
+    text.rstrip()
+    return text
+
+
+def _facts(found: Verdict) -> Iterable[tuple[str, str]]:
+    evidence = found.evidence
+    if not found.correct:
+        yield "decided at", f"the {found.gate.value.replace('_', ' ')} gate ({found.outcome.category.value.replace('_', ' ')})"
+    if found.detail:
+        yield "because", " ".join(found.detail.split("\n"))
+    if evidence.cases:
+        worst = "" if evidence.worst_error is None else f", worst error {evidence.worst_error:.2g} of the allowed"
+        yield "cases", f"{evidence.cases} passed{worst}"
+    if evidence.where:
+        yield "failed on", evidence.where
+    if evidence.aten_ops:
+        yield "torch did", ", ".join(f"{name} ×{count}" for name, count in evidence.aten_ops.items())
+    for launch in evidence.launches:
+        constants = " ".join(f"{name}={value}" for name, value in launch.constexprs.items())
+        grid = "×".join(map(str, launch.grid))
+        yield "launch", f"{launch.kernel}  grid {grid}, {launch.num_warps} warps, {launch.num_stages} stages  {constants}"
+    for binary in evidence.binaries:
+        yield (
+            "binary",
+            f"{binary.kernel}  {binary.target}: {binary.registers} registers, {binary.spills} B spilled, "
+            f"{size(binary.shared_bytes)} shared, occupancy {binary.occupancy:.0%}",
+        )
+    if evidence.cost is not None:
+        line = f"{size(evidence.cost.bytes)} in {evidence.cost.launches} launches"
+        if evidence.reference_cost is not None:
+            reference = evidence.reference_cost
+            line += f"; eager: {size(reference.bytes)} in {reference.launches} launches"
+        yield "moves", line + "  (modelled)"
+    if found.timing is not None:
+        yield from _times(found.timing)
+
+
+def _times(timing: Timing) -> Iterable[tuple[str, str]]:
+    """Times and speedups, each labelled as modelled or measured."""
+    low, high = timing.candidate_ci
+    line = f"{timing.candidate_ms:.4g} ms [{low:.4g}, {high:.4g}] {timing.kind} on {timing.target}"
+    if timing.roofline_fraction is not None:
+        line += f", {timing.roofline_fraction:.0%} of the roofline"
+    yield "time", line
+    for name, ms in timing.baseline_ms.items():
+        low, high = timing.speedup_ci[name]
+        yield "speedup", f"{timing.speedup(name):.2f}× [{low:.2f}, {high:.2f}] over {name} ({ms:.4g} ms), {timing.kind}"
+
+
+def size(count: float) -> str:
+    """Bytes with a decimal prefix."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def steps(done: Sequence[Step]) -> Table:
+    """One row an agent: how many samples were verified, and what the best kernel is worth by then."""
+    rows = table("agent", "verified", "best so far", "", right=("verified", "best so far"))
+    for step in done:
+        timing = step.best.verdict.timing if step.best else None
+        gain = "–" if timing is None else f"{timing.speedup():.2f}× {timing.kind}"
+        note = "" if step.improved else "handed on" if step.best else "nothing verified"
+        rows.add_row(step.agent, f"{step.correct}/{len(step.rollouts)}", gain, note)
+    return rows
+
+
+def check(name: str, found: str, good: bool) -> Text:
+    """A line of the doctor's."""
+    text = Text(f"  {name:<18} ")
+    return text.append(plain(found), style="" if good else "yellow")
+
+
+def tasks(found: Sequence[Task]) -> Table:
+    """One row a task."""
+    rows = table("task", "family", "operators", "dtype", "shape sets")
+    for task in found:
+        rows.add_row(task.id, task.family, str(task.difficulty), task.dtype, ", ".join(task.shapes))
+    return rows
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """A bare table; columns named in `right` are aligned to the right."""
+    rows = Table(box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        rows.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return rows
