@@ -1,6 +1,7 @@
 """Policies: whatever answers a prompt, by one name.
 
-    load_policy("runs/laptop/stages/sft/checkpoint")       a Hugging Face causal LM on this machine, or a hub name
+    load_policy("runs/laptop")                             what a run trained last; also one of its stages
+    load_policy("some/model")                              a Hugging Face causal LM: a folder or a hub name
     load_policy("openai:http://localhost:8000/v1#qwen3")   any OpenAI-compatible endpoint
     load_policy("gold")                                    the built-in golds, for tests and for calibration
 

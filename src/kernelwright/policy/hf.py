@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernelwright.config import STAGES
 from kernelwright.errors import UserError
 from kernelwright.policy import OnCompletion
 from kernelwright.policy.decode import decoder_for
@@ -35,18 +36,17 @@ class HFPolicy:
 
     @classmethod
     def load(cls, spec: str, *, device: str = "auto", dtype: str = "auto", batch: int = 64) -> HFPolicy:
-        """From a folder or a hub name. Raises UserError when there is no such model."""
+        """From a model folder, a run or stage folder that holds one, or a hub name.
+
+        Raises UserError when there is no such model.
+        """
+        folder = model_folder(spec)
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        local = Path(spec).expanduser()
-        if local.is_dir() and not (local / "config.json").exists():
-            raise UserError(f"policy {spec}: the folder holds no config.json; name a checkpoint folder")
-        if not local.is_dir() and (spec.startswith((".", "/", "~")) or spec.count("/") > 1):
-            raise UserError(f"policy {spec}: no such folder; name a checkpoint folder or a hub name")
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(local) if local.is_dir() else spec)
-            model = AutoModelForCausalLM.from_pretrained(str(local) if local.is_dir() else spec, dtype=dtype)
-        except (OSError, ValueError, ImportError) as error:
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        except Exception as error:  # whatever a broken file makes the libraries below raise
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(
                 f"policy {spec}: cannot be loaded ({reason[:200]}); name a local folder, or a hub name while online"
@@ -204,3 +204,22 @@ def _uniform(seed: int, row: int, sample: int, count: int) -> Tensor:
     """`count` uniform numbers that depend on nothing but these whole numbers."""
     mixed = (seed * 0x9E3779B97F4A7C15 + row * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) % (1 << 63)
     return torch.rand(count, generator=torch.Generator().manual_seed(mixed), dtype=torch.float64)
+
+
+def model_folder(spec: str) -> str:
+    """Where the model that `spec` names lies: itself, a stage's checkpoint, or that of a run's last stage.
+
+    A name that is no folder is taken for a hub name. Raises UserError for a path to nowhere.
+    """
+    local = Path(spec).expanduser()
+    if not local.is_dir():
+        if spec.startswith((".", "/", "~")) or spec.count("/") > 1:
+            raise UserError(f"policy {spec}: no such folder; name a checkpoint folder or a hub name")
+        return spec
+    stages = [local / "stages" / stage / "checkpoint" for stage in reversed(STAGES)]
+    for folder in (local, local / "checkpoint", *stages):
+        if (folder / "config.json").exists() and list(folder.glob("tokenizer*")):
+            return str(folder)
+    raise UserError(
+        f"policy {spec}: the folder holds no model (config.json, tokenizer); name a checkpoint folder"
+    )
