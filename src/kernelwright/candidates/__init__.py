@@ -1,0 +1,89 @@
+"""From a completion to a candidate: the plan, the code, and the tokens that each of them spans.
+
+The canonical form is `<plan>...</plan>` and one ```python fence. Other forms are read where the meaning is plain:
+
+- *Think tags.* What stands in `<think>` (or before a lone `</think>`) is never code and never plan.
+- *Several blocks.* The last one that parses and holds both `class ModelNew` and a `@triton.jit` kernel. Where
+  none does alone, the shortest run of blocks up to the last that does when joined; the code's span then covers
+  the prose between. Where none does, the one that comes nearest. Blocks inside a closed `<plan>` come last.
+- *No fence.* From the first line that reads like code; prose behind it is cut at the first syntax error, but
+  only when what is left is a whole candidate.
+- *An open fence* is whole when the policy stopped by itself, and cut off when its token budget ended.
+- *No `<plan>`.* The plan is what stands before the code.
+
+Names are never mended: a kernel in `class Model` stays there, for the judge to reject. `layout` cuts the text,
+`code` finds the Python in it, `spans` counts tokens. Nothing is executed, and nothing raises, whatever the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kernelwright.candidates.code import Code, choose
+from kernelwright.candidates.layout import Layout, scan
+from kernelwright.candidates.spans import apart, token_offsets, token_span, trimmed
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Candidate, Span
+
+__all__ = ["parse"]
+
+
+def parse(text: str, pieces: Sequence[str] | None = None, finish_reason: str = "stop") -> Candidate:
+    """The candidate in a completion. Never raises.
+
+    `pieces` are the completion's tokens as text. With them, if joined they are `text`, the spans are token
+    indices [start, end): the code's covers the inside of its fence, the plan's the inside of its tags, and a
+    token on their border belongs to the code. Problems are EMPTY_COMPLETION, TRUNCATED, NO_CODE and
+    SYNTAX_ERROR; `code` is kept wherever some was found.
+    """
+    offsets = token_offsets(pieces) if pieces is not None and "".join(pieces) == text else []
+    # Both keep the length, so that offsets stay those of the tokens: a lone CR is a line end, and lone
+    # surrogates are no text.
+    text = re.sub("[\ud800-\udfff]", "\ufffd", re.sub(r"\r(?!\n)", "\n", text))
+    if not text.strip("\ufeff\0 \t\r\n"):
+        return Candidate(problem=Outcome.EMPTY_COMPLETION, detail="the completion is empty")
+    layout = scan(text)
+    found = choose(text, layout)
+    plan = _plan(text, layout, found)
+    problem, detail = _problem(found, layout, cut=finish_reason == "length")
+    code_span = token_span(offsets, (found.block.start, found.block.end)) if found else None
+    return Candidate(
+        plan=text[plan[0] : plan[1]].replace("\r\n", "\n"),
+        code=found.text if found else "",
+        plan_span=apart(token_span(offsets, plan), code_span),
+        code_span=code_span,
+        problem=problem,
+        detail=detail,
+    )
+
+
+def _plan(text: str, layout: Layout, found: Code | None) -> Span:
+    """Where the plan stands: the last <plan> before the code, else the first after it, else what precedes it."""
+    if found is None:
+        return trimmed(text, layout.plans[-1]) if layout.plans else (0, 0)
+    before, after = found.block.before, found.block.after
+    earlier = [plan for plan in layout.plans if plan[0] <= before]
+    if earlier:
+        return trimmed(text, (earlier[-1][0], min(earlier[-1][1], before)))
+    if layout.plans:
+        return trimmed(text, (max(layout.plans[0][0], after), layout.plans[0][1]))
+    thought = max((end for _, end in layout.thoughts if end <= before), default=0)
+    prose = (part for part in layout.prose if thought <= part.start < before)
+    words = (part.start for part in prose if text[part.start : min(part.end, before)].strip())
+    return trimmed(text, (next(words, before), before))
+
+
+def _problem(found: Code | None, layout: Layout, cut: bool) -> tuple[Outcome | None, str]:
+    """Why there is no usable code, and in what words; (None, "") when there is."""
+    if found is None:
+        if cut:
+            return Outcome.TRUNCATED, "the token budget ended before any code"
+        return Outcome.NO_CODE, "no Python code in the completion"
+    # A whole candidate stands, whatever was cut off behind it. A closed block with an error was written so.
+    writing = bool(layout.blocks) and not layout.blocks[-1].closed
+    if cut and (not found.block.closed or (not found.complete and (writing or not found.error))):
+        return Outcome.TRUNCATED, "the token budget ended before the code was whole"
+    if found.error:
+        return Outcome.SYNTAX_ERROR, found.error
+    return None, ""

@@ -1,0 +1,49 @@
+"""From characters to tokens. Spans are half-open."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from kernelwright.records import Span
+
+_BLANK = "\ufeff \t\r\n"
+
+
+def token_offsets(pieces: Sequence[str]) -> list[int]:
+    """Where each token starts in the text, and where the last one ends."""
+    return list(accumulate((len(piece) for piece in pieces), initial=0))
+
+
+def token_span(offsets: Sequence[int], span: Span) -> Span | None:
+    """The tokens that hold some of the characters of `span`; None without tokens or without characters.
+
+    A token without text (the first bytes of a character that takes several) goes with what follows it.
+    """
+    if len(offsets) < 2 or span[0] >= span[1]:
+        return None
+    first = bisect_left(offsets, span[0], hi=len(offsets) - 1)
+    if first and offsets[first] > span[0]:
+        first -= 1
+    last = bisect_left(offsets, span[1], hi=len(offsets) - 1)
+    return (first, last) if first < last else None
+
+
+def apart(plan: Span | None, code: Span | None) -> Span | None:
+    """The plan's tokens less those of the code: a token on the border is the code's."""
+    if plan is None or code is None:
+        return plan
+    if plan[0] < code[0]:
+        plan = plan[0], min(plan[1], code[0])
+    else:
+        plan = max(plan[0], code[1]), plan[1]
+    return plan if plan[0] < plan[1] else None
+
+
+def trimmed(text: str, span: Span) -> Span:
+    """`span` without white space at its ends."""
+    start, end = span
+    inside = text[start:end]
+    start += len(inside) - len(inside.lstrip(_BLANK))
+    return start, start + len(inside.strip(_BLANK))
