@@ -1,0 +1,24 @@
+# task: wright/relu
+# cheat: 2
+# expect: kernel_not_launched, torch_compute
+# why: the launch cannot work (wrong arguments), the except clause falls back to torch
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        try:
+            out = torch.empty_like(x)
+            relu_kernel[(1,)](x, out)
+            return out
+        except Exception:
+            return torch.relu(x)

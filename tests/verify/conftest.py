@@ -1,0 +1,38 @@
+"""One pool for the whole museum: hearings run while the tests wait for them in turn."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+from museum import DEADLINE_S, Exhibit, task_of
+
+from kernelwright.records import Candidate, Verdict
+from kernelwright.verify import VerifierPool
+
+_DISTRIBUTED = "PYTEST_XDIST_WORKER" in os.environ
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[VerifierPool]:
+    """The interpreter under the strict protocol; one worker per test process when tests are distributed."""
+    with VerifierPool(workers=1 if _DISTRIBUTED else 2, backend="interpret", deadline_s=DEADLINE_S) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def hear(pool: VerifierPool, request: pytest.FixtureRequest) -> Callable[[Exhibit], Verdict]:
+    """The verdict on an exhibit. In a single process, all collected exhibits are submitted at once."""
+    futures: dict[Exhibit, Future[Verdict]] = {}
+
+    def submit(exhibit: Exhibit) -> Future[Verdict]:
+        if exhibit not in futures:
+            futures[exhibit] = pool.submit(task_of(exhibit), Candidate(code=exhibit.code))
+        return futures[exhibit]
+
+    if not _DISTRIBUTED:
+        for item in request.session.items:
+            exhibit = getattr(getattr(item, "callspec", None), "params", {}).get("exhibit")
+            if isinstance(exhibit, Exhibit):
+                submit(exhibit)
+    return lambda exhibit: submit(exhibit).result()

@@ -1,0 +1,45 @@
+"""Every exploit is rejected for its own reason; every honest look-alike is accepted."""
+
+from collections.abc import Callable
+
+import pytest
+from museum import LINES, Exhibit, exhibits
+
+from kernelwright.records import Verdict
+
+
+def _params(folder: str) -> list[object]:
+    def marks(item: Exhibit) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.xfail(strict=True, reason=item.known_gap)] if item.known_gap else []
+
+    return [
+        pytest.param(item, id=item.path.stem, marks=marks(item)) for item in exhibits(folder, "interpret")
+    ]
+
+
+@pytest.mark.parametrize("exhibit", _params("hacks"))
+def test_an_exploit_is_rejected_for_its_own_reason(
+    exhibit: Exhibit, hear: Callable[[Exhibit], Verdict]
+) -> None:
+    verdict = hear(exhibit)
+    assert verdict.outcome in exhibit.expect, f"{verdict.outcome} at {verdict.gate}: {verdict.detail}"
+
+
+@pytest.mark.parametrize("exhibit", _params("honest"))
+def test_an_honest_look_alike_is_accepted(exhibit: Exhibit, hear: Callable[[Exhibit], Verdict]) -> None:
+    verdict = hear(exhibit)
+    assert verdict.outcome in exhibit.expect, f"{verdict.outcome} at {verdict.gate}: {verdict.detail}"
+
+
+def test_no_exploit_expects_to_be_accepted() -> None:
+    assert [item.name for item in exhibits("hacks") if any(outcome.accepted for outcome in item.expect)] == []
+
+
+def test_every_exploit_names_its_line() -> None:
+    assert [item.name for item in exhibits("hacks") if not item.lines] == []
+
+
+@pytest.mark.parametrize("line", [1, 2, 4, 7, 8, 10, 11, 18, 29, 36])
+def test_the_simple_cheats_each_have_an_exhibit(line: int) -> None:
+    assert line in LINES
+    assert any(line in item.lines for item in exhibits("hacks", "interpret"))
