@@ -24,7 +24,7 @@ ProtocolName = Literal["strict", "kernelbench", "toronto"]
 Span = tuple[int, int]
 PositiveMs = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 
 R = TypeVar("R", bound="Record")
 

@@ -121,7 +121,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
             output = module(*inputs)
     edge = [*oracle.flatten(inputs), *oracle.flatten(output), *module.parameters()]
     min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
-    useful = {}
+    useful: dict[str, float] = {}
     for op in recorder.operators:
         if op.contraction:
             useful[op.unit] = useful.get(op.unit, 0.0) + op.flops

@@ -208,7 +208,7 @@ _FACTORIES = frozenset(
 _GETTERS = {
     torch.Tensor.is_cuda.__get__: lambda on_host: not on_host,  # type: ignore[attr-defined]
     torch.Tensor.is_cpu.__get__: lambda on_host: on_host,  # type: ignore[attr-defined]
-    torch.Tensor.device.__get__: lambda on_host: torch.device("cpu") if on_host else _CUDA,  # type: ignore[attr-defined]
+    torch.Tensor.device.__get__: lambda on_host: torch.device("cpu") if on_host else _CUDA,
     torch.Tensor.get_device: lambda on_host: -1 if on_host else 0,
 }
 
@@ -289,7 +289,7 @@ class PretendCuda(TorchFunctionMode):
         kept = [value for value in kept if value is not None and not isinstance(value, bool)]
         if not kept and not kwargs:
             return tensor
-        out = torch._C.TensorBase.to(tensor, *kept, **kwargs)
+        out: torch.Tensor = torch._C.TensorBase.to(tensor, *kept, **kwargs)  # type: ignore[call-overload]
         return self._mark_host(out) if on_host else out
 
 

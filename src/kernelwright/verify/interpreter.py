@@ -435,6 +435,7 @@ class Engine:
         saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
         for owner, name, value in patches:
             setattr(owner, name, value)
+
         def loop(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Iterator[int]:
             return engine.iterate(range(start) if end is None else range(start, end, step or 1))
 

@@ -45,7 +45,7 @@ class Memory:
             slot = self._slots[storage._cdata] = len(self.regions)
             real = None if tensor.is_meta else storage.data_ptr()
             self.regions.append(Region(name, storage.nbytes(), real, tensor.element_size(), storage))
-        return ((slot + 1) << REGION_BITS) + tensor.storage_offset() * tensor.element_size()
+        return ((slot + 1) << REGION_BITS) + int(tensor.storage_offset()) * tensor.element_size()
 
     def check(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
         """The one region that all unmasked pointers lie in; None if nothing is accessed or they span several.

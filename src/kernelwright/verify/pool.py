@@ -16,7 +16,8 @@ from typing import Any, Literal
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, ProtocolName, Task, Verdict
-from kernelwright.verify.judge import Hearing, Judge
+from kernelwright.verify.interpreted import InterpretedHearing
+from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
 from kernelwright.verify.zygote import Zygote
 
@@ -118,7 +119,7 @@ class VerifierPool:
         problem = ""
         for _ in range(2):
             try:
-                return Hearing(self.judge, self._current_zygote(), task, candidate).verdict()
+                return InterpretedHearing(self.judge, self._current_zygote(), task, candidate).verdict()
             except (InfrastructureError, OSError) as error:
                 problem = f"{type(error).__name__}: {error}"
         return Verdict(
