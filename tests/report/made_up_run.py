@@ -119,7 +119,7 @@ def make_rollout(
         if no_code
         else Candidate(plan="one program a row; BLOCK 1024; one pass", code=code),
         verdict=make_verdict(task_id, outcome, speedup),
-        seconds={"generate": 0.1, "verify": 0.4},
+        seconds={"generate": 0.1, "total": 0.5},
     )
 
 
@@ -151,6 +151,7 @@ def make_run(path: Path, tasks: int = 18, samples: int = 6, steps: int = 40) -> 
             }
         )
     )
+    (path / "seconds.json").write_text(json.dumps({"sft": 61.5, "eval/sft": 20.0, "frontend": 95.0}))
     lines = []
     for number, (stage, rate) in enumerate((("sft", 0.3), ("frontend", 0.5), ("midend", 0.62))):
         rollouts = []

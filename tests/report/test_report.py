@@ -49,7 +49,7 @@ def test_failures_have_no_speedup() -> None:
 def test_rates_leave_out_what_was_not_judged() -> None:
     outcomes = (Outcome.CORRECT, Outcome.NO_CODE, Outcome.UNSUPPORTED)
     stage = Stage("s", "r", [make_rollout("t", "s", o) for o in outcomes])
-    assert stage.share("accepted") == 0.5
+    assert stage.summary["correct_rate"] == 0.5
 
 
 def test_best_attempt_is_the_fastest_correct_one_else_the_furthest() -> None:

@@ -68,6 +68,7 @@ def render(runs: Sequence[Run]) -> str:
         categories=[c.value for c in (Category.CORRECT, *(c for c in Category if c is not Category.CORRECT))],
         gates=list(Gate),
         timing_kind=kind,
+        shared_k=_shared_k(stages),
         colours=colours,
         charts=_charts(runs, stages, colours, kind),
         style=Markup(_asset("page.css")),
@@ -113,6 +114,12 @@ def _series(runs: Sequence[Run], key: str) -> dict[str, list[tuple[float, float]
             if isinstance(value, int | float) and isinstance(step, int | float):
                 series.setdefault(f"{prefix}{line.get('stage', '')}", []).append((float(step), float(value)))
     return series
+
+
+def _shared_k(stages: Sequence[Stage]) -> int:
+    """The largest k for which every stage has a pass@k."""
+    known = [{int(k) for k in stage.summary["pass_at_k"]} for stage in stages]
+    return max(set.intersection(*known) if known else (), default=1)
 
 
 def _timing_kind(stages: Sequence[Stage]) -> str:

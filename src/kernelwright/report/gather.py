@@ -7,14 +7,14 @@ Does not judge or re-score anything: every number comes from the verdicts as the
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kernelwright.errors import UserError
-from kernelwright.metrics import bootstrap_interval, fast_p, geometric_mean, pass_at_k
+from kernelwright.metrics import summarise
 from kernelwright.outcomes import Category, Outcome
 from kernelwright.records import Rollout, read_jsonl
 
@@ -44,87 +44,30 @@ class Stage:
     run: str
     rollouts: Sequence[Rollout]
 
-    @property
-    def judged(self) -> list[Rollout]:
-        """Without the samples that got no fair hearing (unsupported, infrastructure)."""
-        return [r for r in self.rollouts if r.verdict.outcome.judged]
+    seconds: float | None = None
+    """Wall-clock seconds that the run spent on this stage, training and evaluation, where it was noted."""
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The figures, computed as metrics.json's are."""
+        return summarise(self.rollouts)
 
     @property
     def categories(self) -> dict[str, int]:
         """Samples by category, best first; only the categories that occur."""
-        seen = Counter(r.verdict.outcome.category for r in self.rollouts)
-        order = (Category.CORRECT, *(c for c in Category if c is not Category.CORRECT))
-        return {c.value: seen[c] for c in order if seen[c]}
-
-    @property
-    def outcomes(self) -> dict[str, int]:
-        """Samples by outcome, in funnel order."""
-        seen = Counter(r.verdict.outcome for r in self.rollouts)
-        return {o.value: seen[o] for o in Outcome if seen[o]}
+        seen: dict[str, int] = self.summary["categories"]
+        return dict(sorted(seen.items(), key=lambda item: item[0] != Category.CORRECT))
 
     @property
     def speedups(self) -> list[float]:
         """Speedup over eager of every correct sample that was timed."""
         return [s for r in self.rollouts if r.verdict.correct and (s := r.verdict.speedup()) is not None]
 
-    def share(self, test: str) -> float | None:
-        """Share of judged samples whose outcome is `well_formed`, `compiled` or `accepted`."""
-        judged = self.judged
-        return sum(getattr(r.verdict.outcome, test) for r in judged) / len(judged) if judged else None
-
-    def interval(self) -> tuple[float, float] | None:
-        """95 % interval of the share correct, resampling tasks (samples of one task are not independent)."""
-        shares = [sum(group) / len(group) for group in self._by_task().values()]
-        return bootstrap_interval(shares) if len(shares) > 1 else None
-
-    def pass_at(self, k: int) -> float | None:
-        """Mean over tasks of pass@k; None when a task has fewer than k judged samples."""
-        groups = list(self._by_task().values())
-        if not groups or min(map(len, groups)) < k:
-            return None
-        return sum(pass_at_k(len(group), sum(group), k) for group in groups) / len(groups)
-
-    @property
-    def samples_per_task(self) -> int:
-        return min((len(group) for group in self._by_task().values()), default=0)
-
     @property
     def speedup(self) -> float | None:
-        """Geometric mean of the speedup over eager, over correct samples only."""
-        return geometric_mean(self.speedups) if self.speedups else None
-
-    @property
-    def speedup_interval(self) -> tuple[float, float] | None:
-        speedups = self.speedups
-        return bootstrap_interval(speedups, statistic=geometric_mean) if len(speedups) > 1 else None
-
-    @property
-    def fast_1(self) -> float | None:
-        """Share of judged samples that are correct and faster than eager."""
-        judged = self.judged
-        return (
-            fast_p([r.verdict.speedup() if r.verdict.correct else None for r in judged], 1.0)
-            if judged
-            else None
-        )
-
-    @property
-    def tokens(self) -> float | None:
-        """Mean completion length in tokens, where token ids were logged."""
-        lengths = [len(r.completion.token_ids) for r in self.rollouts if r.completion.token_ids]
-        return sum(lengths) / len(lengths) if lengths else None
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds spent on the samples (generation and verification), summed over samples."""
-        spent = [sum(r.seconds.values()) for r in self.rollouts if r.seconds]
-        return sum(spent) if spent else None
-
-    def _by_task(self) -> dict[str, list[bool]]:
-        groups: dict[str, list[bool]] = {}
-        for rollout in self.judged:
-            groups.setdefault(rollout.task_id, []).append(rollout.verdict.correct)
-        return groups
+        """Geometric mean of `speedups`."""
+        mean: float | None = self.summary["speedup"]["eager"]["geometric_mean"]
+        return mean
 
 
 @dataclass(frozen=True)
@@ -170,9 +113,11 @@ def read_run(path: Path, prefix: str = "") -> Run:
     notes: list[str] = []
     stages = []
     folders = sorted((p for p in (path / "eval").glob("*") if p.is_dir()), key=lambda p: _stage_key(p.name))
+    spent = _object(path / "seconds.json", notes)
     for folder in folders:
         if rollouts := _rollouts(folder / "rollouts.jsonl", notes):
-            stages.append(Stage(prefix + folder.name, path.name, rollouts))
+            parts = [spent[part] for part in (folder.name, f"eval/{folder.name}") if part in spent]
+            stages.append(Stage(prefix + folder.name, path.name, rollouts, sum(parts) if parts else None))
     if not folders:
         by_stage: dict[str, list[Rollout]] = {}
         for rollout in _rollouts(path / "rollouts.jsonl", notes):
