@@ -1,4 +1,4 @@
-"""Operator graphs: a typed sampler, a numeric probe against degenerate draws, a canonical digest.
+"""Operator graphs: a typed sampler and a canonical digest. What it draws, `probe` has found sound.
 
 A graph is a chain over one main value; a step may take a second operand (another input, a vector along the last
 dimension that is an input or a parameter, or the graph's first input again), so residuals, gates, biases and
@@ -9,17 +9,13 @@ Does not guarantee that every graph is uniform in meaning: two digests may compu
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
+from kernelwright.data.config import Operand
 from kernelwright.data.operators import POINTWISE, ROWS
-
-Operand = Literal["", "input", "vector", "parameter", "first"]
 
 
 @dataclass(frozen=True)
@@ -86,11 +82,13 @@ def sample(
     operands: Sequence[Operand] = ("input", "vector", "parameter", "first"),
     accept: Callable[[Graph], bool] = lambda graph: True,
 ) -> Graph:
-    """A random graph of `length` steps that passes `probe`.
+    """A random graph of `length` steps that `probe.is_sound` accepts.
 
     `operators` restricts the vocabulary (all, when empty); `row_share` is the chance of a row step,
     `operand_share` the chance that a pointwise step takes a second operand. Draws until `accept` agrees.
     """
+    from kernelwright.data.probe import is_sound
+
     names = tuple(operators) or (*POINTWISE, *ROWS)
     rows = [name for name in names if name in ROWS]
     unary = [name for name in names if name in POINTWISE and not POINTWISE[name].binary]
@@ -100,7 +98,7 @@ def sample(
         graph = Graph(
             _steps(rng, length, row_at, rows, unary, binary, operand_share, operands), rng.choice(list(ranks))
         )
-        if accept(graph) and probe(graph.steps):
+        if accept(graph) and is_sound(graph.steps):
             return graph
 
 
@@ -130,61 +128,3 @@ def _steps(
             name, operand = rng.choice(unary), ""
         steps.append(Step(name, operand, tuple(rng.choice(values) for values in POINTWISE[name].constants)))
     return tuple(steps)
-
-
-@functools.lru_cache(maxsize=65536)
-def probe(steps: tuple[Step, ...]) -> bool:
-    """Whether the chain is finite, well conditioned and not degenerate on the verifier's four distributions.
-
-    Rejects steps that hardly change their input (relu after sigmoid), outputs that are constant, and chains whose
-    float32 result is off its float64 one by more than 1e-5 of the output's scale.
-    """
-    import torch
-
-    generator = torch.Generator().manual_seed(20)
-    scales = torch.tensor([1.0, 3.0, 0.01, -1.0], dtype=torch.float64).repeat_interleave(4)[:, None]
-    base = [scales * torch.randn(16, 96, generator=generator, dtype=torch.float64) for _ in range(4)]
-    exact = evaluate(steps, base)
-    value, rough = exact[-1].view(4, -1), evaluate(steps, [tensor.float() for tensor in base])[-1].view(4, -1)
-    size = value.abs().amax(1)
-    error = (rough - value).abs().amax(1)
-    # NaN fails every comparison, so anything not finite ends here.
-    if not bool(((size > 1e-4) & (size < 1e4) & (error <= 1e-5 * size)).all()):
-        return False
-    if float(value[0].std()) < 1e-2 * float(size[0]):
-        return False
-    return all(
-        before.shape != after.shape or float((before[:4] != after[:4]).double().mean()) >= 0.1
-        for before, after in itertools.pairwise(exact)
-    )
-
-
-def evaluate(steps: Sequence[Step], inputs: Sequence[Any]) -> list[Any]:
-    """The main value before and after each step, on `inputs[0]`; operands are taken from `inputs[1:]` in turn.
-
-    Vectors are given at full size here: what a probe measures does not depend on broadcasting.
-    """
-    values = [inputs[0]]
-    extra = 1
-    for step in steps:
-        if step.row:
-            values.append(_function(ROWS[step.op].spellings[0], ())(values[-1], None))
-            continue
-        operand = None
-        if step.operand == "first":
-            operand = inputs[0]
-        elif step.operand:
-            operand = inputs[extra]
-            extra += 1
-        values.append(_function(POINTWISE[step.op].spellings[0], step.constants)(values[-1], operand))
-    return values
-
-
-@functools.lru_cache(maxsize=4096)
-def _function(spelling: str, constants: tuple[float, ...]) -> Any:
-    """The operator's first spelling as a function of (main value, operand)."""
-    import torch
-    import torch.nn.functional as functional
-
-    body = spelling.format(x="x", y="y", **dict(zip("cd", constants, strict=False)))
-    return eval(f"lambda x, y: {body}", {"torch": torch, "F": functional})

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernelwright.data.graphs import Graph
-from kernelwright.data.operators import POINTWISE, ROWS
+from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
 from kernelwright.data.source import Reference
 
 BLOCKS = (128, 256, 512, 1024)
@@ -44,20 +44,53 @@ class Variant:
     warps: int = 4
     fused: bool = True
     rows: Literal["whole", "walk"] = "whole"
-    """Row kernels hold the whole row at once, or walk it in tiles, once per statistic and once to write."""
+    """Row kernels hold the whole row at once, or walk it in tiles, once per statistic and once to write.
+    Pointwise kernels of a graph know no rows."""
     names: Literal["short", "long"] = "short"
 
 
-def draw_variant(rng: random.Random, graph: Graph, *, wide: bool, unfused_share: float = 0.2) -> Variant:
-    """A random variant that suits the graph; `wide` draws names too."""
+def best_variant(graph: Graph, width: int) -> Variant:
+    """The variant that should be fastest: fused, rows of `width` held whole, eight elements or so a thread."""
+    if graph.row_index is None:
+        return Variant()
+    return Variant(warps=max(1, min(8, _power_of_2(width) // 256)))
+
+
+def slower_variants(graph: Graph, width: int) -> list[Variant]:
+    """Honest variants that should be slower than the best one: more launches, rows read again, idle threads."""
+    best = best_variant(graph, width)
+    plain = can_split(graph)
+    if graph.row_index is None:
+        thin = [replace(best, block=block, warps=8) for block in (128, 256)]
+        thin.append(replace(best, block=128))
+        return [*([replace(v, fused=False) for v in (best, *thin)] if plain else []), *thin]
+    walks = [replace(best, rows="walk", block=block, warps=8) for block in (256, 512)]
+    if width <= 1024:
+        walks.append(replace(best, rows="walk", block=2048))
+    return [*([replace(v, fused=False) for v in (best, *walks)] if plain else []), *walks]
+
+
+def alike(rng: random.Random, graph: Graph, variant: Variant, width: int, wide: bool) -> Variant:
+    """A variant of the same structure (launches, rows held or walked) with other tiles, warps and names."""
+    names: Literal["short", "long"] = rng.choice(("short", "long")) if wide else "short"
     row = graph.row_index is not None
-    return Variant(
+    # A long row in few warps would spill out of the registers, and take the compiler seconds.
+    least = min(8, _power_of_2(width) // 1024) if row and variant.rows == "whole" else 1
+    return replace(
+        variant,
         block=rng.choice(ROW_BLOCKS if row else BLOCKS),
-        warps=rng.choice(WARPS),
-        fused=len(graph.steps) == 1 or rng.random() >= unfused_share,
-        rows=rng.choice(("whole", "walk")),
-        names=rng.choice(("short", "long")) if wide else "short",
+        warps=rng.choice([warps for warps in WARPS if warps >= least]),
+        names=names,
     )
+
+
+def can_split(graph: Graph) -> bool:
+    """Whether the graph falls into more than one kernel when it is not fused."""
+    return len(_groups(graph, fused=False)) > 1
+
+
+def _power_of_2(number: int) -> int:
+    return 1 << (number - 1).bit_length()
 
 
 def write(graph: Graph, reference: Reference, variant: Variant) -> str:
@@ -86,6 +119,8 @@ def write(graph: Graph, reference: Reference, variant: Variant) -> str:
         head += ["", f"BLOCK = {variant.block}"]
     call = [f"    def forward({', '.join(['self', *reference.inputs])}):"]
     call += [f"        {line}" for line in (*lines, *launches, "return out")]
+    names = dict.fromkeys(n for step in graph.steps if not step.row for n in POINTWISE[step.op].helpers)
+    helpers = [f"@triton.jit\n{HELPERS[name]}" for name in names]
     init = []
     if reference.init_arguments:
         init = [
@@ -95,7 +130,7 @@ def write(graph: Graph, reference: Reference, variant: Variant) -> str:
         init += [*(f"        {line}" for line in reference.init), ""]
     rename = _long if variant.names == "long" else str
     new = "\n".join(["class ModelNew(nn.Module):", *init, rename("\n".join(call))])
-    return "\n\n\n".join([*(rename(part) for part in ("\n".join(head), *kernels)), new]) + "\n"
+    return "\n\n\n".join([*(rename(part) for part in ("\n".join(head), *helpers, *kernels)), new]) + "\n"
 
 
 def _groups(graph: Graph, fused: bool) -> list[range]:

@@ -11,13 +11,14 @@ import ast
 import hashlib
 
 
-def normal_form(code: str, keep_sizes: bool = False) -> str:
+def normal_form(code: str, keep_sizes: bool = False, keep_warps: bool = True) -> str:
     """A canonical dump of `code`'s syntax tree. Raises SyntaxError.
 
-    `keep_sizes` keeps module-level integers, for kernels, whose tile sizes make them different programs.
+    `keep_sizes` keeps module-level integers, for kernels, whose tile sizes make them different programs;
+    `keep_warps` keeps the number of warps and stages of a launch.
     """
     tree = ast.parse(code)
-    _strip(tree, keep_sizes)
+    _strip(tree, keep_sizes, keep_warps)
     bound = _bound(tree)
     numbers: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -53,12 +54,14 @@ def _bound(tree: ast.Module) -> set[str]:
     return names - KEPT
 
 
-def _strip(tree: ast.Module, keep_sizes: bool) -> None:
+def _strip(tree: ast.Module, keep_sizes: bool, keep_warps: bool) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 node.body = node.body[1:] or [ast.Pass()]
+        elif isinstance(node, ast.Call) and not keep_warps:
+            node.keywords = [word for word in node.keywords if word.arg not in ("num_warps", "num_stages")]
     for statement in tree.body:
         value = getattr(statement, "value", None)
         if not keep_sizes and isinstance(statement, ast.Assign) and isinstance(value, ast.Constant):

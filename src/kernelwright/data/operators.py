@@ -5,8 +5,10 @@ operand `{y}` and constants `{c}`, `{d}`. A `RowOperator` works along the last d
 a sum, maximum or minimum over the row, then either a final expression per element (a norm, softmax) or the last
 statistic itself (a reduction). Templates for row operators may use `n`, the row length.
 
-The first spelling of an operator is also its definition: the sampler evaluates it. Does not guarantee that a
-composition is well conditioned or not degenerate; `graphs.probe` decides that with numbers.
+The first spelling of an operator is also its definition: the sampler evaluates it. Where a plain formula loses
+digits near zero (exp(x) - 1, log(1 + x), tanh), the Triton template calls a helper of `HELPERS`, which the kernel's
+module then carries. Does not guarantee that a composition is well conditioned or not degenerate; `probe` decides
+that with numbers.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ class Pointwise:
     triton: str
     module: str = ""
     """Spelling as an `nn` module, where there is one."""
+    helpers: tuple[str, ...] = ()
+    """Names in `HELPERS` that `triton` calls."""
     constants: tuple[tuple[float, ...], ...] = ()
     """For each of `{c}`, `{d}`: the values the sampler draws from."""
     binary: bool = False
@@ -59,6 +63,30 @@ class RowOperator:
         return self.final is None
 
 
+HELPERS: Mapping[str, str] = MappingProxyType(
+    {
+        "expm1": """
+def expm1(x):
+    series = x * (1.0 + x / 2 * (1.0 + x / 3 * (1.0 + x / 4 * (1.0 + x / 5 * (1.0 + x / 6)))))
+    return tl.where(tl.abs(x) < 0.25, series, tl.exp(x) - 1.0)
+""".strip(),
+        # Kahan: log(1 + x) rescaled by what rounding 1 + x did to x.
+        "log1p": """
+def log1p(x):
+    u = 1.0 + x
+    d = u - 1.0
+    return tl.where(d == 0.0, x, tl.log(u) * (x / tl.where(d == 0.0, 1.0, d)))
+""".strip(),
+        # The Taylor series to x^9 near zero, where 2 sigmoid(2x) - 1 cancels.
+        "tanh": """
+def tanh(x):
+    s = x * x
+    series = x * (1.0 - s * (1 / 3 - s * (2 / 15 - s * (17 / 315 - s * 62 / 2835))))
+    return tl.where(s < 0.09, series, 2.0 * tl.sigmoid(2.0 * x) - 1.0)
+""".strip(),
+    }
+)
+
 SCALES = (0.1, 0.25, 0.5, 1.5, 2.0, 3.0)
 OFFSETS = (0.1, 0.5, 1.0, 2.0)
 LOW = (-1.0, -0.5, 0.0)
@@ -76,8 +104,9 @@ _POINTWISE = (
     Pointwise(
         "tanh",
         ("torch.tanh({x})", "F.tanh({x})", "{x}.tanh()"),
-        "2.0 * tl.sigmoid(2.0 * {x}) - 1.0",
+        "tanh({x})",
         "nn.Tanh()",
+        ("tanh",),
     ),
     Pointwise("silu", ("F.silu({x})", "{x} * torch.sigmoid({x})"), "{x} * tl.sigmoid({x})", "nn.SiLU()"),
     Pointwise("gelu", ("F.gelu({x})",), "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", "nn.GELU()"),
@@ -93,7 +122,7 @@ _POINTWISE = (
     Pointwise("square", ("torch.square({x})", "{x} * {x}", "{x} ** 2", "{x}.pow(2)"), "{x} * {x}"),
     Pointwise("sqrt", ("torch.sqrt({x})", "{x}.sqrt()"), "tl.sqrt({x})"),
     Pointwise("log", ("torch.log({x})", "{x}.log()"), "tl.log({x})"),
-    Pointwise("log1p", ("torch.log1p({x})", "{x}.log1p()"), "tl.log(1.0 + {x})"),
+    Pointwise("log1p", ("torch.log1p({x})", "{x}.log1p()"), "log1p({x})", helpers=("log1p",)),
     Pointwise("rsqrt", ("torch.rsqrt({x})", "{x}.rsqrt()"), "tl.rsqrt({x})"),
     Pointwise("sin", ("torch.sin({x})", "{x}.sin()"), "tl.sin({x})"),
     Pointwise("cos", ("torch.cos({x})", "{x}.cos()"), "tl.cos({x})"),
@@ -101,26 +130,30 @@ _POINTWISE = (
     Pointwise(
         "softplus",
         ("F.softplus({x})",),
-        "tl.where({x} > 20.0, {x}, tl.log(1.0 + tl.exp({x})))",
+        "tl.maximum({x}, 0.0) + log1p(tl.exp(-tl.abs({x})))",
         "nn.Softplus()",
+        ("log1p",),
     ),
     Pointwise(
         "logsigmoid",
         ("F.logsigmoid({x})",),
-        "tl.minimum({x}, 0.0) - tl.log(1.0 + tl.exp(-tl.abs({x})))",
+        "tl.minimum({x}, 0.0) - log1p(tl.exp(-tl.abs({x})))",
         "nn.LogSigmoid()",
+        ("log1p",),
     ),
     Pointwise(
         "elu",
         ("F.elu({x})",),
-        "tl.where({x} > 0.0, {x}, tl.exp({x}) - 1.0)",
+        "tl.where({x} > 0.0, {x}, expm1({x}))",
         "nn.ELU()",
+        ("expm1",),
     ),
     Pointwise(
         "selu",
         ("F.selu({x})", "torch.selu({x})"),
-        "1.0507010 * tl.where({x} > 0.0, {x}, 1.6732632 * (tl.exp({x}) - 1.0))",
+        "1.0507010 * tl.where({x} > 0.0, {x}, 1.6732632 * expm1({x}))",
         "nn.SELU()",
+        ("expm1",),
     ),
     Pointwise(
         "relu6",
@@ -158,33 +191,31 @@ _POINTWISE = (
         ("F.leaky_relu({x}, {c})",),
         "tl.where({x} > 0.0, {x}, {x} * {c})",
         "nn.LeakyReLU({c})",
-        (SLOPES,),
+        constants=(SLOPES,),
     ),
-    Pointwise("scale", ("{x} * {c}", "torch.mul({x}, {c})", "{x}.mul({c})"), "{x} * {c}", "", (SCALES,)),
-    Pointwise("offset", ("{x} + {c}", "torch.add({x}, {c})", "{x}.add({c})"), "{x} + {c}", "", (OFFSETS,)),
-    Pointwise("minus", ("{x} - {c}", "torch.sub({x}, {c})", "{x}.sub({c})"), "{x} - {c}", "", (OFFSETS,)),
-    Pointwise("over", ("{x} / {c}", "torch.div({x}, {c})", "{x}.div({c})"), "{x} / {c}", "", (SCALES,)),
-    Pointwise("from", ("{c} - {x}", "torch.sub({c}, {x})"), "{c} - {x}", "", (OFFSETS,)),
+    Pointwise("scale", ("{x} * {c}", "torch.mul({x}, {c})", "{x}.mul({c})"), "{x} * {c}", constants=(SCALES,)),
+    Pointwise("offset", ("{x} + {c}", "torch.add({x}, {c})", "{x}.add({c})"), "{x} + {c}", constants=(OFFSETS,)),
+    Pointwise("minus", ("{x} - {c}", "torch.sub({x}, {c})", "{x}.sub({c})"), "{x} - {c}", constants=(OFFSETS,)),
+    Pointwise("over", ("{x} / {c}", "torch.div({x}, {c})", "{x}.div({c})"), "{x} / {c}", constants=(SCALES,)),
+    Pointwise("from", ("{c} - {x}", "torch.sub({c}, {x})"), "{c} - {x}", constants=(OFFSETS,)),
     Pointwise(
         "clamp",
         ("torch.clamp({x}, {c}, {d})", "{x}.clamp({c}, {d})", "torch.clamp({x}, min={c}, max={d})"),
         "tl.minimum(tl.maximum({x}, {c}), {d})",
         "nn.Hardtanh({c}, {d})",
-        (LOW, HIGH),
+        constants=(LOW, HIGH),
     ),
     Pointwise(
         "floor_at",
         ("torch.clamp({x}, min={c})", "{x}.clamp(min={c})", "{x}.clamp_min({c})"),
         "tl.maximum({x}, {c})",
-        "",
-        (LOW,),
+        constants=(LOW,),
     ),
     Pointwise(
         "cap_at",
         ("torch.clamp({x}, max={c})", "{x}.clamp(max={c})", "{x}.clamp_max({c})"),
         "tl.minimum({x}, {c})",
-        "",
-        (HIGH,),
+        constants=(HIGH,),
     ),
     Pointwise("add", ("{x} + {y}", "torch.add({x}, {y})", "{x}.add({y})"), "{x} + {y}", binary=True),
     Pointwise("sub", ("{x} - {y}", "torch.sub({x}, {y})", "{x}.sub({y})"), "{x} - {y}", binary=True),
@@ -198,7 +229,7 @@ _POINTWISE = (
     Pointwise("gate", ("{x} * torch.sigmoid({y})",), "{x} * tl.sigmoid({y})", binary=True),
     Pointwise("swiglu", ("{x} * F.silu({y})",), "{x} * {y} * tl.sigmoid({y})", binary=True),
     Pointwise(
-        "lerp", ("torch.lerp({x}, {y}, {c})",), "{x} + {c} * ({y} - {x})", "", ((0.1, 0.25, 0.5),), True
+        "lerp", ("torch.lerp({x}, {y}, {c})",), "{x} + {c} * ({y} - {x})", constants=((0.1, 0.25, 0.5),), binary=True
     ),
 )
 

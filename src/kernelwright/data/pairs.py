@@ -1,38 +1,57 @@
-"""From a random state to one `Example`: graph, shapes, reference, kernel, plan.
+"""From an operator graph to its examples: references in several styles, kernels in several variants, plans.
 
-*translate*: reference -> plan and kernel. *improve*: reference and an honest kernel -> a kernel that should be
-faster. *repair*: reference and a kernel with one fault -> the kernel without it. The last two are drafts: their
-`feedback` stays empty until `corpus.validate` has the verifier's word on the kernel shown.
+*improve*: reference and an honest kernel -> the kernel that should be fastest. *translate*: reference -> plan and
+kernel. *repair*: reference and a kernel with one fault -> the kernel without it. All are drafts until `validate` has
+the verifier's word, and the last word on `improve` and `repair` is its too: their feedback is empty till then.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from kernelwright.data import library, mutations, source
+from kernelwright.data.config import CorpusConfig
 from kernelwright.data.graphs import Graph
 from kernelwright.data.library import Variant
 from kernelwright.data.plans import plan
 from kernelwright.records import Example, Task
 
 Split = Literal["train", "validation", "heldout"]
+Kind = Literal["translate", "repair", "improve"]
 
-FULL_ROWS = (1000, 1024, 2000, 2048, 3000, 4096, 6000, 8192, 12000, 16384, 20000, 32768)
-FULL_COLUMNS = (500, 512, 768, 1000, 1024, 1536, 2048, 3000, 4096, 5000, 8192, 10000)
-FULL_ELEMENTS = (4 << 20, 64 << 20)
+ROWS = (1000, 1024, 2000, 2048, 3000, 4096, 6000, 8192, 12000, 16384, 20000, 32768)
+COLUMNS = (500, 512, 768, 1000, 1024, 1536, 2048, 3000, 4096)
+LONG_COLUMNS = (*COLUMNS, 5000, 8192, 10000)
+ELEMENTS = (4 << 20, 64 << 20)
 """16 to 256 MB of float32 for the main input."""
 SMALL_ELEMENTS = 4096
 HELDOUT_SHAPE_SHARE = 0.2
 
 
-def split_of(graph_digest: str, heldout: float, validation: float) -> Split:
-    """The split an operator graph belongs to: by its digest alone, so that no run can move it."""
-    place = int(graph_digest[:8], 16) / 2**32
-    return "heldout" if place < heldout else "validation" if place < heldout + validation else "train"
+@dataclass(frozen=True)
+class Asked:
+    """A task, with what a kernel writer needs to know of its reference."""
+
+    task: Task
+    reference: source.Reference
+    width: int
+    """Length of the last dimension at full size."""
+
+
+def split_of(digest: str, operators: int, config: CorpusConfig) -> Split:
+    """The split an operator graph belongs to: by its digest alone, so that no run can move it.
+
+    Graphs of a single operator are the vocabulary that compositions are made of: always for training.
+    """
+    place = int(digest[:8], 16) / 2**32
+    if operators == 1 or place >= config.heldout_share + config.validation_share:
+        return "train"
+    return "heldout" if place < config.heldout_share else "validation"
 
 
 def shape_is_heldout(sizes: Sequence[int]) -> bool:
@@ -41,20 +60,65 @@ def shape_is_heldout(sizes: Sequence[int]) -> bool:
     return digest[0] < 256 * HELDOUT_SHAPE_SHARE
 
 
-def draw_shapes(
-    rng: random.Random, graph: Graph, names: Sequence[str], heldout: bool
-) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
-    """Full sizes and the shape sets `small` and `small_odd`, for the size constants `names`.
+def examples(config: CorpusConfig, rng: random.Random, graph: Graph, split: Split) -> list[Example]:
+    """The drafts of one graph: `improve` first, so that what they hear serves the others too."""
+    held = split == "heldout"
+    first = ask(config, rng, graph, held)
+    best = library.best_variant(graph, first.width)
+    answer = library.write(graph, first.reference, best)
+    slow = library.slower_variants(graph, first.width)
+    slow = rng.sample(slow, min(len(slow), 1 if split != "train" else config.improve)) if config.improve else []
+    found = [
+        _example(graph, first, "improve", split, answer, library.write(graph, first.reference, variant))
+        for variant in slow
+    ]
+    found.append(_example(graph, first, "translate", split, answer))
+    if split != "train":
+        return found
+    for _ in range(config.variants - 1):
+        other = ask(config, rng, graph, held)
+        structure = rng.choice(slow) if slow and rng.random() < config.plain_share else best
+        variant = library.alike(rng, graph, structure, other.width, config.wide)
+        found.append(
+            _example(graph, other, "translate", split, library.write(graph, other.reference, variant))
+        )
+    for _ in range(config.repair):
+        variant = library.alike(rng, graph, best, first.width, config.wide)
+        code = library.write(graph, first.reference, variant)
+        found.append(_example(graph, first, "repair", split, code, mutations.mutate(code, rng)))
+    return found
+
+
+def ask(config: CorpusConfig, rng: random.Random, graph: Graph, heldout: bool) -> Asked:
+    """One task for `graph`, in a random style, at random full sizes and interpreter-sized small ones."""
+    style = source.draw_style(rng, graph, config.wide)
+    full, small, odd = draw_sizes(rng, graph, heldout, LONG_COLUMNS if config.wide else COLUMNS)
+    reference = source.write(graph, style, dict(zip(style.sizes, full, strict=True)), rng)
+    task = Task(
+        id=f"synth/{graph.digest}-{hashlib.sha256(reference.source.encode()).hexdigest()[:8]}",
+        suite="synth",
+        source=reference.source,
+        shapes={
+            "small": dict(zip(style.sizes, small, strict=True)),
+            "small_odd": dict(zip(style.sizes, odd, strict=True)),
+        },
+        family=graph.family,
+        difficulty=len(graph.steps),
+    )
+    return Asked(task, reference, full[-1])
+
+
+def draw_sizes(
+    rng: random.Random, graph: Graph, heldout: bool, columns: Sequence[int] = COLUMNS
+) -> tuple[list[int], list[int], list[int]]:
+    """Full sizes, and those of the shape sets `small` and `small_odd`.
 
     Small tensors have at most 4,096 elements; odd ones are no powers of two, and wider than a tile or two.
     """
     while True:
         lead = [rng.choice((4, 8, 12, 16, 32))] if graph.rank == 3 else []
-        full = [*lead, rng.choice(FULL_ROWS), rng.choice(FULL_COLUMNS)]
-        elements = 1
-        for size in full:
-            elements *= size
-        if FULL_ELEMENTS[0] <= elements <= FULL_ELEMENTS[1] and shape_is_heldout(full) == heldout:
+        full = [*lead, rng.choice(ROWS), rng.choice(columns)]
+        if ELEMENTS[0] <= math.prod(full) <= ELEMENTS[1] and shape_is_heldout(full) == heldout:
             break
     extra = [2] if graph.rank == 3 else []
     room = SMALL_ELEMENTS // (2 if extra else 1)
@@ -65,45 +129,13 @@ def draw_shapes(
     else:
         small = [rng.choice((4, 8)), rng.choice((64, 128))]
         odd = [rng.choice((3, 5, 7)), rng.randrange(151, 281, 2)]
-    sets = {"small": [*extra, *small], "small_odd": [*extra, *odd]}
-    return dict(zip(names, full, strict=True)), {
-        name: dict(zip(names, sizes, strict=True)) for name, sizes in sets.items()
-    }
+    return full, [*extra, *small], [*extra, *odd]
 
 
-def make(
-    rng: random.Random,
-    graph: Graph,
-    kind: Literal["translate", "repair", "improve"],
-    split: Split,
-    *,
-    wide: bool,
-    unfused_share: float,
-) -> Example:
-    """One example for `graph`; `improve` and `repair` are drafts without feedback."""
-    style = source.draw_style(rng, graph, wide)
-    sizes, shapes = draw_shapes(rng, graph, style.sizes, split == "heldout")
-    reference = source.write(graph, style, sizes, rng)
-    variant = library.draw_variant(rng, graph, wide=wide, unfused_share=unfused_share)
-    if kind == "improve":
-        slow = slower(rng, graph, variant)
-        kernel, code = library.write(graph, reference, slow), library.write(graph, reference, variant)
-    elif kind == "repair":
-        code = library.write(graph, reference, variant)
-        kernel = mutations.mutate(code, rng)
-    else:
-        kernel, code = "", library.write(graph, reference, variant)
-    task = Task(
-        id=f"synth/{graph.digest}-{hashlib.sha256(reference.source.encode()).hexdigest()[:8]}",
-        suite="synth",
-        source=reference.source,
-        shapes=shapes,
-        family=graph.family,
-        difficulty=len(graph.steps),
-    )
+def _example(graph: Graph, asked: Asked, kind: Kind, split: Split, code: str, kernel: str = "") -> Example:
     return Example(
         kind=kind,
-        task=task,
+        task=asked.task,
         kernel=kernel,
         plan=plan(code),
         code=code,
@@ -111,20 +143,3 @@ def make(
         split=split,
         graph=graph.digest,
     )
-
-
-def slower(rng: random.Random, graph: Graph, fast: Variant) -> Variant:
-    """A variant that moves more memory than `fast`, or fits the machine worse; never the same one."""
-    row = graph.row_index is not None
-    choices: list[Mapping[str, object]] = []
-    if fast.fused and len(graph.steps) > 1:
-        choices += [{"fused": False}] * 2
-    if row and fast.rows == "whole":
-        choices.append({"rows": "walk"})
-    choices.append({"warps": rng.choice([warps for warps in library.WARPS if warps != fast.warps])})
-    blocks = library.ROW_BLOCKS if row else library.BLOCKS
-    choices.append({"block": rng.choice([block for block in blocks if block != fast.block])})
-    changes = dict(rng.choice(choices))
-    if row and fast.rows == "whole" and "block" in changes:
-        changes["rows"] = "walk"
-    return replace(fast, **changes)  # type: ignore[arg-type]

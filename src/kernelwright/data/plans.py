@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -20,8 +20,8 @@ class Facts:
 
     kernels: int
     """Launches in the code (a launch in a loop counts once)."""
-    warps: frozenset[int]
-    """Every `num_warps` given; empty where Triton's default (4) stands."""
+    warps: frozenset[int] | None
+    """Every number of warps that a launch may use; None where it is computed."""
     tiles: tuple[tuple[str, int], ...]
     """Constexpr arguments that are integers, by parameter name, in order of appearance."""
     whole_rows: bool
@@ -39,13 +39,15 @@ class Facts:
 def plan(code: str) -> str:
     """The plan of `code`: a few short lines. Raises SyntaxError for code that does not parse."""
     facts = read(code)
-    warps = "/".join(str(count) for count in sorted(facts.warps)) or "4"
-    lines = [f"{_count(facts.kernels, 'kernel')}, {warps} warp{'s' * (warps != '1')}"]
+    lines = [_count(facts.kernels, "kernel")]
+    if facts.warps:
+        warps = "/".join(str(count) for count in sorted(facts.warps))
+        lines[0] += f", {warps} warp{'s' * (warps != '1')}"
     names = {name for name, _ in facts.tiles}
     if facts.whole_rows:
         lines.append("whole rows")
-    if len(facts.sizes) == 1 and len(names) == 1:
-        of = "rows in tiles" if facts.by_row and not facts.whole_rows else "tiles"
+    if len(facts.sizes) == 1 and len(names) == 1 and not facts.whole_rows:
+        of = "rows in tiles" if facts.by_row else "tiles"
         lines.append(f"{of} of {next(iter(facts.sizes))}")
     elif facts.tiles:
         lines.append(", ".join(f"{name}={value}" for name, value in dict.fromkeys(facts.tiles)))
@@ -61,11 +63,10 @@ def plan_problems(text: str, code: str) -> list[str]:
         actual = {"kernel": facts.kernels, "load": facts.loads, "store": facts.stores}[match[2]]
         if int(match[1]) != actual:
             problems.append(f"says {match[0]}, the code has {actual}")
-    warps = facts.warps or {4}
     for match in re.finditer(r"(\d+(?:/\d+)*) warps?\b", text):
         claimed = {int(part) for part in match[1].split("/")}
-        if not claimed <= warps:
-            problems.append(f"says {match[0]}, the code uses {'/'.join(map(str, sorted(warps)))}")
+        if facts.warps is not None and not claimed <= facts.warps:
+            problems.append(f"says {match[0]}, the code uses {'/'.join(map(str, sorted(facts.warps)))}")
     for match in re.finditer(r"(?:tiles?|blocks?) of (\d+)\b", text, re.IGNORECASE):
         if int(match[1]) not in facts.sizes:
             problems.append(f"says {match[0]}, the code's tiles are {sorted(facts.sizes)}")
@@ -91,16 +92,10 @@ def read(code: str) -> Facts:
     """Facts of a module's kernels, from its syntax tree alone. Raises SyntaxError."""
     tree = ast.parse(code)
     kernels = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and is_kernel(f)}
-    numbers = {
-        target.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name) and type(node.value.value) is int
-    }
+    values = _assigned(tree)
     count, loads, stores = 0, 0, 0
     whole = by_row = False
-    warps: set[int] = set()
+    warps: set[int] | None = set()
     tiles: list[tuple[str, int]] = []
     for name, call in _launches(tree, kernels):
         function = kernels[name]
@@ -109,16 +104,51 @@ def read(code: str) -> Facts:
         stores += _calls(function, "store")
         by_row = by_row or _by_row(function)
         for parameter, value in _constexprs(function, call):
-            if isinstance(value, ast.Call) and _attribute(value.func) == "next_power_of_2":
+            found = values.get(value.id, value) if isinstance(value, ast.Name) else value
+            if isinstance(found, ast.Call) and _attribute(found.func) == "next_power_of_2":
                 whole = True
-            number = numbers.get(value.id) if isinstance(value, ast.Name) else getattr(value, "value", None)
-            if type(number) is int:
-                tiles.append((parameter, number))
-        for keyword in call.keywords:
-            number = getattr(keyword.value, "value", None)
-            if keyword.arg == "num_warps" and type(number) is int:
-                warps.add(number)
-    return Facts(count, frozenset(warps), tuple(tiles), whole, by_row, loads, stores)
+            tiles += [(parameter, number) for number in _integers(found, values) or ()]
+        given = _warps(function, call, values)
+        warps = None if warps is None or given is None else warps | given
+    return Facts(count, warps and frozenset(warps), tuple(tiles), whole, by_row, loads, stores)
+
+
+def _warps(function: ast.FunctionDef, call: ast.Call, values: Mapping[str, ast.expr]) -> set[int] | None:
+    """The numbers of warps that a launch may use: Triton's 4 where none is given, None where it cannot be read."""
+    words = [word for word in call.keywords if word.arg == "num_warps"]
+    for node in (node for decorator in function.decorator_list for node in ast.walk(decorator)):
+        if isinstance(node, ast.Call) and _attribute(node.func) == "Config":
+            words += [word for word in node.keywords if word.arg == "num_warps"]
+    found: set[int] = set() if words else {4}
+    for word in words:
+        numbers = _integers(word.value, values)
+        if numbers is None:
+            return None
+        found |= numbers
+    return found
+
+
+def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+    """Names that are assigned once in the module, constants and locals, with what they are assigned."""
+    seen: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name):
+                        seen.setdefault(name.id, []).append(node.value)
+    return {name: values[0] for name, values in seen.items() if len(values) == 1}
+
+
+def _integers(value: ast.expr, values: Mapping[str, ast.expr]) -> set[int] | None:
+    """The integers an expression may stand for, through one name and one condition; None for anything else."""
+    if isinstance(value, ast.Name) and value.id in values:
+        value = values[value.id]
+    if isinstance(value, ast.IfExp):
+        parts = [_integers(part, {}) for part in (value.body, value.orelse)]
+        return None if None in parts else {number for part in parts for number in part or ()}
+    number = getattr(value, "value", None)
+    return {number} if isinstance(value, ast.Constant) and type(number) is int else None
 
 
 def is_kernel(function: ast.FunctionDef) -> bool:

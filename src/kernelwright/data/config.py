@@ -1,0 +1,104 @@
+"""What a corpus is made of: one typed, frozen record, with the small corpus of `recipes/laptop.toml` as default.
+
+Every field changes the corpus, so a folder made with one config is never continued with another.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kernelwright.config import DataConfig, Style
+from kernelwright.data.operators import POINTWISE, ROWS
+from kernelwright.errors import UserError
+
+Operand = Literal["", "input", "vector", "parameter", "first"]
+
+LAPTOP_OPERATORS = (
+    *("relu", "sigmoid", "silu", "exp", "abs", "neg", "square", "sin", "leaky_relu", "scale", "offset", "clamp"),
+    *("add", "sub", "mul", "maximum"),
+    *("softmax", "layernorm", "rmsnorm", "l2norm", "center", "sum", "mean", "max", "logsumexp"),
+)  # fmt: skip
+"""Operators whose kernels are a line or two and well conditioned, so that a very small model can learn them."""
+
+
+class CorpusConfig(BaseModel):
+    """What to synthesise, how to verify it, and for which model to write it down."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = 0
+    train_graphs: int = Field(150, ge=0)
+    """Different operator graphs to train on."""
+    validation_graphs: int = Field(10, ge=0)
+    heldout_graphs: int = Field(32, ge=0)
+    """Graphs, at sizes of their own, that training never sees."""
+    variants: int = Field(8, ge=1)
+    """*translate* examples of each training graph and each gold: names, tiles, warps, spelling, sizes."""
+    improve: int = Field(2, ge=0)
+    """*improve* examples of each graph (slower kernels shown for one task)."""
+    repair: int = Field(0, ge=0)
+    """*repair* examples of each training graph."""
+    golds: int = Field(24, ge=0)
+    """Use at most so many of the built-in golds, shortest first."""
+    lengths: tuple[int, ...] = Field((1, 2, 2, 3), min_length=1)
+    """Operators of a graph are drawn from these."""
+    operators: tuple[str, ...] = LAPTOP_OPERATORS
+    """Operator names to use; empty: all."""
+    row_share: float = Field(0.45, ge=0, le=1)
+    """Share of graphs that work along rows."""
+    operand_share: float = Field(0.3, ge=0, le=1)
+    """Chance that a pointwise step takes a second operand."""
+    operands: tuple[Operand, ...] = ("input", "parameter", "first")
+    """Where second operands come from."""
+    ranks: tuple[Literal[2, 3], ...] = Field((2,), min_length=1)
+    plain_share: float = Field(0.4, ge=0, le=1)
+    """Share of *translate* kernels in a slower structure: one launch per operator, rows walked in tiles."""
+    wide: bool = False
+    """Every style of reference and kernel, instead of the few that a very small model can learn."""
+    heldout_share: float = Field(0.2, gt=0, lt=1)
+    """Share of all operator graphs reserved for the held-out split."""
+    validation_share: float = Field(0.05, gt=0, lt=1)
+    check: Literal["structures", "each"] = "structures"
+    """`each` verifies every example. `structures` verifies one *translate* example of those that differ only in
+    sizes, names, tile and warps; kernels shown in prompts and answers that claim a speedup are always verified."""
+    min_gain: float = Field(1.1, gt=1)
+    """Least ratio of times, shown kernel over answer, in an *improve* example."""
+    style: Style = "compact"
+    """How prompts are rendered when tokens are counted and the tokenizer is trained."""
+    vocab_size: int = Field(2048, ge=260)
+    max_tokens: int = Field(400, ge=0)
+    """Drop examples whose prompt and answer together are longer, in tokens of the corpus' own tokenizer; 0: none."""
+
+    @classmethod
+    def parse(cls, fields: dict[str, object]) -> Self:
+        """A config from plain values. Raises UserError, one line, for an unknown key, type, value or operator."""
+        try:
+            config = cls.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            if first["type"] == "extra_forbidden":
+                near = difflib.get_close_matches(key, cls.model_fields, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise UserError(f"data: unknown key {key}{hint} (valid: {', '.join(cls.model_fields)})") from None
+            raise UserError(f"data: {key} = {first['input']!r}: {first['msg']}") from None
+        known = (*POINTWISE, *ROWS)
+        for name in config.operators:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                raise UserError(f"data: unknown operator {name!r}{hint}; the operators are: {', '.join(known)}")
+        if min(config.lengths) < 1:
+            raise UserError(f"data: lengths = {list(config.lengths)}: a graph has at least 1 operator")
+        if config.heldout_share + config.validation_share >= 1:
+            raise UserError("data: heldout_share and validation_share leave nothing to train on; lower one")
+        return config
+
+    @classmethod
+    def of(cls, data: DataConfig, seed: int = 0) -> Self:
+        """The corpus of a recipe's [data] table: the fields that both have, over this class's defaults."""
+        shared = {key: value for key, value in data.model_dump().items() if key in cls.model_fields}
+        return cls.parse({"seed": seed, **shared})

@@ -1,0 +1,135 @@
+"""Edits of Python source by its syntax tree that keep the layout: comments out, names and numbers changed.
+
+What they guarantee is that the result parses and that no name collides; whether it still computes the same is the
+verifier's to say.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import random
+import tokenize
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Edit = tuple[int, int, str]
+"""(first byte, byte after the last, new text)."""
+
+
+def bare(code: str) -> str:
+    """`code` without comments and docstrings, and without the blank lines that they leave. Raises SyntaxError."""
+    lines: list[str | None] = list(code.splitlines())
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            kept = (lines[row - 1] or "")[:column].rstrip()
+            lines[row - 1] = kept or None
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, False):
+            string = node.body[0]
+            assert string.end_lineno is not None
+            only = len(node.body) == 1 and not isinstance(node, ast.Module)
+            indent = " " * string.col_offset
+            lines[string.lineno - 1 : string.end_lineno] = [
+                f"{indent}pass" if only else None,
+                *[None] * (string.end_lineno - string.lineno),
+            ]
+    kept_lines: list[str] = []
+    for line in lines:
+        if line is None or (not line.strip() and (not kept_lines or kept_lines[-1].endswith(":"))):
+            continue
+        kept_lines.append(line)
+    return "\n".join(kept_lines).rstrip("\n") + "\n"
+
+
+def rename(code: str, names: Mapping[str, str]) -> str:
+    """Rename variables, parameters and functions, and the strings that name them (autotuned tiles).
+
+    Attributes, and keywords of functions that the module does not define, stay.
+    """
+    tree = ast.parse(code)
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    edits: list[Edit] = []
+    at = _offsets(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in names:
+            edits.append((*at(node), names[node.id]))
+        elif isinstance(node, ast.arg) and node.arg in names:
+            start, _ = at(node)
+            edits.append((start, start + len(node.arg.encode()), names[node.arg]))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names:
+            edits.append((*at(node), f'"{names[node.value]}"'))
+        elif isinstance(node, ast.Call):
+            callee = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+            if isinstance(callee, ast.Name) and callee.id in defined:
+                for word in node.keywords:
+                    if word.arg in names:
+                        start, _ = at(word)
+                        edits.append((start, start + len(word.arg.encode()), names[word.arg]))
+    return apply(code, edits)
+
+
+def synonyms(code: str, groups: Iterable[Sequence[str]], rng: random.Random) -> dict[str, str]:
+    """A renaming that takes one name of each group in place of the only one that occurs, and collides with none."""
+    taken = {
+        name
+        for node in ast.walk(ast.parse(code))
+        for field in ("id", "arg", "name", "attr")
+        if isinstance(name := getattr(node, field, None), str)
+    }
+    names: dict[str, str] = {}
+    for group in groups:
+        present = [name for name in group if name in taken]
+        if len(present) == 1:
+            new = rng.choice([name for name in group if name not in taken or name == present[0]])
+            names[present[0]] = new
+            taken.add(new)
+    return names
+
+
+def replace_integers(code: str, chosen: Callable[[ast.AST], bool], old: int, new: int) -> str:
+    """Set every literal `old` to `new` in the top-level statements that `chosen` picks."""
+    at = _offsets(code)
+    edits = [
+        (*at(node), str(new))
+        for statement in ast.parse(code).body
+        if chosen(statement)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value == old
+    ]
+    return apply(code, edits)
+
+
+def set_launch_keyword(code: str, keyword: str, value: int) -> str:
+    """Set a keyword that launches pass as a literal, such as `num_warps`."""
+    at = _offsets(code)
+    edits = [
+        (*at(word.value), str(value))
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+        for word in node.keywords
+        if word.arg == keyword and isinstance(word.value, ast.Constant)
+    ]
+    return apply(code, edits)
+
+
+def apply(code: str, edits: Iterable[Edit]) -> str:
+    """`code` with non-overlapping edits made."""
+    text = code.encode()
+    for start, end, new in sorted(set(edits), reverse=True):
+        text = text[:start] + new.encode() + text[end:]
+    return text.decode()
+
+
+def _offsets(code: str) -> Callable[[ast.expr | ast.arg | ast.keyword], tuple[int, int]]:
+    """A function from a node to its first byte and the byte after its last."""
+    starts = [0]
+    for line in code.encode().split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+
+    def span(node: ast.expr | ast.arg | ast.keyword) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+
+    return span

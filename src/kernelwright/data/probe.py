@@ -1,0 +1,141 @@
+"""Whether a chain of operators is worth asking about: finite, not degenerate, and within the judge's tolerance.
+
+A few hundred numbers per chain, on the judge's input distributions: the chain in float64, as PyTorch computes it in
+float32, and as the Triton templates do (`tl` replaced by torch). What fails here would be rejected, or be trivially
+right, before a judge; what passes is still to be verified.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
+
+if TYPE_CHECKING:
+    from kernelwright.data.graphs import Step
+
+_MARGIN = 0.5
+"""Share of the allowed error that a probe may use up: it sees fewer numbers than the judge."""
+
+
+@functools.lru_cache(maxsize=65536)
+def is_sound(steps: tuple[Step, ...]) -> bool:
+    """Whether the chain may be asked about.
+
+    Rejects values that are not finite or of no common size, steps that hardly change their input (relu after
+    sigmoid), outputs that hardly vary, and kernels whose float32 arithmetic is too far off the float64 chain.
+    """
+    import torch
+
+    from kernelwright.verify.oracle import allowed_error
+    from kernelwright.verify.protocol import protocol
+
+    rules = protocol("strict")
+    generator = torch.Generator().manual_seed(20)
+    drawn = [torch.randn(6, 96, generator=generator, dtype=torch.float64) for _ in range(4)]
+    for scale in rules.distributions:
+        # The judge scales inputs; parameters keep the values that the module gives them.
+        scaled = [scale * tensor for tensor in drawn]
+        exact = evaluate(steps, scaled, drawn)
+        value, size = exact[-1], float(exact[-1].abs().max())
+        # NaN fails every comparison, so anything not finite ends here.
+        if not 1e-4 < size < 1e4:
+            return False
+        if scale == 1.0 and (float(value.std()) < 1e-2 * size or not _every_step_counts(exact)):
+            return False
+        low = [[t.float() for t in tensors] for tensors in (scaled, drawn)]
+        honest = evaluate(steps, *low)[-1]
+        allowed = _MARGIN * allowed_error(value, honest, rules)
+        for got in (honest, evaluate(steps, *low, triton=True)[-1]):
+            if not bool(((got.double() - value).abs() <= allowed).all()):
+                return False
+    return True
+
+
+def evaluate(
+    steps: Sequence[Step], inputs: Sequence[Any], parameters: Sequence[Any] = (), *, triton: bool = False
+) -> list[Any]:
+    """The main value before and after each step, on `inputs[0]`; operands come from `inputs[1:]` in turn.
+
+    Operands that are parameters come from the same place in `parameters` (of `inputs`, when there are none).
+    With `triton`, each step is computed by its kernel's arithmetic. Vectors are given at full size here: what a
+    probe measures does not depend on broadcasting.
+    """
+    values = [inputs[0]]
+    extra = 1
+    for step in steps:
+        if step.row:
+            values.append(_row(step.op, values[-1]) if triton else _torch(step.op, ())(values[-1], None))
+            continue
+        operand = inputs[0] if step.operand == "first" else None
+        if step.operand not in ("", "first"):
+            operand = (parameters or inputs if step.operand == "parameter" else inputs)[extra]
+            extra += 1
+        function = _triton if triton else _torch
+        values.append(function(step.op, step.constants)(values[-1], operand))
+    return values
+
+
+def _every_step_counts(values: Sequence[Any]) -> bool:
+    return all(
+        before.shape != after.shape or float((before != after).double().mean()) >= 0.1
+        for before, after in itertools.pairwise(values)
+    )
+
+
+def _row(name: str, x: Any) -> Any:
+    """A row operator by its statistics, as a kernel computes it."""
+    operator = ROWS[name]
+    reduce = {"sum": lambda t: t.sum(-1, True), "max": lambda t: t.amax(-1, True), "min": lambda t: t.amin(-1, True)}
+    scope: dict[str, Any] = {**_scope(), "x": x, "n": x.shape[-1]}
+    for statistic in operator.statistics:
+        scope["reduced"] = reduce[statistic.how](eval(statistic.term.format(x="x"), scope))
+        scope[statistic.name] = eval(statistic.post.format(s="reduced"), scope)
+    if operator.final is None:
+        return scope[operator.statistics[-1].name].squeeze(-1)
+    return eval(operator.final.format(x="x"), scope)
+
+
+@functools.lru_cache(maxsize=4096)
+def _torch(name: str, constants: tuple[float, ...]) -> Any:
+    """An operator's first spelling as a function of (main value, operand)."""
+    operator = ROWS.get(name) or POINTWISE[name]
+    return _function(operator.spellings[0], constants)
+
+
+@functools.lru_cache(maxsize=4096)
+def _triton(name: str, constants: tuple[float, ...]) -> Any:
+    """A pointwise operator's kernel arithmetic as a function of (main value, operand)."""
+    return _function(POINTWISE[name].triton, constants)
+
+
+def _function(template: str, constants: tuple[float, ...]) -> Any:
+    body = template.format(x="x", y="y", **dict(zip("cd", constants, strict=False)))
+    return eval(f"lambda x, y: {body}", _scope())
+
+
+@functools.lru_cache(maxsize=1)
+def _scope() -> dict[str, Any]:
+    """Names that templates use: torch, F, and a `tl` made of torch, with the helpers on top of it."""
+    import torch
+    import torch.nn.functional as functional
+
+    class tl:
+        exp, log, sqrt, rsqrt, sin, cos = torch.exp, torch.log, torch.sqrt, torch.rsqrt, torch.sin, torch.cos
+        abs, erf, sigmoid, where = torch.abs, torch.erf, torch.sigmoid, torch.where
+
+        @staticmethod
+        def maximum(x: Any, y: Any) -> Any:
+            return torch.maximum(x, torch.as_tensor(y, dtype=x.dtype))
+
+        @staticmethod
+        def minimum(x: Any, y: Any) -> Any:
+            return torch.minimum(x, torch.as_tensor(y, dtype=x.dtype))
+
+    scope: dict[str, Any] = {"torch": torch, "F": functional, "tl": tl}
+    for source in HELPERS.values():
+        exec(source, scope)
+    return scope
