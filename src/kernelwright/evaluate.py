@@ -1,7 +1,11 @@
-"""Measure a policy: sample every task, verify every sample, summarise. Resumable task by task.
+"""Measure a policy: sample every task, verify every sample, summarise. Resumable, some tasks at a time.
 
-Writes a run folder: config.json, environment.json, rollouts.jsonl (whole groups only), metrics.json. The
-mid-end is measured on kernels that were verified before, such as those its front end got accepted.
+Writes a run folder: config.json, environment.json, rollouts.jsonl (whole groups only), metrics.json. The front
+end is asked about tasks. A later agent is measured in its place in the pipeline: it is asked once about each
+verified kernel of the evaluation before it, and rollouts.jsonl holds what the pipeline then hands on, the new
+kernel where it is verified and faster, else what was given, sample by sample. So the share of correct samples
+cannot change, speedups are over the same samples as before, and a policy that improves nothing gains exactly 1.
+What the agent itself said is in attempts.jsonl.
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ from kernelwright import metrics, prompts
 from kernelwright.errors import UserError
 from kernelwright.policy import Policy
 from kernelwright.progress import Bar
-from kernelwright.records import Agent, Prompt, Rollout, Task, read_jsonl
-from kernelwright.rollouts import Judge, Verifier, roll
+from kernelwright.records import Agent, Rollout, Task, read_jsonl
+from kernelwright.rollouts import Judge, Verifier, hand_on, roll
 from kernelwright.runs import RunFolder
+
+Before = Mapping[str, Sequence[Rollout]]
+"""The rollouts of the evaluation before, by task."""
 
 
 def evaluate(
@@ -27,9 +34,9 @@ def evaluate(
     verifier: Verifier,
     samples: int = 1,
     agent: Agent = "frontend",
-    kernels: Mapping[str, Sequence[tuple[str, str]]] | None = None,
+    kernels: Before | None = None,
     protocol: str = "strict",
-    style: str = "chat",
+    style: prompts.Style = "chat",
     reward: str = "wright",
     temperature: float = 1.0,
     top_p: float = 1.0,
@@ -40,18 +47,19 @@ def evaluate(
     resume: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """`samples` completions for each task, `batch` tasks at a time. Returns what metrics.json holds.
+    """`samples` completions of each task, `batch` tasks at a time. Returns what metrics.json holds.
 
-    With `agent="midend"`, `kernels` maps task ids to (kernel, profile) pairs; sample i of a task is shown pair
-    i modulo their number, and tasks without a pair are left out. `protocol` is recorded; the verifier was
-    made with it. Raises UserError when there is nothing to evaluate or `out` holds another evaluation.
+    With a later agent, `kernels` holds what the agent before said (see `rollouts_of`); the first `samples` of each
+    task go through the pipeline. `protocol` is recorded; the verifier was made with it. Raises UserError when
+    there is nothing to evaluate, a task is broken, or `out` holds another evaluation.
     """
-    asks = {task.id: _prompts(task, samples, agent, kernels, style, max_tokens, target) for task in tasks}
-    todo = [task for task in tasks if asks[task.id]]
+    kernels = kernels or {}
+    given = {task.id: list(kernels.get(task.id, ()))[:samples] for task in tasks}
+    todo = list(tasks)
+    if agent != "frontend":
+        todo = [task for task in tasks if given[task.id]]
     if not todo:
-        raise UserError(
-            f"nothing to evaluate: no task{' has a verified kernel to start from' if tasks else 's'}"
-        )
+        raise UserError("nothing to evaluate: no tasks" + (" with kernels to start from" if tasks else ""))
     run = RunFolder(out)
     config = {
         "policy": policy.name,
@@ -68,94 +76,111 @@ def evaluate(
         "seed": seed,
     }
     run.start(config, resume=resume)
-    counts: dict[str, int] = {}
-    for rollout in run.rows("rollouts.jsonl", Rollout):
-        counts[rollout.task_id] = counts.get(rollout.task_id, 0) + 1
-    finished = {task_id for task_id, count in counts.items() if count == samples}
-    # A torn group is made again.
-    run.keep_rows("rollouts.jsonl", lambda row: row["task_id"] in finished)
-    left = [task for task in todo if task.id not in finished]
+    expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
+    chunks = [todo[start : start + batch] for start in range(0, len(todo), batch)]
+    left = _unfinished(run, chunks, expected)
 
     judge = Judge(verifier)
-    with Bar(f"eval {agent}", len(todo) * samples, done=len(finished) * samples, quiet=quiet) as bar:
-        for start in range(0, len(left), batch):
-            chunk = left[start : start + batch]
-            groups = _roll_chunk(
-                policy, chunk, asks, judge, samples, reward, temperature, top_p, seed + todo.index(chunk[0])
-            )
-            run.append("rollouts.jsonl", [rollout for group in groups for rollout in group])
-            correct = sum(r.verdict.correct for group in groups for r in group)
-            bar.advance(len(chunk) * samples, f"{correct}/{len(chunk) * samples} correct in the last batch")
-    summary = {
-        **metrics.summarise(run.rows("rollouts.jsonl", Rollout)),
-        "agent": agent,
-        "policy": policy.name,
-    }
+    options = {"reward": reward, "stage": "eval", "temperature": temperature, "top_p": top_p}
+    asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target}
+    total = sum(expected.values())
+    done = total - sum(expected[task.id] for _, chunk in left for task in chunk)
+    with Bar(f"eval {agent}", total, done=done, quiet=quiet) as bar:
+        for number, chunk in left:
+            # A seed for each chunk, so that a resumed evaluation draws what an uninterrupted one would.
+            place = {**options, "seed": seed * 1_000_003 + number}
+            if agent == "frontend":
+                asks = [prompts.render(agent, task, **asked) for task in chunk]
+                groups = roll(policy, asks, chunk, judge, n=samples, **place)
+                rollouts = [_named(r) for group in groups for r in group]
+            else:
+                shown = [(task, r) for task in chunk for r in given[task.id] if r.verdict.correct]
+                asks = [
+                    prompts.render(
+                        agent, task, kernel=r.candidate.code, profile=prompts.profile(r.verdict), **asked
+                    )
+                    for task, r in shown
+                ]
+                made = roll(policy, asks, [task for task, _ in shown], judge, **place) if shown else []
+                attempts = [_named(r) for [r] in made]
+                run.append("attempts.jsonl", attempts)
+                rollouts = _handed_on(chunk, given, attempts)
+            run.append("rollouts.jsonl", rollouts)
+            correct = sum(r.verdict.correct for r in rollouts)
+            bar.advance(len(rollouts), f"{correct}/{len(rollouts)} correct in the last batch")
+    rollouts = run.rows("rollouts.jsonl", Rollout)
+    summary = {**metrics.summarise(rollouts, todo), "agent": agent, "policy": policy.name}
+    if agent != "frontend":
+        attempts = run.rows("attempts.jsonl", Rollout)
+        summary["attempts"] = metrics.summarise(attempts, todo)
+        summary["gain"] = gain(
+            given, {task.id: [r for r in rollouts if r.task_id == task.id] for task in todo}
+        )
     run.write_json("metrics.json", summary)
     return summary
 
 
-def verified_kernels(rollouts: Path, per_task: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """(kernel, profile) of every accepted rollout in a JSONL log, by task; at most `per_task` each (0: all)."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for rollout in read_jsonl(rollouts, Rollout):
-        if rollout.verdict.correct:
-            kernels = found.setdefault(rollout.task_id, [])
-            if not per_task or len(kernels) < per_task:
-                kernels.append((rollout.candidate.code, prompts.profile(rollout.verdict)))
+def rollouts_of(log: Path) -> dict[str, list[Rollout]]:
+    """The rollouts of a JSONL log, by task, for `evaluate(kernels=...)`."""
+    found: dict[str, list[Rollout]] = {}
+    for rollout in read_jsonl(log, Rollout):
+        found.setdefault(rollout.task_id, []).append(rollout)
     return found
 
 
-def _prompts(
-    task: Task,
-    samples: int,
-    agent: Agent,
-    kernels: Mapping[str, Sequence[tuple[str, str]]] | None,
-    style: str,
-    max_tokens: int,
-    target: str,
-) -> list[tuple[Prompt, int]]:
-    """The distinct prompts for one task, each with its number of samples."""
-    options: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target}
-    if agent == "frontend":
-        return [(prompts.render(agent, task, **options), samples)]
-    shown = list((kernels or {}).get(task.id, ()))[:samples]
+def gain(before: Before, after: Before) -> dict[str, Any]:
+    """What a stage of the pipeline added: time before over time after, sample by sample, over correct samples.
+
+    Geometric mean with a 95 % interval that resamples tasks, and the share of samples that became faster. All
+    None where no sample was correct and timed.
+    """
+    ratios = []
+    for task_id, given in before.items():
+        pairs = zip(given, after.get(task_id, ()), strict=False)
+        timed = [
+            (old.verdict.timing.candidate_ms, new.verdict.timing.candidate_ms)
+            for old, new in pairs
+            if old.verdict.timing is not None and new.verdict.timing is not None
+        ]
+        if timed:
+            ratios.append([old / new for old, new in timed])
+    flat = [ratio for group in ratios for ratio in group]
+    return {
+        "geometric_mean": metrics.geometric_mean(flat) if flat else None,
+        "ci": metrics.geometric_mean_interval(ratios) if flat else None,
+        "improved": sum(ratio > 1 for ratio in flat) / len(flat) if flat else None,
+        "samples": len(flat),
+    }
+
+
+def _unfinished(
+    run: RunFolder, chunks: Sequence[Sequence[Task]], expected: Mapping[str, int]
+) -> list[tuple[int, Sequence[Task]]]:
+    """The chunks (with their numbers) that are not whole in the log; what the log holds of them is removed."""
+    counts: dict[str, int] = {}
+    for row in run.lines("rollouts.jsonl"):
+        counts[row["task_id"]] = counts.get(row["task_id"], 0) + 1
+    left = [
+        (number, chunk)
+        for number, chunk in enumerate(chunks)
+        if any(counts.get(task.id, 0) != expected[task.id] for task in chunk)
+    ]
+    again = {task.id for _, chunk in left for task in chunk}
+    for name in ("rollouts.jsonl", "attempts.jsonl"):
+        run.keep_rows(name, lambda row: row["task_id"] not in again)
+    return left
+
+
+def _handed_on(chunk: Sequence[Task], given: Before, attempts: Sequence[Rollout]) -> list[Rollout]:
+    """For each given rollout of the chunk's tasks, what the pipeline hands on; `attempts` in the order asked."""
+    coming = iter(attempts)
     return [
-        (
-            prompts.render(agent, task, kernel=kernel, profile=profile, **options),
-            len(range(place, samples, len(shown))),
-        )
-        for place, (kernel, profile) in enumerate(shown)
+        hand_on(old, next(coming)) if old.verdict.correct else old for task in chunk for old in given[task.id]
     ]
 
 
-def _roll_chunk(
-    policy: Policy,
-    chunk: Sequence[Task],
-    asks: Mapping[str, Sequence[tuple[Prompt, int]]],
-    judge: Judge,
-    samples: int,
-    reward: str,
-    temperature: float,
-    top_p: float,
-    seed: int,
-) -> list[list[Rollout]]:
-    """The rollouts of some tasks, a group each. Prompts wanted equally often are sampled together."""
-    groups: dict[str, list[Rollout]] = {task.id: [] for task in chunk}
-    for n in sorted({count for task in chunk for _, count in asks[task.id]}):
-        rows = [(task, prompt) for task in chunk for prompt, count in asks[task.id] if count == n]
-        rolled = roll(
-            policy,
-            [prompt for _, prompt in rows],
-            [task for task, _ in rows],
-            judge,
-            n=n,
-            reward=reward,
-            stage="eval",
-            temperature=temperature,
-            top_p=top_p,
-            seed=seed,
-        )
-        for (task, _), group in zip(rows, rolled, strict=True):
-            groups[task.id].extend(r.model_copy(update={"group": f"eval/{task.id}"}) for r in group)
-    return list(groups.values())
+def _named(rollout: Rollout) -> Rollout:
+    return rollout.model_copy(update={"group": f"eval/{rollout.task_id}"})
+
+
+verified_kernels = rollouts_of

@@ -15,9 +15,10 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from kernelwright import candidates, rewards
+from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy import Policy
-from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Verdict
+from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 
 
 class Verifier(Protocol):
@@ -68,7 +69,10 @@ def roll(
     top_p: float = 1.0,
     seed: int = 0,
 ) -> list[list[Rollout]]:
-    """`n` rollouts of each prompt; `tasks[i]` is the task that `prompts[i]` asks about."""
+    """`n` rollouts of each prompt; `tasks[i]` is the task that `prompts[i]` asks about.
+
+    Raises UserError for a broken task and an unknown reward; every other failure is data.
+    """
     judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
     candidate: dict[tuple[int, int], Candidate] = {}
     verdict: dict[tuple[int, int], Future[Verdict]] = {}
@@ -110,10 +114,26 @@ def roll(
     return groups
 
 
+def hand_on(given: Rollout, made: Rollout) -> Rollout:
+    """What a stage of the pipeline hands on: `made` where it is verified and faster, else what it was given."""
+    return made if made.verdict.correct and faster(made.verdict.timing, given.verdict.timing) else given
+
+
+def faster(new: Timing | None, old: Timing | None) -> bool:
+    """Whether `new` beats `old`: less time by the model, which has no noise, or clocked apart beyond the noise."""
+    if new is None or old is None:
+        return old is None and new is not None
+    if new.kind == old.kind == "modelled":
+        return new.candidate_ms < old.candidate_ms
+    return new.candidate_ci[1] < old.candidate_ci[0]
+
+
 def _await(future: Future[Verdict], task: Task, candidate: Candidate) -> Verdict:
-    """The verdict, or one that says that the judge failed."""
+    """The verdict, or one that says that the judge failed. A broken task is the user's to mend: UserError."""
     try:
         return future.result()
+    except UserError:
+        raise
     except Exception as error:
         return Verdict(
             task_id=task.id,

@@ -1,0 +1,103 @@
+"""The chain: what is said is parsed, judged once, paid, and logged whole; failures of the judge are data."""
+
+import json
+
+import pytest
+from fakes import ReadJudge, SaidPolicy, answer, kernel_of, task
+
+from kernelwright.errors import UserError
+from kernelwright.outcomes import Outcome
+from kernelwright.prompts import render
+from kernelwright.records import Rollout
+from kernelwright.rollouts import Judge, hand_on, roll
+
+TASK = task("one")
+PROMPT = render("frontend", TASK, style="compact")
+
+
+def rolled(*kernels: str, judge: ReadJudge | Judge | None = None) -> list[Rollout]:
+    policy = SaidPolicy(lambda prompt, sample, seed: answer(kernels[sample]))
+    [group] = roll(policy, [PROMPT], [TASK], judge or ReadJudge(), n=len(kernels), stage="sft", step=3)
+    return group
+
+
+def test_a_rollout_holds_all_that_led_to_its_reward() -> None:
+    [rollout] = rolled("correct 0.5")
+    assert (rollout.task_id, rollout.stage, rollout.step, rollout.prompt) == (TASK.id, "sft", 3, PROMPT)
+    assert rollout.candidate.plan == "a plan"
+    assert rollout.verdict.speedup() == 2.0
+    assert rollout.reward is not None
+    assert rollout.reward.total is not None
+    assert Rollout.model_validate_json(json.dumps(json.loads(rollout.model_dump_json()))) == rollout
+
+
+def test_samples_of_one_prompt_share_a_group_and_those_of_two_do_not() -> None:
+    other = task("two")
+    policy = SaidPolicy(lambda *_: answer("correct"))
+    groups = roll(policy, [PROMPT, render("frontend", other)], [TASK, other], ReadJudge(), n=2)
+    assert [len({r.group for r in group}) for group in groups] == [1, 1]
+    assert len({r.group for group in groups for r in group}) == 2
+    assert [[r.task_id for r in group] for group in groups] == [[TASK.id] * 2, [other.id] * 2]
+
+
+def test_identical_candidates_are_heard_once() -> None:
+    judge = ReadJudge()
+    rollouts = rolled("correct 0.5", "correct 0.5", "wrong_value", "correct 0.5", judge=judge)
+    assert judge.heard == 2
+    assert [r.verdict.correct for r in rollouts] == [True, True, False, True]
+
+
+def test_the_same_code_for_another_task_is_another_case() -> None:
+    inner = ReadJudge()
+    judge = Judge(inner)
+    policy = SaidPolicy(lambda *_: answer("correct"))
+    for name in ("one", "two", "one"):
+        roll(policy, [render("frontend", task(name))], [task(name)], judge)
+    assert (judge.asked, judge.heard, inner.heard) == (3, 2, 2)
+
+
+def test_a_failing_judge_is_data_without_a_reward_and_is_asked_again() -> None:
+    inner = ReadJudge()
+    judge = Judge(inner)
+    for _ in range(2):
+        [rollout] = rolled("crash", judge=judge)
+        assert rollout.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
+        assert "the judge fell over" in rollout.verdict.detail
+        assert rollout.reward is not None
+        assert rollout.reward.total is None
+    assert inner.heard == 2
+
+
+def test_a_judge_forgets_the_oldest_case_first() -> None:
+    inner = ReadJudge()
+    judge = Judge(inner, limit=2)
+    for kernel in ("correct 1", "correct 2", "correct 3", "correct 3", "correct 1"):
+        rolled(kernel, judge=judge)
+    assert inner.heard == 4
+
+
+def test_a_broken_task_is_the_users_to_mend() -> None:
+    with pytest.raises(UserError, match="get_inputs raised"):
+        rolled("broken task")
+
+
+def test_silence_is_a_rejection() -> None:
+    policy = SaidPolicy(lambda *_: "")
+    [[rollout]] = roll(policy, [PROMPT], [TASK], ReadJudge())
+    assert rollout.verdict.outcome is Outcome.EMPTY_COMPLETION
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "handed"),
+    [
+        ("correct 0.5", "correct 0.4", "correct 0.4"),
+        ("correct 0.5", "correct 0.6", "correct 0.5"),
+        ("correct 0.5", "correct 0.5", "correct 0.5"),
+        ("correct 0.5", "wrong_value", "correct 0.5"),
+        ("correct 0.5", "correct", "correct 0.5"),
+        ("correct", "correct 0.5", "correct 0.5"),
+    ],
+)
+def test_a_stage_hands_on_the_faster_verified_kernel(given: str, made: str, handed: str) -> None:
+    old, new = rolled(given, made)
+    assert kernel_of(hand_on(old, new)) == handed
