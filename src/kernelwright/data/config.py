@@ -83,14 +83,18 @@ class CorpusConfig(BaseModel):
             if first["type"] == "extra_forbidden":
                 near = difflib.get_close_matches(key, cls.model_fields, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                raise UserError(f"data: unknown key {key}{hint} (valid: {', '.join(cls.model_fields)})") from None
+                raise UserError(
+                    f"data: unknown key {key}{hint} (valid: {', '.join(cls.model_fields)})"
+                ) from None
             raise UserError(f"data: {key} = {first['input']!r}: {first['msg']}") from None
         known = (*POINTWISE, *ROWS)
         for name in config.operators:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
-                raise UserError(f"data: unknown operator {name!r}{hint}; the operators are: {', '.join(known)}")
+                raise UserError(
+                    f"data: unknown operator {name!r}{hint}; the operators are: {', '.join(known)}"
+                )
         if min(config.lengths) < 1:
             raise UserError(f"data: lengths = {list(config.lengths)}: a graph has at least 1 operator")
         if config.heldout_share + config.validation_share >= 1:

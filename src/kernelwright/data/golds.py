@@ -107,7 +107,11 @@ def resized(gold: Gold, rng: random.Random) -> Task:
     """The task with its first size scaled to one that is neither the suite's own nor held out."""
     sizes = shapes.constants(gold.source)
     first = next(name for name in sizes if name in gold.task.shapes["small"])
-    factors = [f for f in SCALES if not pairs.shape_is_heldout(list({**sizes, first: int(sizes[first] * f)}.values()))]
+    factors = [
+        f
+        for f in SCALES
+        if not pairs.shape_is_heldout(list({**sizes, first: int(sizes[first] * f)}.values()))
+    ]
     source = shapes.apply_shape(gold.source, {first: int(sizes[first] * rng.choice(factors or SCALES))})
     small = {name: sizes for name, sizes in gold.task.shapes.items() if name.startswith("small")}
     digest = hashlib.sha256(source.encode()).hexdigest()[:8]

@@ -193,9 +193,15 @@ _POINTWISE = (
         "nn.LeakyReLU({c})",
         constants=(SLOPES,),
     ),
-    Pointwise("scale", ("{x} * {c}", "torch.mul({x}, {c})", "{x}.mul({c})"), "{x} * {c}", constants=(SCALES,)),
-    Pointwise("offset", ("{x} + {c}", "torch.add({x}, {c})", "{x}.add({c})"), "{x} + {c}", constants=(OFFSETS,)),
-    Pointwise("minus", ("{x} - {c}", "torch.sub({x}, {c})", "{x}.sub({c})"), "{x} - {c}", constants=(OFFSETS,)),
+    Pointwise(
+        "scale", ("{x} * {c}", "torch.mul({x}, {c})", "{x}.mul({c})"), "{x} * {c}", constants=(SCALES,)
+    ),
+    Pointwise(
+        "offset", ("{x} + {c}", "torch.add({x}, {c})", "{x}.add({c})"), "{x} + {c}", constants=(OFFSETS,)
+    ),
+    Pointwise(
+        "minus", ("{x} - {c}", "torch.sub({x}, {c})", "{x}.sub({c})"), "{x} - {c}", constants=(OFFSETS,)
+    ),
     Pointwise("over", ("{x} / {c}", "torch.div({x}, {c})", "{x}.div({c})"), "{x} / {c}", constants=(SCALES,)),
     Pointwise("from", ("{c} - {x}", "torch.sub({c}, {x})"), "{c} - {x}", constants=(OFFSETS,)),
     Pointwise(
@@ -229,7 +235,11 @@ _POINTWISE = (
     Pointwise("gate", ("{x} * torch.sigmoid({y})",), "{x} * tl.sigmoid({y})", binary=True),
     Pointwise("swiglu", ("{x} * F.silu({y})",), "{x} * {y} * tl.sigmoid({y})", binary=True),
     Pointwise(
-        "lerp", ("torch.lerp({x}, {y}, {c})",), "{x} + {c} * ({y} - {x})", constants=((0.1, 0.25, 0.5),), binary=True
+        "lerp",
+        ("torch.lerp({x}, {y}, {c})",),
+        "{x} + {c} * ({y} - {x})",
+        constants=((0.1, 0.25, 0.5),),
+        binary=True,
     ),
 )
 

@@ -67,7 +67,9 @@ def examples(config: CorpusConfig, rng: random.Random, graph: Graph, split: Spli
     best = library.best_variant(graph, first.width)
     answer = library.write(graph, first.reference, best)
     slow = library.slower_variants(graph, first.width)
-    slow = rng.sample(slow, min(len(slow), 1 if split != "train" else config.improve)) if config.improve else []
+    slow = (
+        rng.sample(slow, min(len(slow), 1 if split != "train" else config.improve)) if config.improve else []
+    )
     found = [
         _example(graph, first, "improve", split, answer, library.write(graph, first.reference, variant))
         for variant in slow

@@ -89,7 +89,11 @@ def _every_step_counts(values: Sequence[Any]) -> bool:
 def _row(name: str, x: Any) -> Any:
     """A row operator by its statistics, as a kernel computes it."""
     operator = ROWS[name]
-    reduce = {"sum": lambda t: t.sum(-1, True), "max": lambda t: t.amax(-1, True), "min": lambda t: t.amin(-1, True)}
+    reduce = {
+        "sum": lambda t: t.sum(-1, True),
+        "max": lambda t: t.amax(-1, True),
+        "min": lambda t: t.amin(-1, True),
+    }
     scope: dict[str, Any] = {**_scope(), "x": x, "n": x.shape[-1]}
     for statistic in operator.statistics:
         scope["reduced"] = reduce[statistic.how](eval(statistic.term.format(x="x"), scope))

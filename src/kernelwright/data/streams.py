@@ -48,11 +48,14 @@ class Stream(Generic[R]):
             self._file.write(record.model_dump_json() + "\n")
 
     def __enter__(self) -> Stream[R]:
-        assert not self.whole
-        self._file = self.part.open("a", encoding="utf-8", buffering=1)
+        """Open for writing; nothing happens to a file that is whole."""
+        if not self.whole:
+            self._file = self.part.open("a", encoding="utf-8", buffering=1)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if self.whole:
+            return
         with writing(self.out):
             self._file.close()
             if kind is None:

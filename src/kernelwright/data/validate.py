@@ -137,7 +137,9 @@ def _hear_all(
             docket.cancel()
 
 
-def decide(example: Example, code: Verdict | None, shown: Verdict | None, min_gain: float) -> Example | Rejected:
+def decide(
+    example: Example, code: Verdict | None, shown: Verdict | None, min_gain: float
+) -> Example | Rejected:
     """A draft with its feedback filled in, or why not. `code` is None where the answer is known to be correct."""
     if code is not None and not code.correct:
         return Rejected(example=example, reason=f"answer: {code.outcome.value}", verdict=code)
@@ -167,7 +169,9 @@ def structure_of(example: Example, code: str = "") -> str:
 def _fair(future: Future[Verdict]) -> Verdict:
     verdict = future.result()
     if verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
-        raise InfrastructureError(f"data: the judge failed on {verdict.task_id}: {verdict.detail}; run again to go on")
+        raise InfrastructureError(
+            f"data: the judge failed on {verdict.task_id}: {verdict.detail}; run again to go on"
+        )
     return verdict
 
 

@@ -1,0 +1,55 @@
+"""The operator graph of any reference, read off a run on meta tensors: which aten operators, wired how.
+
+Independent of names, layout and sizes, and of who wrote the source, so it finds a held-out function in a task that
+came from elsewhere. Two spellings of one function that PyTorch computes by different operators have different
+prints; operators that depend on sizes (a loop over a dimension) print differently at different sizes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from kernelwright.records import Task
+
+
+def fingerprint(task: Task) -> str:
+    """16 hex digits over the aten operators of one forward pass and where their tensors come from.
+
+    Empty where the reference does not run on meta tensors. Executes the task's source, which is trusted.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    names: dict[int, str] = {}
+    alive: list[Any] = []
+    lines: list[str] = []
+
+    def name(tensor: Any) -> str:
+        if id(tensor) not in names:
+            names[id(tensor)] = f"t{len(names)}"
+            alive.append(tensor)  # so that no other tensor gets its id
+        return names[id(tensor)]
+
+    class Recorder(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = [name(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            out = func(*args, **(kwargs or {}))
+            made = [name(leaf) for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+            lines.append(f"{func._schema.name}({','.join(given)})->{','.join(made)}")
+            return out
+
+    scope: dict[str, Any] = {"__name__": "reference"}
+    try:
+        exec(compile(task.source, f"<{task.id}>", "exec"), scope)
+        with torch.device("meta"), torch.no_grad():
+            module = scope["Model"](*scope["get_init_inputs"]())
+            inputs = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in scope["get_inputs"]()]
+            for tensor in (*tree_leaves(inputs), *module.state_dict().values()):
+                name(tensor)
+            with Recorder():
+                module(*inputs)
+    except Exception:
+        return ""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
