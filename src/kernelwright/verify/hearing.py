@@ -146,21 +146,21 @@ class Hearing:
         if self.protocol.honesty and changed != case.changed:
             raise stop(Outcome.INPUT_MUTATED, f"input {(changed or case.changed)[0]} is changed in place")
         worst = 0.0
-        for index, (got, expected, honest) in enumerate(
-            zip(outputs, case.expected, case.honest, strict=True)
-        ):
-            if got.shape != honest.shape:
+        for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
+            if tuple(got.shape) != expected.shape:
                 raise stop(
                     Outcome.WRONG_SHAPE,
-                    f"output {index}: shape {tuple(got.shape)}, expected {tuple(honest.shape)}",
+                    f"output {index}: shape {tuple(got.shape)}, expected {expected.shape}",
                 )
-            if got.dtype != honest.dtype:
-                raise stop(Outcome.WRONG_DTYPE, f"output {index}: dtype {got.dtype}, expected {honest.dtype}")
+            if got.dtype != expected.dtype:
+                raise stop(
+                    Outcome.WRONG_DTYPE, f"output {index}: dtype {got.dtype}, expected {expected.dtype}"
+                )
             if self.protocol.honesty and aliases[index] != case.aliases[index] and aliases[index] >= 0:
                 raise stop(
                     Outcome.OUTPUT_ALIASED, f"output {index} shares memory with input {aliases[index]}"
                 )
-            comparison = oracle.compare(index, got, expected, honest, self.protocol)
+            comparison = oracle.compare(index, got, expected, self.protocol)
             if comparison.kind:
                 raise stop(
                     self._named(comparison.kind, position, number),

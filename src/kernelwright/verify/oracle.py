@@ -31,6 +31,10 @@ INIT_SEED = 20_231
 # Multiples of (honest error, eps * |expected|) that are allowed, by precision class.
 _FULL_PRECISION = (16.0, 64.0)
 _HALF_PRECISION = (4.0, 4.0)
+_LARGE = 1 << 22
+"""Elements from which an expected output is kept in fp32."""
+_CHUNK = 1 << 26
+"""Elements compared at a time."""
 
 
 @contextlib.contextmanager
@@ -38,11 +42,39 @@ def private_rng(seed: int) -> Iterator[None]:
     """Seed torch's CPU generator for a block, and put the caller's state back."""
     with _RNG_LOCK:
         state = torch.get_rng_state()
+        on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
         torch.manual_seed(seed)
         try:
             yield
         finally:
             torch.set_rng_state(state)
+            if on_gpu is not None:
+                torch.cuda.set_rng_state(on_gpu)
+
+
+@dataclasses.dataclass
+class Expected:
+    """What one output should be, and how far an honest module of the same precision strays from it."""
+
+    value: torch.Tensor
+    """fp64 for floating-point outputs (fp32 for large ones of at most that precision, whose rounding is far
+    below any tolerance here); the output itself for others."""
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    honest_error: float
+    """Largest absolute error of the reference in its own precision."""
+    typical: float
+    """Mean absolute value: what cancellation errors scale with."""
+    judged: torch.Tensor | None
+    """Where both oracle and reference are finite; None where that is everywhere."""
+    infinite: torch.Tensor | None
+    """Where both are the same infinity; None where that is nowhere."""
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        held = [self.value, self.judged, self.infinite]
+        return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
 
 
 @dataclasses.dataclass
@@ -54,10 +86,7 @@ class Case:
     """Arguments of `forward`, as `get_inputs` made them (scaled)."""
     structure: Any
     """The reference's output with tensors replaced by their index."""
-    expected: list[torch.Tensor]
-    """fp64 for floating-point outputs."""
-    honest: list[torch.Tensor]
-    """The reference's outputs in its own precision."""
+    expected: list[Expected]
     aliases: list[int]
     """Per output: the index of the input whose memory it shares, or -1."""
     changed: list[int]
@@ -77,8 +106,8 @@ class ShapeCases:
 class Reference:
     """The task's own module, executed by the judge (the task is trusted; the candidate is not)."""
 
-    def __init__(self, task: Task, overrides: dict[str, int] | None = None) -> None:
-        self.task = task
+    def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
+        self.task, self.device = task, device
         source = apply_shape(task.source, overrides) if overrides else task.source
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
@@ -103,8 +132,10 @@ class Reference:
             return self.namespace["Model"](*init)
 
     def inputs(self, seed: int) -> list[Any]:
-        with private_rng(seed), self._explained("get_inputs()"):
-            return list(self.namespace["get_inputs"]())
+        """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms)."""
+        with private_rng(seed), self._explained("get_inputs()"), torch.device(self.device):
+            made = list(self.namespace["get_inputs"]())
+        return convert(made, lambda tensor: tensor.to(self.device))
 
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
@@ -148,35 +179,55 @@ def skeleton(tree: Any) -> Any:
     return tree
 
 
-def shape_cases(task: Task, shape: str, protocol: Protocol, secret: int, first: bool) -> ShapeCases:
+def shape_cases(
+    task: Task, shape: str, protocol: Protocol, secret: int, first: bool, device: str = "cpu"
+) -> ShapeCases:
     """Build every case of a shape set. Raises UserError when the task itself fails."""
-    reference = Reference(task, dict(task.shapes.get(shape, {})))
+    reference = Reference(task, dict(task.shapes.get(shape, {})), device)
     module = reference.build()
     state = {name: value.detach().clone() for name, value in module.state_dict().items()}
-    distributions = (
-        protocol.distributions if first else protocol.distributions[:1] + protocol.distributions[-1:]
-    )
+    module.to(device)
     cases = []
-    for position, scale in enumerate(dict.fromkeys(distributions)):
-        for draw in range(protocol.seeds if first else 1):
-            drawn = reference.inputs(secret + 7919 * position + 104_729 * draw)
-            inputs = convert(drawn, lambda t, s=scale: t * s if t.is_floating_point() and s != 1.0 else t)
-            case = _case(f"{shape} x{scale:g}", module, inputs, protocol)
-            if case is None and position == 0:
-                raise UserError(f"task {task.id}: the reference's own output is not finite")
-            if case is not None:
-                cases.append(case)
+    for position, (scale, seed) in enumerate(draws(protocol, secret, first)):
+        case = make_case(f"{shape} x{scale:g}", module, scaled(reference.inputs(seed), scale), protocol)
+        if case is None and position == 0:
+            raise UserError(f"task {task.id}: the reference's own output is not finite")
+        if case is not None:
+            cases.append(case)
     return ShapeCases(shape, reference.init_inputs(), state, cases)
 
 
-def _case(name: str, module: torch.nn.Module, inputs: Any, protocol: Protocol) -> Case | None:
+def draws(protocol: Protocol, secret: int, first: bool) -> list[tuple[float, int]]:
+    """(scale, seed) of each case of a shape set; shape sets after the first get two distributions, one draw."""
+    distributions = (
+        protocol.distributions if first else protocol.distributions[:1] + protocol.distributions[-1:]
+    )
+    return [
+        (scale, secret + 7919 * position + 104_729 * draw)
+        for position, scale in enumerate(dict.fromkeys(distributions))
+        for draw in range(protocol.seeds if first else 1)
+    ]
+
+
+def scaled(inputs: Any, scale: float) -> Any:
+    """The inputs with every floating-point tensor multiplied by `scale`."""
+    return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
+
+
+def make_case(name: str, module: torch.nn.Module, inputs: Any, protocol: Protocol) -> Case | None:
     """None when the reference has no meaning there (most of its output is not finite)."""
     native = copy.deepcopy(module)
     given = convert(inputs, torch.clone)
     with torch.no_grad():
         output = native(*given)
-    honest = flatten(output)
-    expected = honest
+    flat, originals = flatten(given), flatten(inputs)
+    owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
+    honest = [tensor.detach() for tensor in flatten(output)]
+    aliases = [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in honest]
+    changed = [i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)]
+    structure = skeleton(output)
+    del native, given, flat, output
+    exact = honest
     if protocol.calibrated:
         with contextlib.suppress(Exception), torch.no_grad():
             double = copy.deepcopy(module).double()
@@ -184,46 +235,57 @@ def _case(name: str, module: torch.nn.Module, inputs: Any, protocol: Protocol) -
                 double(*convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone()))
             )
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
-                expected = wide
-    finite = [
-        torch.isfinite(t).double().mean().item() for t in expected if t.is_floating_point() and t.numel()
-    ]
-    if finite and min(finite) < 0.5:
+                exact = [tensor.detach() for tensor in wide]
+    expected = [_expected(e, h) for e, h in zip(exact, honest, strict=True)]
+    shares = [float(e.judged.double().mean()) for e in expected if e.judged is not None]
+    if shares and min(shares) < 0.5:
         return None
-    flat, originals = flatten(given), flatten(inputs)
-    owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
-    return Case(
-        name=name,
-        inputs=inputs,
-        structure=skeleton(output),
-        expected=[tensor.detach() for tensor in expected],
-        honest=[tensor.detach().clone() for tensor in honest],
-        aliases=[owners.get(tensor.untyped_storage()._cdata, -1) for tensor in honest],
-        changed=[i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)],
-    )
+    return Case(name, inputs, structure, expected, aliases, changed)
+
+
+def _expected(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
+    shape, dtype = tuple(honest.shape), honest.dtype
+    if not honest.is_floating_point() or honest.numel() == 0:
+        return Expected(honest.clone(), shape, dtype, 0.0, 0.0, None, None)
+    error, total, finite = 0.0, 0.0, True
+    for e, h in zip(*(_chunks(t) for t in (exact, honest)), strict=True):
+        e, h = e.double(), h.double()
+        both = torch.isfinite(e) & torch.isfinite(h)
+        finite = finite and bool(both.all())
+        error = max(error, float(torch.where(both, (e - h).abs(), 0.0).max()))
+        total += float(torch.where(torch.isfinite(e), e.abs(), 0.0).sum())
+    judged = infinite = None
+    if not finite:
+        judged = torch.isfinite(exact) & torch.isfinite(honest)
+        infinite = torch.isinf(exact) & (exact == honest)
+    narrow = honest.numel() >= _LARGE and dtype != torch.float64
+    value = exact.to(torch.float32 if narrow else torch.float64, copy=True).contiguous()
+    return Expected(value, shape, dtype, error, total / honest.numel(), judged, infinite)
+
+
+def _chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The elements in row-major order, in pieces that leave room for fp64 copies of each."""
+    return tensor.reshape(-1).split(_CHUNK)
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
 
 
-def allowed_error(expected: torch.Tensor, honest: torch.Tensor, protocol: Protocol) -> torch.Tensor:
-    """Absolute error allowed per element (fp64, shape of `expected`)."""
-    reference = expected.double()
-    magnitude = torch.where(torch.isfinite(reference), reference.abs(), torch.zeros_like(reference))
-    rtol, atol = protocol.preset(str(honest.dtype).removeprefix("torch."))
-    allowed = atol + rtol * magnitude
-    if protocol.calibrated and honest.is_floating_point():
-        eps = torch.finfo(honest.dtype).eps
+def allowed_error(expected: Expected, value: torch.Tensor, protocol: Protocol) -> torch.Tensor:
+    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`."""
+    magnitude = value.double().abs()
+    if expected.judged is not None:
+        magnitude = torch.where(torch.isfinite(magnitude), magnitude, 0.0)
+    rtol, atol = protocol.preset(str(expected.dtype).removeprefix("torch."))
+    allowed = magnitude * rtol + atol
+    if protocol.calibrated and expected.dtype.is_floating_point:
+        eps = torch.finfo(expected.dtype).eps
         of_error, of_value = (
-            _HALF_PRECISION if honest.dtype in (torch.float16, torch.bfloat16) else _FULL_PRECISION
+            _HALF_PRECISION if expected.dtype in (torch.float16, torch.bfloat16) else _FULL_PRECISION
         )
-        error = (honest.double() - reference).abs()
-        error = torch.where(torch.isfinite(error), error, torch.zeros_like(error))
-        worst = error.max() if error.numel() else torch.zeros((), dtype=torch.float64)
-        typical = magnitude.mean() if magnitude.numel() else worst  # cancellation leaves errors of this size
-        calibrated = of_error * worst + eps * (of_value * magnitude + 32.0 * typical) + 1e-30
-        allowed = torch.minimum(allowed, calibrated)
+        floor = of_error * expected.honest_error + eps * 32.0 * expected.typical + 1e-30
+        allowed = torch.minimum(allowed, magnitude * (eps * of_value) + floor)
     return allowed
 
 
@@ -238,53 +300,92 @@ class Comparison:
     mismatch: Mismatch | None = None
 
 
-def compare(
-    position: int, got: torch.Tensor, expected: torch.Tensor, honest: torch.Tensor, protocol: Protocol
-) -> Comparison:
+def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
     """Compare one output tensor of the right shape and dtype with the oracle."""
     if got.numel() == 0:
         return Comparison(0.0)
-    if not honest.is_floating_point():
-        wrong = got != honest
-        if not bool(wrong.any()):
-            return Comparison(0.0)
-        allowed = torch.zeros(got.shape, dtype=torch.float64)
-        return Comparison(math.inf, "wrong_value", _first(position, wrong, got, honest.double(), allowed))
-    reference = expected.double()
-    allowed = allowed_error(expected, honest, protocol)
-    judged = torch.isfinite(reference) & torch.isfinite(honest)
-    value = got.double()
-    error = (value - reference).abs()
-    bad_number = judged & ~torch.isfinite(value)
-    # Where the honest result is an infinity of known sign the candidate must not invent a finite value.
-    infinite = torch.isinf(honest) & torch.isinf(reference) & (value != reference)
-    wrong = (judged & ~(error <= allowed)) | infinite
-    if not bool(wrong.any()):
-        share = torch.where(
-            judged & (allowed > 0), error / allowed.clamp_min(1e-300), torch.zeros_like(error)
-        )
-        return Comparison(float(share.max()))
-    mismatch = _first(position, wrong, got, reference, allowed)
-    if bool((poison_mask(got) & wrong).any()):
+    pieces = [
+        _chunks(t) if t is not None else None for t in (expected.value, expected.judged, expected.infinite)
+    ]
+    values = pieces[0] or ()
+    worst, found = 0.0, _Wrong()
+    for number, piece in enumerate(_chunks(got)):
+        value = values[number]
+        judged, infinite = (part[number] if part is not None else None for part in pieces[1:])
+        if not expected.dtype.is_floating_point:
+            found.add(number, piece != value, piece, value, torch.zeros_like(value, dtype=torch.float64))
+            continue
+        reference, allowed = value.double(), allowed_error(expected, value, protocol)
+        error = (piece.double() - reference).abs()
+        wrong = ~(error <= allowed)
+        if judged is not None and infinite is not None:
+            # Where the honest result is an infinity the candidate must not invent another value.
+            wrong = (wrong & judged) | (infinite & (piece.double() != reference))
+            error = torch.where(judged, error, 0.0)
+        if found.add(number, wrong, piece, reference, allowed):
+            found.worst = max(
+                found.worst, float((error / allowed.clamp_min(1e-300))[wrong].nan_to_num(math.inf).max())
+            )
+            found.error = max(found.error, float(error[wrong].nan_to_num(math.inf).max()))
+            finite = torch.isfinite(piece)
+            found.non_finite |= bool((wrong & ~finite & (judged if judged is not None else True)).any())
+            found.poison |= bool((poison_mask(piece) & wrong).any())
+        elif not found.count:
+            share = torch.where(allowed > 0, error / allowed.clamp_min(1e-300), 0.0)
+            worst = max(worst, float(share.max()))
+    if not found.count:
+        return Comparison(worst)
+    mismatch = found.mismatch(position, expected.shape)
+    if not expected.dtype.is_floating_point:
+        return Comparison(math.inf, "wrong_value", mismatch)
+    if found.poison:
         return Comparison(math.inf, "unwritten", mismatch)
-    if bool(bad_number.any()):
+    if found.non_finite:
         return Comparison(math.inf, "non_finite", mismatch)
-    worst = float((error / allowed.clamp_min(1e-300))[wrong].max())
-    scale = float(reference[judged].abs().mean()) if bool(judged.any()) else 0.0
-    close = float(error[wrong].max()) <= 1e-2 * (scale + 1e-30)
-    return Comparison(worst, "low_precision" if close and protocol.calibrated else "wrong_value", mismatch)
-
-
-def _first(
-    position: int, wrong: torch.Tensor, got: torch.Tensor, expected: torch.Tensor, allowed: torch.Tensor
-) -> Mismatch:
-    flat = int(wrong.reshape(-1).to(torch.uint8).argmax())
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), wrong.shape)) if wrong.dim() else ()
-    return Mismatch(
-        output=position,
-        index=index,
-        got=float(got.reshape(-1)[flat]),
-        expected=float(expected.reshape(-1)[flat]),
-        allowed=float(allowed.reshape(-1)[flat]),
-        wrong_share=float(wrong.double().mean()),
+    close = found.error <= 1e-2 * (expected.typical + 1e-30)
+    return Comparison(
+        found.worst, "low_precision" if close and protocol.calibrated else "wrong_value", mismatch
     )
+
+
+class _Wrong:
+    """What was found wrong in an output, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self.count = self.total = 0
+        self.worst = self.error = 0.0
+        self.poison = self.non_finite = False
+        self._first: tuple[int, float, float, float] | None = None
+
+    def add(
+        self,
+        chunk: int,
+        wrong: torch.Tensor,
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        allowed: torch.Tensor,
+    ) -> bool:
+        """Count a chunk's wrong elements and keep the first. Whether there were any."""
+        self.total += wrong.numel()
+        count = int(wrong.sum())
+        if count and self._first is None:
+            at = int(wrong.to(torch.uint8).argmax())
+            self._first = chunk * _CHUNK + at, float(got[at]), float(expected[at]), float(allowed[at])
+        self.count += count
+        return count > 0
+
+    def mismatch(self, position: int, shape: tuple[int, ...]) -> Mismatch:
+        assert self._first is not None
+        flat, got, expected, allowed = self._first
+        index = []
+        for extent in reversed(shape):
+            index.append(flat % extent)
+            flat //= extent
+        return Mismatch(
+            output=position,
+            index=tuple(reversed(index)),
+            got=got,
+            expected=expected,
+            allowed=allowed,
+            wrong_share=self.count / max(self.total, 1),
+        )
