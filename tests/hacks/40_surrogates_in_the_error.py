@@ -1,0 +1,32 @@
+# task: wright/relu
+# cheat: 40
+# expect: runtime_error
+# known_gap: ends as early_exit on the interpreter
+# why: an exception whose text cannot be encoded, to break the report of it
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+def run_relu(x):
+    out = torch.empty_like(x)
+    n = x.numel()
+    relu_kernel[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
+    return out
+
+class Odd(Exception):
+    def __str__(self):
+        raise ValueError("\udcff")
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        run_relu(x)
+        raise Odd("\udcff\ud800")
