@@ -1,8 +1,8 @@
 """What runs in the disposable process: the candidate, and nothing that the candidate must not see.
 
-The worker answers commands on one socket: load, model, build, run. It knows inputs and weights, never
-expected outputs, seeds of inputs or tolerances. Everything it says is checked by the judge; what it says
-about traffic and launches is the harness's word, given from inside the process that the candidate shares.
+The worker answers commands on one socket. It knows inputs and weights, never expected outputs, seeds of inputs or
+tolerances. Everything it says is checked by the judge; what it says about launches and operators is the harness's
+word, given from inside the process that the candidate shares. This file is what both backends' workers share.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import linecache
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -22,18 +24,8 @@ import triton
 import triton.language as tl
 from triton.runtime import jit
 
-from kernelwright.hardware import Target
 from kernelwright.outcomes import Outcome
-from kernelwright.verify import channel, cost, crosscompile
-from kernelwright.verify.device import AtenTrace, PretendCuda, poison_, pretend_torch_cuda
-from kernelwright.verify.interpreter import (
-    Engine,
-    HostTensor,
-    KernelError,
-    TracedLaunch,
-    Unsupported,
-)
-from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
+from kernelwright.verify import channel
 
 MODULE = "candidate"
 
@@ -46,230 +38,90 @@ class Failure(Exception):
         self.outcome, self.detail = outcome, detail[:600]
 
 
-def summarise(launch: TracedLaunch) -> cost.Work:
-    """The sampled instances of a launch, averaged."""
-    count = max(len(launch.traffic), 1)
-    unique: dict[str, float] = {}
-    flops: dict[str, float] = {}
-    for traffic in launch.traffic:
-        for name, sectors in traffic.unique_sectors().items():
-            unique[name] = unique.get(name, 0.0) + sectors * SECTOR_BYTES / count
-        for unit, operations in traffic.flops.items():
-            flops[unit] = flops.get(unit, 0.0) + operations / count
-    return cost.Work(
-        kernel=launch.function.__name__,
-        programs=launch.programs,
-        num_warps=int(launch.options.get("num_warps", 4)),
-        num_stages=int(launch.options.get("num_stages", 3)),
-        unique_bytes=unique,
-        sizes=launch.sizes,
-        touched_bytes=sum(traffic.touched_bytes for traffic in launch.traffic) / count,
-        steps=sum(traffic.steps for traffic in launch.traffic) / count,
-        flops=flops,
-    )
+class Worker:
+    """Holds the loaded candidate. Subclasses say how it is run, and on what."""
 
-
-class InterpretWorker:
-    """Judged without a GPU: Triton's interpreter on CPU tensors, the compiler for a named target."""
-
-    def __init__(self, target: Target, scratch: Path) -> None:
-        self.target = target
+    def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
-        self.cuda = PretendCuda("cpu")
-        self.engine = Engine(self.cuda, lambda launch: cost.price(summarise(launch), target).ms)
         self.module: Any = None
         self.models: dict[str, torch.nn.Module] = {}
         self._marks: dict[tuple[Any, str], Any] = {}
 
-    # -- commands -------------------------------------------------------------------------------------
+    def answer(
+        self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> dict[str, Any]:
+        """Carry out one command; tensors to send back are appended to `outputs`. Raises Failure."""
+        raise NotImplementedError
 
-    def load(self, code: str) -> dict[str, Any]:
-        """Execute the candidate's top level under the pretended device."""
+    def execute(self, code: str) -> None:
+        """Run the candidate's top level as a module. Raises what it raises."""
         path = self.scratch / f"{MODULE}.py"
         path.write_text(code)
         linecache.lazycache(str(path), {"__name__": MODULE, "__loader__": None})
         spec = importlib.util.spec_from_file_location(MODULE, path)
         assert spec is not None
         assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
+        module: ModuleType = importlib.util.module_from_spec(spec)
         sys.modules[MODULE] = module
-        self.engine.install()
-        self._mark(_WATCHED)
-        with self._failures(Outcome.LOAD_ERROR), self.cuda:
-            try:
-                spec.loader.exec_module(module)
-            except ImportError as error:
-                raise Failure(Outcome.INVALID_IMPORT, _last_line(error)) from None
-        if not isinstance(getattr(module, "ModelNew", None), type):
-            raise Failure(Outcome.NO_ENTRY, "no class ModelNew after loading")
+        try:
+            spec.loader.exec_module(module)
+        except ImportError as error:
+            raise Failure(Outcome.INVALID_IMPORT, last_line(error)) from None
         self.module = module
-        self._untouched()
-        return {}
 
-    def model(self, init: Any, inputs: Any) -> dict[str, Any]:
-        """Run the forward pass on meta tensors at full size: launches, sampled traffic, assembler text."""
-        cuda, engine = PretendCuda("meta"), self.engine
-        engine.mode, engine.cuda, engine.launches = "model", cuda, []
-        with self._failures(Outcome.RUNTIME_ERROR), cuda, torch.no_grad():
-            module = self.module.ModelNew(*init)
-            module.cuda()
-            tensors = _map(inputs, lambda tensor: cuda.adopt(torch.empty_like(tensor, device="meta")))
-            engine.launches.clear()
-            module(*tensors)
-        launches = engine.launches
-        return {
-            "launches": [self._describe(launch) for launch in launches],
-            "assemblies": self._compile(launches),
-        }
+    def construct(self, init: Any, seed: int, state: dict[str, torch.Tensor], entry: str) -> list[str]:
+        """Build the candidate's module and give it the reference's weights, by name where they fit."""
+        torch.manual_seed(seed)
+        module = getattr(self.module, entry)(*init)
+        if not isinstance(module, torch.nn.Module):
+            raise Failure(Outcome.CONSTRUCTOR_ERROR, f"{entry} is not an nn.Module")
+        module.cuda()
+        own = dict(module.named_parameters()) | dict(module.named_buffers())
+        for name, value in state.items():
+            if name in own and own[name].shape == value.shape:
+                own[name].data.copy_(value)
+        self.built = module
+        return sorted(own)[:200]
 
-    def build(self, key: str, init: Any, seed: int, state: dict[str, torch.Tensor]) -> dict[str, Any]:
-        """Construct `ModelNew` for one shape set and give it the reference's weights, by name where they fit."""
-        self.engine.mode, self.engine.cuda = "execute", self.cuda
-        with self._failures(Outcome.CONSTRUCTOR_ERROR), self.cuda, torch.no_grad():
-            torch.manual_seed(seed)
-            module = self.module.ModelNew(*init)
-            if not isinstance(module, torch.nn.Module):
-                raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")
-            module.cuda()
-            own = dict(module.named_parameters()) | dict(module.named_buffers())
-            for name, value in state.items():
-                if name in own and own[name].shape == value.shape:
-                    own[name].data.copy_(value)
-        self.models[key] = module
-        return {"own_state": sorted(own)[:200]}
-
-    def run(
-        self, key: str, inputs: Any, ablate: bool, want_assembly: bool
-    ) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """One forward pass. Returns facts and the raw output tensors."""
-        engine, trace = self.engine, AtenTrace(poison=True)
-        engine.mode, engine.cuda, engine.launches = "ablate" if ablate else "execute", self.cuda, []
-        fresh = _map(inputs, lambda tensor: self.cuda.adopt(tensor.clone()))
-        flat: list[torch.Tensor] = []
-        _map(fresh, flat.append)
-        kept = [channel.tensor_bytes(tensor) for tensor in flat]
-        with self._failures(Outcome.RUNTIME_ERROR), self.cuda, torch.no_grad(), trace:
-            output = self.models[key](*fresh)
-        tensors: list[torch.Tensor] = []
-        try:
-            structure = channel.encode(output, tensors)
-        except TypeError as error:
-            raise Failure(Outcome.WRONG_STRUCTURE, str(error)) from None
-        if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
-            raise Failure(Outcome.WRONG_STRUCTURE, "an output is a tensor subclass")
-        if any(self.cuda.on_host(tensor) for tensor in tensors):
-            raise Failure(Outcome.WRONG_STRUCTURE, "an output lives in host memory, not on the device")
-        if any(tensor.is_meta or tensor.layout != torch.strided for tensor in tensors):
-            raise Failure(Outcome.WRONG_STRUCTURE, "an output is not a dense tensor")
-        storages = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
-        self._untouched()
-        facts = {
-            "structure": structure,
-            "aliases": [storages.get(tensor.untyped_storage()._cdata, -1) for tensor in tensors],
-            "changed": [
-                index for index, tensor in enumerate(flat) if channel.tensor_bytes(tensor) != kept[index]
-            ],
-            "aten": dict(trace.compute),
-            "host_reads": trace.host_reads,
-            "launches": [self._describe(launch) for launch in engine.launches[:64]],
-            "launch_count": sum(1 for launch in engine.launches if launch.programs),
-            "assemblies": self._compile(engine.launches) if want_assembly else [],
-        }
-        return facts, [tensor.detach() for tensor in tensors]
-
-    # -- helpers ------------------------------------------------------------------------------------------
-
-    def _compile(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
-        """Assembler text of every distinct specialisation, or the compiler's complaint."""
-        self.engine.uninstall()
-        try:
-            return self._assemblies(launches)
-        finally:
-            self.engine.install()
-            self._mark(_REPLACED)
-
-    def _assemblies(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
-        done: dict[str, dict[str, Any]] = {}
-        for launch in launches:
-            identity = (
-                f"{launch.function.fn.__qualname__}|{launch.signature}|{launch.constexprs}|{launch.options}"
-            )
-            if identity in done:
-                continue
-            try:
-                assembly = crosscompile.to_assembly(launch, self.target)
-            except crosscompile.CompileError as error:
-                raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
-            done[identity] = {
-                "kernel": assembly.kernel,
-                "text": assembly.text,
-                "shared_bytes": assembly.shared_bytes,
-                "num_warps": assembly.num_warps,
-            }
-        return list(done.values())
-
-    def _kernel_failure(self, error: KernelError) -> Failure:
-        """Whose failure an exception inside a kernel is: the compiler decides.
-
-        A compiled kernel cannot raise, except by `tl.device_assert`; so what the compiler takes and the
-        interpreter does not is the interpreter's limit.
-        """
-        if isinstance(error.__cause__, AssertionError):
-            return Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}")
-        try:
-            self._compile(self.engine.launches[-1:])
-        except Failure as refused:
-            return refused
-        return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
-
-    def _describe(self, launch: TracedLaunch) -> dict[str, Any]:
-        return {
-            "kernel": launch.function.__name__,
-            "grid": list(launch.grid),
-            "num_warps": int(launch.options.get("num_warps", 4)),
-            "num_stages": int(launch.options.get("num_stages", 3)),
-            "constexprs": {name: repr(value)[:60] for name, value in launch.constexprs.items()},
-            "signature": launch.signature,
-            "work": summarise(launch).to_json(),
-        }
-
-    def _mark(self, watched: list[tuple[Any, str]]) -> None:
+    def mark(self, watched: list[tuple[Any, str]]) -> None:
+        """Remember how things are that a candidate has no reason to change."""
         self._marks |= {(owner, name): getattr(owner, name) for owner, name in watched}
 
-    def _untouched(self) -> None:
+    def untouched(self) -> None:
+        """Raises Failure if one of them was changed since."""
         for (owner, name), before in self._marks.items():
             if getattr(owner, name, None) is not before:
                 raise Failure(Outcome.TAMPERING, f"{getattr(owner, '__name__', owner)}.{name} was replaced")
 
     @contextlib.contextmanager
-    def _failures(self, otherwise: Outcome) -> Any:
-        """Sorts whatever candidate code can raise."""
+    def failures(self, otherwise: Outcome) -> Iterator[None]:
+        """Sorts whatever candidate code can raise; `otherwise` is what an ordinary exception is called."""
         try:
             yield
         except Failure:
             raise
-        except OutOfBounds as error:
-            raise Failure(Outcome.OUT_OF_BOUNDS, str(error)) from None
-        except Unsupported as error:
-            raise Failure(Outcome.UNSUPPORTED, str(error)) from None
-        except HostTensor as error:
-            raise Failure(Outcome.RUNTIME_ERROR, f"ValueError: {error}") from None
         except MemoryError:
             raise Failure(Outcome.OUT_OF_MEMORY, "out of host memory") from None
-        except KernelError as error:
-            raise self._kernel_failure(error) from None
         except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
                 raise Failure(Outcome.OUT_OF_MEMORY, "out of memory") from None
             if isinstance(error, (SystemExit, KeyboardInterrupt)):
                 raise Failure(Outcome.EARLY_EXIT, f"{type(error).__name__} raised") from None
-            raise Failure(otherwise, _last_line(error)) from None
+            raise Failure(otherwise, last_line(error)) from None
 
 
-_REPLACED: list[tuple[Any, str]] = [(jit.JITFunction, "run"), (tl, "store"), (tl, "load")]
-"""What the engine itself replaces, anew at each installation."""
-_WATCHED: list[tuple[Any, str]] = [
-    *_REPLACED,
+def check_outputs(tensors: list[torch.Tensor]) -> None:
+    """Raises Failure for outputs that are not plain dense tensors."""
+    if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors):
+        raise Failure(Outcome.WRONG_STRUCTURE, "an output is a tensor subclass")
+    if any(tensor.is_meta or tensor.layout != torch.strided for tensor in tensors):
+        raise Failure(Outcome.WRONG_STRUCTURE, "an output is not a dense tensor")
+
+
+REPLACED: list[tuple[Any, str]] = [(jit.JITFunction, "run"), (tl, "store"), (tl, "load")]
+"""What an interpreter itself replaces."""
+WATCHED: list[tuple[Any, str]] = [
+    *REPLACED,
     (torch.Tensor, "__eq__"),
     (torch, "empty"),
     (torch, "allclose"),
@@ -287,17 +139,17 @@ _WATCHED: list[tuple[Any, str]] = [
 ]
 
 
-def _map(tree: Any, function: Any) -> Any:
+def map_tree(tree: Any, function: Any) -> Any:
     if isinstance(tree, torch.Tensor):
         return function(tree)
     if isinstance(tree, (list, tuple)):
-        return type(tree)(_map(item, function) for item in tree)
+        return type(tree)(map_tree(item, function) for item in tree)
     if isinstance(tree, dict):
-        return {key: _map(value, function) for key, value in tree.items()}
+        return {key: map_tree(value, function) for key, value in tree.items()}
     return tree
 
 
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
     """Exception type, message, and the candidate's own line, if one is on the stack."""
     frames = [
         frame
@@ -308,67 +160,18 @@ def _last_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).strip()[:300]}{where}"
 
 
-def serve(sock: socket.socket, target: Target, scratch: Path) -> None:
+def serve(sock: socket.socket, worker: Worker) -> None:
     """Answer commands until the judge hangs up."""
-    worker = InterpretWorker(target, scratch)
-    with pretend_torch_cuda(target):
-        while True:
-            try:
-                body, tensors = channel.receive(sock)
-            except channel.ChannelClosed:
-                return
-            outputs: list[torch.Tensor] = []
-            try:
-                answer = _answer(worker, body, tensors, outputs)
-            except Failure as failure:
-                answer = {"outcome": str(failure.outcome), "detail": failure.detail}
-            except MemoryError:
-                answer = {"outcome": str(Outcome.OUT_OF_MEMORY), "detail": "out of host memory"}
-            channel.send(sock, answer, outputs)
-
-
-def _answer(
-    worker: InterpretWorker, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
-) -> dict[str, Any]:
-    command = body["command"]
-    if command == "load":
-        return worker.load(body["code"])
-    if command == "model":
-        return worker.model(channel.decode(body["init"], tensors), _blank(body["inputs"]))
-    if command == "build":
-        state = channel.decode(body["state"], tensors)
-        return worker.build(body["key"], channel.decode(body["init"], tensors), body["seed"], state)
-    if command == "run":
-        inputs = channel.decode(body["inputs"], tensors)
-        facts, found = worker.run(body["key"], inputs, body["ablate"], body["want_assembly"])
-        outputs.extend(found)
-        return facts
-    raise ValueError(f"unknown command {command!r}")
-
-
-def _blank(spec: Any) -> Any:
-    """Inputs for `model`: a tree whose tensors are described by shape and dtype only."""
-    ((kind, value),) = spec.items()
-    if kind == "meta":
-        return torch.empty(value["shape"], dtype=channel.DTYPES[value["dtype"]], device="meta")
-    if kind in ("list", "tuple"):
-        items = [_blank(item) for item in value]
-        return items if kind == "list" else tuple(items)
-    if kind == "dict":
-        return {key: _blank(item) for key, item in value.items()}
-    return channel.decode(spec, [])
-
-
-def warm(target: Target) -> None:
-    """In the zygote, before any fork: fill Triton's caches (rewritten library functions, compiler, ptxas path)."""
-    from kernelwright.verify import warmup
-
-    cuda = PretendCuda("cpu")
-    engine = Engine(cuda, lambda launch: 1.0)
-    with pretend_torch_cuda(target), engine.installed(), cuda, torch.no_grad(), AtenTrace(poison=True):
-        tensor = cuda.adopt(poison_(torch.empty(64)).fill_(1.0))
-        warmup.row_kernel[(1,)](tensor, torch.empty_like(tensor), 64, BLOCK=64)
-        square = cuda.adopt(torch.ones(16, 16))
-        warmup.dot_kernel[(1,)](square, torch.empty_like(square), BLOCK=16)
-    for launch in engine.launches:
-        crosscompile.to_assembly(launch, target)
+    while True:
+        try:
+            body, tensors = channel.receive(sock)
+        except channel.ChannelClosed:
+            return
+        outputs: list[torch.Tensor] = []
+        try:
+            answer = worker.answer(body, tensors, outputs)
+        except Failure as failure:
+            answer = {"outcome": str(failure.outcome), "detail": failure.detail}
+        except MemoryError:
+            answer = {"outcome": str(Outcome.OUT_OF_MEMORY), "detail": "out of host memory"}
+        channel.send(sock, answer, outputs)

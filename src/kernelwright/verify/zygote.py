@@ -124,6 +124,8 @@ def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
     try:
         from kernelwright.hardware import target
         from kernelwright.verify import sandbox, worker
+        from kernelwright.verify.device import pretend_torch_cuda
+        from kernelwright.verify.interpret_worker import InterpretWorker
 
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -142,7 +144,9 @@ def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
         )
         tempfile.tempdir = str(scratch)
         sandbox.apply(sandbox.Limits(), scratch, {sock.fileno()})
-        worker.serve(sock, target(target_name), scratch)
+        sheet = target(target_name)
+        with pretend_torch_cuda(sheet):
+            worker.serve(sock, InterpretWorker(sheet, scratch))
         status = 0
     finally:
         os._exit(status)
@@ -151,10 +155,10 @@ def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
 def main(fd: int, target_name: str) -> None:
     """Warm up, say so, then fork on request until the judge hangs up."""
     from kernelwright.hardware import target
-    from kernelwright.verify import worker
+    from kernelwright.verify import interpret_worker
 
     control = socket.socket(fileno=fd)
-    worker.warm(target(target_name))
+    interpret_worker.warm(target(target_name))
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": os.getpid()}).encode())
