@@ -36,13 +36,17 @@ def render(
 ) -> Prompt:
     """The prompt of `agent` for `task`.
 
-    `kernel` is the rejected kernel for `frontend` (a repair, with `feedback`), the verified one for the other
-    two (with `profile`). `target` names a sheet of `hardware.TARGETS`; only `backend` is told it.
+    `kernel` is the rejected kernel for `frontend` (a repair, with `feedback`; none if the last answer held no
+    code), the verified one for the other two (with `profile`, and `feedback` on an attempt to improve it).
+    `target` names a sheet of `hardware.TARGETS`; only `backend` is told it. `max_tokens` bounds the answer.
 
-    Raises UserError for an unknown agent, style or target, and where `midend` or `backend` lack a kernel.
+    Raises UserError for an unknown agent or style, a budget below 1, a missing kernel for `midend` or `backend`,
+    and a missing or unknown target for `backend`.
     """
     _check("agent", agent, AGENTS)
     _check("style", style, STYLES)
+    if max_tokens < 1:
+        raise UserError(f"prompt for {agent}: max_tokens is {max_tokens}; valid: 1 or more")
     if agent != "frontend" and not kernel.strip():
         raise UserError(f"prompt for {agent}: no kernel; pass the verified kernel that it should improve")
     sheet = _sheet(target) if agent == "backend" else ""

@@ -19,12 +19,18 @@ _MEND = {
     Outcome.NOT_TRITON: "define a @triton.jit kernel and launch it in forward",
     Outcome.FORBIDDEN_IMPORT: "import only torch, triton, triton.language, math, typing",
     Outcome.FORBIDDEN_CODE: "leave that construct out",
+    Outcome.LOAD_ERROR: "mend the top level of the file",
     Outcome.INVALID_IMPORT: "that name does not exist here; use torch and triton.language only",
     Outcome.CONSTRUCTOR_ERROR: "take the same constructor arguments as Model",
+    Outcome.COMPILE_ERROR: "use only what Triton compiles, with tl.constexpr for block sizes",
     Outcome.OUT_OF_RESOURCES: "use smaller blocks or fewer stages",
+    Outcome.RUNTIME_ERROR: "take the same arguments as forward of Model; check strides and launch arguments",
     Outcome.OUT_OF_BOUNDS: "mask the load or store, or mend the pointer arithmetic",
     Outcome.TIMEOUT: "do less work per program, or end the loop",
     Outcome.OUT_OF_MEMORY: "allocate less",
+    Outcome.EARLY_EXIT: "return from forward; never end the process",
+    Outcome.MALFORMED_RESULT: "return plain tensors",
+    Outcome.TAMPERING: "leave torch, triton and the clock as they are",
     Outcome.WRONG_STRUCTURE: "return what the reference returns",
     Outcome.WRONG_SHAPE: "allocate the output in the reference's shape",
     Outcome.WRONG_DTYPE: "allocate the output in the reference's dtype",
@@ -32,6 +38,7 @@ _MEND = {
     Outcome.OUTPUT_ALIASED: "return a new tensor",
     Outcome.UNWRITTEN: "store every element of the output; check the grid and the masks",
     Outcome.NON_FINITE: "subtract the maximum before exp, and give masked loads a neutral value",
+    Outcome.WRONG_VALUE: "check formula, indices, strides and masks against the reference",
     Outcome.WRONG_ON_DISTRIBUTION: "handle negative, large and small values as the reference does",
     Outcome.WRONG_ON_SHAPE: "handle sizes that are no multiple of the block; check masks and strides",
     Outcome.LOW_PRECISION: 'accumulate in float32; tl.dot needs input_precision="ieee"',
@@ -40,7 +47,9 @@ _MEND = {
     Outcome.DECOY_KERNEL: "let your kernel compute the output",
     Outcome.STATEFUL: "compute afresh from the inputs in every call",
     Outcome.NONDETERMINISTIC: "remove the race between programs, or reduce in a fixed order",
+    Outcome.TIMING_FORGED: "do all the work in forward, in every call",
 }
+"""One hint an outcome; every failure that gets a fair hearing has one."""
 
 
 def feedback(verdict: Verdict) -> str:
@@ -53,14 +62,13 @@ def feedback(verdict: Verdict) -> str:
         index = ", ".join(map(str, wrong.index))
         lines.append(
             f"output {wrong.output} at [{index}]: got {wrong.got:.6g}, expected {wrong.expected:.6g}; "
-            f"{wrong.wrong_share:.0%} of its elements are wrong"
+            f"{100 * wrong.wrong_share:.2g} % of its elements are wrong"
         )
     where = verdict.evidence.where
     if where and where not in verdict.detail:
         lines.append(f"case: {where}")
-    if verdict.outcome in _MEND:
-        lines.append(f"mend: {_MEND[verdict.outcome]}")
-    return "\n".join(lines)[:LIMIT]
+    hint = f"\nmend: {_MEND[verdict.outcome]}"
+    return "\n".join(lines)[: LIMIT - len(hint)] + hint
 
 
 def profile(verdict: Verdict) -> str:
@@ -79,7 +87,8 @@ def profile(verdict: Verdict) -> str:
             line += f"; {timing.roofline_fraction:.0%} of the roofline"
         lines.append(line)
     if evidence.cost is not None:
-        line = f"moved: {_bytes(evidence.cost.bytes)} in {evidence.cost.launches} launches"
+        launches = evidence.cost.launches
+        line = f"moved: {_bytes(evidence.cost.bytes)} in {launches} launch{'es' * (launches != 1)}"
         if evidence.reference_cost is not None:
             line += (
                 f" (reference: {_bytes(evidence.reference_cost.bytes)} in {evidence.reference_cost.launches})"
@@ -94,7 +103,7 @@ def profile(verdict: Verdict) -> str:
 
 
 def _clip(detail: str) -> str:
-    text = detail.strip()
+    text = "\n".join(line.rstrip() for line in detail.splitlines() if line.strip()).strip()
     return text if len(text) <= _DETAIL else text[: _DETAIL - 4].rstrip() + " ..."
 
 
