@@ -11,8 +11,9 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kernelwright.data import golds, graphs, normal, pairs
+from kernelwright.data import graphs, normal, pairs
 from kernelwright.data.config import CorpusConfig
+from kernelwright.data.golds import gold_examples, gold_graphs
 from kernelwright.data.streams import Stream
 from kernelwright.errors import UserError
 from kernelwright.records import Example
@@ -35,14 +36,14 @@ def drafts(config: CorpusConfig) -> Iterator[Example]:
 
 
 def _all(config: CorpusConfig) -> Iterator[Example]:
-    known = golds.graphs(config)
     wanted: tuple[tuple[pairs.Split, int], ...] = (
         ("heldout", config.heldout_graphs),
         ("validation", config.validation_graphs),
         ("train", config.train_graphs),
     )
     for split, count in wanted:
-        drawn = set(known)
+        # A gold's function may be drawn for training too, and for nothing else.
+        drawn = set() if split == "train" else gold_graphs(config)
         for number in range(count):
             rng = random.Random(f"{config.seed}:{split}:{number}")
             graph = _new_graph(config, rng, split, drawn)
@@ -53,7 +54,7 @@ def _all(config: CorpusConfig) -> Iterator[Example]:
                 )
             drawn.add(graph.digest)
             yield from pairs.examples(config, rng, graph, split)
-    yield from golds.examples(config)
+    yield from gold_examples(config)
 
 
 def _new_graph(

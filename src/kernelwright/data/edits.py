@@ -63,7 +63,7 @@ def rename(code: str, names: Mapping[str, str]) -> str:
             callee = node.func.value if isinstance(node.func, ast.Subscript) else node.func
             if isinstance(callee, ast.Name) and callee.id in defined:
                 for word in node.keywords:
-                    if word.arg in names:
+                    if word.arg is not None and word.arg in names:
                         start, _ = at(word)
                         edits.append((start, start + len(word.arg.encode()), names[word.arg]))
     return apply(code, edits)

@@ -53,7 +53,7 @@ SYNONYMS: tuple[tuple[str, ...], ...] = (
     ("n_cols", "width", "row_length"),
 )
 """Names that mean the same; a renaming takes one of each."""
-SCALES = (0.25, 0.5, 0.75, 1.5, 2.0)
+SCALES = (0.25, 0.375, 0.5, 0.625, 0.75, 1.25, 1.5, 2.0)
 """By which the first size of a task is multiplied."""
 _TILES = (128, 4096)
 
@@ -86,12 +86,12 @@ def chosen(config: CorpusConfig) -> tuple[Gold, ...]:
     return tuple(found[: config.golds])
 
 
-def graphs(config: CorpusConfig) -> set[str]:
+def gold_graphs(config: CorpusConfig) -> set[str]:
     """Digests of the operator graphs that the chosen golds train on."""
     return {gold.graph for gold in chosen(config)}
 
 
-def examples(config: CorpusConfig) -> Iterator[Example]:
+def gold_examples(config: CorpusConfig) -> Iterator[Example]:
     """The drafts of every chosen gold, `config.variants` each, the gold under its own names first."""
     for gold in chosen(config):
         rng = random.Random(f"{config.seed}:gold:{gold.name}")
@@ -107,13 +107,10 @@ def resized(gold: Gold, rng: random.Random) -> Task:
     """The task with its first size scaled to one that is neither the suite's own nor held out."""
     sizes = shapes.constants(gold.source)
     first = next(name for name in sizes if name in gold.task.shapes["small"])
-    factors = [
-        f
-        for f in SCALES
-        if not pairs.shape_is_heldout(list({**sizes, first: int(sizes[first] * f)}.values()))
-    ]
-    source = shapes.apply_shape(gold.source, {first: int(sizes[first] * rng.choice(factors or SCALES))})
-    small = {name: sizes for name, sizes in gold.task.shapes.items() if name.startswith("small")}
+    scaled = [{**sizes, first: int(sizes[first] * scale)} for scale in SCALES]
+    free = [new for new in scaled if not pairs.shape_is_heldout(list(new.values()))]
+    source = shapes.apply_shape(gold.source, {first: rng.choice(free)[first]})
+    small = {name: over for name, over in gold.task.shapes.items() if name.startswith("small")}
     digest = hashlib.sha256(source.encode()).hexdigest()[:8]
     return gold.task.model_copy(
         update={"id": f"gold/{gold.name}-{digest}", "suite": "gold", "source": source, "shapes": small}

@@ -17,7 +17,6 @@ from typing import Literal
 from kernelwright.data import library, mutations, source
 from kernelwright.data.config import CorpusConfig
 from kernelwright.data.graphs import Graph
-from kernelwright.data.library import Variant
 from kernelwright.data.plans import plan
 from kernelwright.records import Example, Task
 

@@ -110,7 +110,9 @@ def read(code: str) -> Facts:
             tiles += [(parameter, number) for number in _integers(found, values) or ()]
         given = _warps(function, call, values)
         warps = None if warps is None or given is None else warps | given
-    return Facts(count, warps and frozenset(warps), tuple(tiles), whole, by_row, loads, stores)
+    return Facts(
+        count, None if warps is None else frozenset(warps), tuple(tiles), whole, by_row, loads, stores
+    )
 
 
 def _warps(function: ast.FunctionDef, call: ast.Call, values: Mapping[str, ast.expr]) -> set[int] | None:

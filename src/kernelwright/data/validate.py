@@ -125,7 +125,7 @@ def _hear_all(
                 if not waiting:
                     break
                 example, code, shown = waiting.popleft()
-                decided = decide(example, code and _fair(code), shown and _fair(shown), config.min_gain)
+                decided = decide(example, _fair(code), _fair(shown), config.min_gain)
                 if isinstance(decided, Rejected):
                     bad.write(decided)
                 else:
@@ -166,7 +166,10 @@ def structure_of(example: Example, code: str = "") -> str:
     return normal.digest(example.graph or example.task.digest, form)
 
 
-def _fair(future: Future[Verdict]) -> Verdict:
+def _fair(future: Future[Verdict] | None) -> Verdict | None:
+    """A hearing's verdict, waited for. Raises InfrastructureError where it was no fair one."""
+    if future is None:
+        return None
     verdict = future.result()
     if verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
         raise InfrastructureError(
