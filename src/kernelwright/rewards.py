@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Category, Gate, Outcome
 from kernelwright.records import Reward, Verdict
@@ -95,10 +97,9 @@ def drkernel(verdict: Verdict) -> Segments:
 STEP = 0.05
 """Speed counts in whole steps of 5 %, several times the noise of an interleaved median: within a group of equally
 fast kernels, noise then gives no advantage, which scaling by the standard deviation would blow up."""
-FULL_SPEED = 4.0
-"""The speedup that gets the whole reward. A kernel on the roofline is paid what its speedup is worth."""
-SLOWEST = -0.75
-"""What the plan of a correct kernel gets at least, from 1/8 of the baseline's speed downwards."""
+PAY = ((1 / 8, -0.75), (1.0, 0.0), (4.0, 0.8), (64.0, 1.0))
+"""(speedup over eager, what it pays), joined by straight lines over the logarithm and flat at both ends. Most is
+paid up to 4x; the tail is for tasks whose roofline lies far above eager, so that 8x is still better than 4x."""
 _CORRECT, _SPEED_SHARE = 0.75, 0.25
 
 _LADDER: Mapping[Outcome, float] = {
@@ -144,8 +145,8 @@ def wright(verdict: Verdict) -> Segments:
 
     Code: a failure gets its rung of the funnel, from -1 to 0.3; a correct candidate 0.75 plus a quarter of the
     plan's speed term, because block sizes, warps and stages are written in the code. Plan: -1 for a failure; for
-    a correct candidate log4 of the lower end of the interval of its speedup over eager, slower than eager at half
-    slope, in whole steps of 5 %, within [-0.75, 1]. Cheating gets -1 for both.
+    a correct candidate the speed term: the lower end of the interval of its speedup over eager, in whole steps of
+    5 %, on the scale of `PAY`, within [-0.75, 1]. Cheating gets -1 for both.
 
     What it asks of an optimiser: every correct candidate, however slow, beats every incorrect one in each segment
     (plan -0.75 > -1, code 0.56 > 0.3) and so in any weighting of them; the bottom rungs are level, so that neither
@@ -197,19 +198,15 @@ def _speedup(verdict: Verdict) -> float:
 
 
 def _speed_term(verdict: Verdict) -> float:
-    """The plan's reward for a correct candidate, in [SLOWEST, 1]."""
-    if verdict.timing is None:
-        return SLOWEST
-    low = verdict.timing.speedup_ci["eager"][0]
+    """The plan's reward for a correct candidate: `PAY` at the steps it is known to be faster or slower than eager."""
+    low = 0.0 if verdict.timing is None else verdict.timing.speedup_ci["eager"][0]
     if not low > 0:  # also NaN
-        return SLOWEST
-    width = math.log1p(STEP)
-    # Towards zero: the dead band around parity reaches from 1/1.05 to 1.05.
-    steps = math.trunc(min(math.log(low), math.log(FULL_SPEED)) / width + math.copysign(1e-9, low - 1.0))
-    term = steps * width / math.log(FULL_SPEED)
-    if low >= FULL_SPEED:
-        return 1.0
-    return max(SLOWEST, term if term > 0 else term / 2)
+        return PAY[0][1]
+    # Towards parity, so that the dead band there reaches from 1/1.05 to 1.05; a hair further against rounding.
+    exact = math.log(min(low, PAY[-1][0])) / math.log1p(STEP)
+    steps = math.trunc(exact + math.copysign(1e-9, exact))
+    axis = [math.log(speedup) for speedup, _ in PAY]
+    return float(np.interp(steps * math.log1p(STEP), axis, [pay for _, pay in PAY]))
 
 
 assert {o for o in Outcome if o.judged and o.category is not Category.CHEATING} - set(_LADDER) == {
