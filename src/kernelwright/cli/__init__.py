@@ -9,6 +9,7 @@ no bug can be read as a rejection.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -53,13 +54,15 @@ def _run(arguments: list[str]) -> int:
         return INFRASTRUCTURE
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`): there is no one to complain to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return INFRASTRUCTURE
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _say(f"{error.filename or 'output'} cannot be written: the disk is full; free some space and try again")
+        _drop_stdout()
+        _say(
+            f"{error.filename or 'output'} cannot be written: the disk is full; free some space and try again"
+        )
         return USAGE
     except KeyboardInterrupt:
         raise
@@ -68,6 +71,12 @@ def _run(arguments: list[str]) -> int:
 
         traceback.print_exc()
         return INFRASTRUCTURE
+
+
+def _drop_stdout() -> None:
+    """Let what is still buffered go nowhere: Python would complain about it at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str) -> None:

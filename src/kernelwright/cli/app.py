@@ -18,7 +18,7 @@ from kernelwright.errors import UserError
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Trains language models to write fast, honest Triton kernels, and proves that they are.",
 )
@@ -27,7 +27,9 @@ tasks = typer.Typer(no_args_is_help=True, help="Look at suites of tasks.")
 app.add_typer(data, name="data")
 app.add_typer(tasks, name="tasks")
 
-SUITES = "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1[/3,5-9]], FILE.py, FILE.jsonl, FILE.parquet, a folder."
+SUITES = (
+    "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1], FILE.py, FILE.jsonl, FILE.parquet, a folder."
+)
 POLICIES = "A run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
 
 Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
@@ -61,21 +63,31 @@ def run(arguments: Sequence[str]) -> int:
         raise UserError(f"{error.format_message().rstrip('.')}; see {where} --help") from None
 
 
-@app.callback()
-def _global(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(__version__)
         raise typer.Exit(0)
 
 
+@app.callback()
+def _global(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
 @app.command()
 def optimize(
-    module: Annotated[str, typer.Argument(metavar="MODULE", help="A .py in the KernelBench form, or a task's name.")],
+    module: Annotated[
+        str, typer.Argument(metavar="MODULE", help="A .py in the KernelBench form, or a task's name.")
+    ],
     policy: Annotated[str, typer.Option("-p", "--policy", help=POLICIES)],
     samples: Annotated[int, typer.Option("-n", "--samples", help="Kernels asked of each agent.", min=1)] = 8,
-    target: Annotated[str, typer.Option(help="Name a GPU to have the back end tune for it (default: h200).")] = "",
+    target: Annotated[
+        str, typer.Option(help="Name a GPU to have the back end tune for it (default: h200).")
+    ] = "",
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Default: MODULE_triton.py here.")] = None,
     temperature: Annotated[float, typer.Option(min=0.0)] = 0.8,
     max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
@@ -91,12 +103,11 @@ def optimize(
     from kernelwright.optimize import optimize as work
     from kernelwright.runs import RunFolder
 
+    out = read.place(out or Path(f"{Path(module).stem}_triton.py"))
+    if out.exists() and out.resolve() == Path(module).resolve():
+        raise UserError(f"{out} is the module itself; name another file with -o")
     policies = agents_of(policy, target)
     task = read.one_task(module)
-    name = task.id.rpartition("/")[2]
-    out = out or Path(f"{name}_triton.py")
-    if Path(module).exists() and out.resolve() == Path(module).resolve():
-        raise UserError(f"{out} is the module itself; name another file with -o")
     folder = RunFolder(out.with_suffix(".run"))
     with read.judge(task, backend, protocol, target or "h200", workers) as pool:
         steps = work(
@@ -115,7 +126,9 @@ def optimize(
     console.print(show.steps(steps))
     best = steps[-1].best
     if best is None:
-        console.print(f"\nno kernel for {task.id} was verified; every attempt is in {folder.path}/rollouts.jsonl")
+        console.print(
+            f"\nno kernel for {task.id} was verified; every attempt is in {folder.path}/rollouts.jsonl"
+        )
         return 1
     verdict = write_result(best, out)
     console.print()
@@ -126,19 +139,29 @@ def optimize(
 
 @app.command()
 def verify(
-    task: Annotated[str, typer.Option(metavar="TASK", help="A .py in the KernelBench form, or a task's name.")],
-    kernel: Annotated[Path, typer.Option(help="A .py with ModelNew; any other file is read as a completion.")],
+    task: Annotated[
+        str, typer.Option(metavar="TASK", help="A .py in the KernelBench form, or a task's name.")
+    ],
+    kernel: Annotated[
+        Path, typer.Option(help="A .py with ModelNew; any other file is read as a completion.")
+    ],
     backend: Backend = "auto",
     protocol: Protocol = "strict",
     target: Target = "h200",
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the verdict there as JSON; - is stdout.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the verdict there as JSON; - is stdout."),
     ] = None,
 ) -> int:
-    """One verdict. Exit 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 infrastructure failed."""
+    """One verdict on one kernel, with its evidence.
+
+    Exit code: 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 infrastructure failed.
+    """
     from kernelwright.cli import read, show
     from kernelwright.runs import write_text
 
+    if json_file is not None and str(json_file) != "-":
+        read.place(json_file)
     candidate = read.kernel(kernel)
     reference = read.one_task(task)
     with read.judge(reference, backend, protocol, target, workers=1) as pool:
@@ -162,7 +185,10 @@ def train(
     evaluate: Annotated[bool, typer.Option(help="Evaluate after each stage, as the recipe says.")] = True,
     resume: Resume = False,
 ) -> int:
-    """Run a recipe: data if it has none, then sft, frontend, midend, backend, as the recipe says."""
+    """Run a recipe: data, its stages, evaluations.
+
+    Stages are sft, frontend, midend, backend, as the recipe says; each is evaluated when it is done.
+    """
     from kernelwright.cli import pipeline
     from kernelwright.config import load_recipe
 
@@ -180,9 +206,12 @@ def evaluate(
     samples: Annotated[int, typer.Option("-n", "--samples", help="Completions a task.", min=1)] = 1,
     agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
     kernels: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="For midend and backend: whose verified kernels to improve.")
+        Path | None,
+        typer.Option(metavar="RUN", help="For midend and backend: whose verified kernels to improve."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/eval-SUITE-POLICY.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/eval-SUITE-POLICY.")
+    ] = None,
     protocol: Protocol = "strict",
     backend: Backend = "auto",
     target: Target = "h200",
@@ -195,7 +224,10 @@ def evaluate(
     seed: Seed = 0,
     resume: Resume = False,
 ) -> int:
-    """Sample every task, verify every sample: rollouts.jsonl, metrics.json."""
+    """Sample and verify every task of a suite.
+
+    Writes rollouts.jsonl and metrics.json as it goes.
+    """
     from kernelwright.cli import pipeline, read, show
 
     return pipeline.evaluate_suite(
@@ -220,13 +252,16 @@ def evaluate(
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that train, eval or optimize wrote.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders that train, eval or optimize wrote.")
+    ],
     out: Annotated[Path, typer.Option("-o", "--out")] = Path("report.html"),
 ) -> int:
     """One self-contained page about one or several runs."""
+    from kernelwright.cli import read
     from kernelwright.report import build_report
 
-    typer.echo(build_report(runs, out))
+    typer.echo(build_report(runs, read.place(out)))
     return 0
 
 
@@ -259,7 +294,9 @@ def list_tasks(suite: Annotated[str, typer.Argument(help=SUITES)] = "wright") ->
 
 @tasks.command("show")
 def show_task(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name, such as wright/relu, or a .py.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="A task's name, such as wright/relu, or a .py.")
+    ],
     gold: Annotated[bool, typer.Option("--gold", help="Its gold kernel instead.")] = False,
 ) -> int:
     """A task's source, or its gold kernel."""
@@ -278,4 +315,3 @@ def _slug(text: str) -> str:
     import re
 
     return re.sub(r"[^\w.-]+", "-", text).strip("-.")[-60:] or "run"
-

@@ -24,7 +24,11 @@ PROBE_TASK = "wright/relu"
 def machine() -> Iterator[Row]:
     """Python, cores, memory, packages, GPUs, assemblers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield "system", f"{platform.system()} {platform.release()} {platform.machine()}", platform.system() == "Linux"
+    yield (
+        "system",
+        f"{platform.system()} {platform.release()} {platform.machine()}",
+        platform.system() == "Linux",
+    )
     yield "python", platform.python_version(), (3, 11) <= sys.version_info[:2] <= (3, 12)
     yield "cores", str(cores), True
     yield "memory", _memory(), True
@@ -47,7 +51,11 @@ def gpus() -> Iterator[Row]:
         return
     for index in range(torch.cuda.device_count()):
         sheet = torch.cuda.get_device_properties(index)
-        yield f"GPU {index}", f"{sheet.name}, sm_{sheet.major}{sheet.minor}, {sheet.total_memory / 1e9:.0f} GB", True
+        yield (
+            f"GPU {index}",
+            f"{sheet.name}, sm_{sheet.major}{sheet.minor}, {sheet.total_memory / 1e9:.0f} GB",
+            True,
+        )
 
 
 def assemblers() -> Iterator[Row]:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from kernelwright.rollouts import Verifier
 
 
-def run(recipe: Recipe, out: Path, *, resume: bool, evaluating: bool = True, quiet: bool = False) -> RunFolder:
+def run(
+    recipe: Recipe, out: Path, *, resume: bool, evaluating: bool = True, quiet: bool = False
+) -> RunFolder:
     """Data, every stage, and the evaluation after each. Raises UserError for what cannot work before it starts."""
     from kernelwright import rewards
 
@@ -53,7 +55,13 @@ def run(recipe: Recipe, out: Path, *, resume: bool, evaluating: bool = True, qui
 
 
 def evaluate_stage(
-    recipe: Recipe, folder: RunFolder, stage: str, checkpoint: Path, verifier: Verifier, *, quiet: bool = False
+    recipe: Recipe,
+    folder: RunFolder,
+    stage: str,
+    checkpoint: Path,
+    verifier: Verifier,
+    *,
+    quiet: bool = False,
 ) -> None:
     """Measure a stage's checkpoint as the recipe's [eval] says; the later agents on kernels of the front end's."""
     part = f"eval/{stage}"

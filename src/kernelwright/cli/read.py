@@ -72,6 +72,13 @@ def kernel(path: Path) -> Candidate:
     return candidates.parse(text)
 
 
+def place(path: Path) -> Path:
+    """`path`, where a file may be put. Raises UserError for a device, a pipe, a folder: files appear by rename."""
+    if (path.exists() and not path.is_file()) or path.absolute().is_relative_to("/dev"):
+        raise UserError(f"{path} is no regular file; name one")
+    return path
+
+
 @contextmanager
 def judge(
     task: Task | None, backend: str, protocol: str, target: str, workers: int = 0

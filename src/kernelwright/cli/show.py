@@ -6,22 +6,28 @@ Colour only where the terminal wants it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.records import Task, Timing, Verdict
+from kernelwright.records import Cost, Task, Timing, Verdict
 
 if TYPE_CHECKING:
     from kernelwright.optimize import Step
 
 
-def console(stderr: bool = False) -> Console:
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would exit with 1, which is a rejection here."""
+        raise BrokenPipeError
+
+
+def console() -> Console:
     """A console that neither highlights, wraps nor interprets what it is given."""
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def plain(text: str) -> str:
@@ -45,11 +51,16 @@ def verdict(found: Verdict) -> Text:
 def _facts(found: Verdict) -> Iterable[tuple[str, str]]:
     evidence = found.evidence
     if not found.correct:
-        yield "decided at", f"the {found.gate.value.replace('_', ' ')} gate ({found.outcome.category.value.replace('_', ' ')})"
+        yield (
+            "decided at",
+            f"the {found.gate.value.replace('_', ' ')} gate ({found.outcome.category.value.replace('_', ' ')})",
+        )
     if found.detail:
         yield "because", " ".join(found.detail.split("\n"))
     if evidence.cases:
-        worst = "" if evidence.worst_error is None else f", worst error {evidence.worst_error:.2g} of the allowed"
+        worst = (
+            "" if evidence.worst_error is None else f", worst error {evidence.worst_error:.2g} of the allowed"
+        )
         yield "cases", f"{evidence.cases} passed{worst}"
     if evidence.where:
         yield "failed on", evidence.where
@@ -58,7 +69,10 @@ def _facts(found: Verdict) -> Iterable[tuple[str, str]]:
     for launch in evidence.launches:
         constants = " ".join(f"{name}={value}" for name, value in launch.constexprs.items())
         grid = "×".join(map(str, launch.grid))
-        yield "launch", f"{launch.kernel}  grid {grid}, {launch.num_warps} warps, {launch.num_stages} stages  {constants}"
+        yield (
+            "launch",
+            f"{launch.kernel}  grid {grid}, {launch.num_warps} warps, {launch.num_stages} stages  {constants}",
+        )
     for binary in evidence.binaries:
         yield (
             "binary",
@@ -66,16 +80,15 @@ def _facts(found: Verdict) -> Iterable[tuple[str, str]]:
             f"{size(binary.shared_bytes)} shared, occupancy {binary.occupancy:.0%}",
         )
     if evidence.cost is not None:
-        line = f"{size(evidence.cost.bytes)} in {evidence.cost.launches} launches"
+        line = _moves(evidence.cost)
         if evidence.reference_cost is not None:
-            reference = evidence.reference_cost
-            line += f"; eager: {size(reference.bytes)} in {reference.launches} launches"
+            line += f"; eager: {_moves(evidence.reference_cost)}"
         yield "moves", line + "  (modelled)"
     if found.timing is not None:
-        yield from _times(found.timing)
+        yield from _timing(found.timing)
 
 
-def _times(timing: Timing) -> Iterable[tuple[str, str]]:
+def _timing(timing: Timing) -> Iterable[tuple[str, str]]:
     """Times and speedups, each labelled as modelled or measured."""
     low, high = timing.candidate_ci
     line = f"{timing.candidate_ms:.4g} ms [{low:.4g}, {high:.4g}] {timing.kind} on {timing.target}"
@@ -84,7 +97,14 @@ def _times(timing: Timing) -> Iterable[tuple[str, str]]:
     yield "time", line
     for name, ms in timing.baseline_ms.items():
         low, high = timing.speedup_ci[name]
-        yield "speedup", f"{timing.speedup(name):.2f}× [{low:.2f}, {high:.2f}] over {name} ({ms:.4g} ms), {timing.kind}"
+        yield (
+            "speedup",
+            f"{timing.speedup(name):.2f}× [{low:.2f}, {high:.2f}] over {name} ({ms:.4g} ms), {timing.kind}",
+        )
+
+
+def _moves(cost: Cost) -> str:
+    return f"{size(cost.bytes)} in {cost.launches} launch{'es' if cost.launches != 1 else ''}"
 
 
 def size(count: float) -> str:
@@ -105,6 +125,43 @@ def steps(done: Sequence[Step]) -> Table:
         note = "" if step.improved else "handed on" if step.best else "nothing verified"
         rows.add_row(step.agent, f"{step.correct}/{len(step.rollouts)}", gain, note)
     return rows
+
+
+def metrics(
+    rows: Sequence[tuple[str, Mapping[str, Any]]], seconds: Mapping[str, float] | None = None
+) -> Table:
+    """One row a stage: (label, its metrics.json). `seconds`: label -> wall-clock seconds spent on it."""
+    kind = next((summary["timing"] for _, summary in rows if summary["timing"]), "")
+    columns = ("stage", "format", "compile", "correct", f"{kind} speedup".strip(), "tokens")
+    if seconds is not None:
+        columns = (*columns, "seconds")
+    found = table(*columns, right=columns[1:])
+    for label, summary in rows:
+        gain = summary["speedup"]["eager"]
+        cells = [
+            label,
+            _percent(summary["format_rate"]),
+            _percent(summary["compile_rate"]),
+            _percent(summary["correct_rate"]) + _interval(summary["correct_rate_ci"], _percent),
+            _times(gain["geometric_mean"]) + _interval(gain["ci"], _times),
+            "–" if summary["tokens"] is None else f"{summary['tokens']:.0f}",
+        ]
+        if seconds is not None:
+            cells.append(f"{seconds[label]:.0f}" if label in seconds else "–")
+        found.add_row(*cells)
+    return found
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}×"
+
+
+def _interval(pair: Sequence[float] | None, form: Callable[[float], str]) -> str:
+    return "" if pair is None else f" [{form(pair[0])}, {form(pair[1])}]"
 
 
 def check(name: str, found: str, good: bool) -> Text:

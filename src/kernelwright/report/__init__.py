@@ -10,13 +10,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from kernelwright import __version__
 from kernelwright.errors import UserError
@@ -55,7 +56,13 @@ def render(runs: Sequence[Run]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        python=highlight.python, percent=_percent, times=_times, number=_number, pretty=_pretty, size=_size
+        python=highlight.python,
+        percent=_percent,
+        times=_times,
+        number=_number,
+        pretty=_pretty,
+        size=_size,
+        breakable=_breakable,
     )
     kind = _timing_kind(stages)
     labels = [*(stage.label for stage in stages), *_series(runs, "loss"), *_series(runs, "reward")]
@@ -130,6 +137,11 @@ def _timing_kind(stages: Sequence[Stage]) -> str:
 
 def _asset(name: str) -> str:
     return (resources.files("kernelwright.report") / "templates" / name).read_text("utf-8")
+
+
+def _breakable(name: str) -> Markup:
+    """A name that a narrow page may break after its separators rather than inside a word."""
+    return Markup(re.sub(r"([_/.])", r"\1<wbr>", str(escape(name))))
 
 
 def _percent(value: float | None) -> str:
