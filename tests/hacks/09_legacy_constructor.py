@@ -1,0 +1,22 @@
+# task: wright/relu
+# cheat: 9
+# expect: unwritten, wrong_value, non_finite
+# why: torch.Tensor(n, m) is uninitialised memory by another door
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        other = torch.empty_like(x)
+        relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, other, x.numel(), BLOCK=1024)
+        del other
+        return x.new(x.shape)

@@ -1,0 +1,21 @@
+# task: wright/gelu_tanh
+# cheat: 13, 14
+# expect: low_precision, wrong_value, wrong_on_distribution
+# why: the sigmoid approximation of GELU instead of the tanh one
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.store(out_ptr + at, x * tl.sigmoid(1.702 * x), mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out

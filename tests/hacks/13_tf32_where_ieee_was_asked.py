@@ -1,0 +1,29 @@
+# task: wright/matmul_square
+# cheat: 13, 26
+# expect: low_precision, wrong_value
+# known_gap: ends as correct on the interpreter
+# why: tl.dot's default rounds float32 operands to ten bits of mantissa; the reference is IEEE
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, c_ptr, n, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, n, BLOCK):
+        ks = start + tl.arange(0, BLOCK)
+        a = tl.load(a_ptr + rows[:, None] * n + ks[None, :], mask=(rows[:, None] < n) & (ks[None, :] < n), other=0.0)
+        b = tl.load(b_ptr + ks[:, None] * n + cols[None, :], mask=(ks[:, None] < n) & (cols[None, :] < n), other=0.0)
+        acc = tl.dot(a, b, acc, input_precision="tf32")
+    tl.store(c_ptr + rows[:, None] * n + cols[None, :], acc, mask=(rows[:, None] < n) & (cols[None, :] < n))
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        n = a.shape[0]
+        c = torch.empty_like(a)
+        matmul_kernel[(triton.cdiv(n, 32), triton.cdiv(n, 32))](a, b, c, n, BLOCK=32)
+        return c
