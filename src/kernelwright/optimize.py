@@ -143,9 +143,7 @@ def optimize(
             _check_judge(agent, rollouts)
             run.append("rollouts.jsonl", rollouts)
         made = choose(rollouts)
-        improved = made is not None and (
-            best is None or faster(made.verdict.timing, best.verdict.timing)
-        )
+        improved = made is not None and (best is None or faster(made.verdict.timing, best.verdict.timing))
         best = made if improved else best
         steps.append(Step(agent, rollouts, best, improved))
     run.write_json("metrics.json", {"task": task.id, "steps": [step.summary() for step in steps]})

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
+from kernelwright.cli import corpus
 from kernelwright.errors import UserError
 
 app = typer.Typer(
@@ -22,9 +23,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Trains language models to write fast, honest Triton kernels, and proves that they are.",
 )
-data = typer.Typer(no_args_is_help=True, help="Make a corpus of verified pairs, step by step, resumable.")
 tasks = typer.Typer(no_args_is_help=True, help="Look at suites of tasks.")
-app.add_typer(data, name="data")
+app.add_typer(corpus.app, name="data")
 app.add_typer(tasks, name="tasks")
 
 SUITES = (

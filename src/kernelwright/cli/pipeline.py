@@ -40,6 +40,9 @@ def run(
 
     judge = recipe.verify
     with VerifierPool(judge.workers, judge.backend, judge.protocol, judge.target) as pool:
+        if not recipe.data.examples:
+            with _timed(folder, "data"):
+                make_data(recipe, folder, pool, quiet=quiet)
         began = time.perf_counter()
 
         def after(stage: str, checkpoint: Path) -> None:
@@ -52,6 +55,16 @@ def run(
 
         train(recipe, out, resume=True, verifier=pool, after_stage=after, quiet=quiet)
     return folder
+
+
+def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: bool = False) -> None:
+    """The corpus of the recipe's [data] table in RUN/data; one that is whole is left as it is."""
+    from kernelwright.cli.corpus import Steps
+    from kernelwright.data import CorpusConfig, build
+
+    if not (folder.path / "data" / "examples.jsonl").exists():
+        with Steps(quiet) as steps:
+            build(CorpusConfig.of(recipe.data, recipe.seed), folder.path / "data", verifier, steps)
 
 
 def evaluate_stage(
@@ -149,14 +162,14 @@ def evaluate_suite(
     named = agents_of(spec, judge["target"])
     if agent not in named:
         raise UserError(f"policy {spec}: this run trained no {agent}; it has {', '.join(named)}")
-    policy = load_policy(named[agent])  # type: ignore[index]
+    policy = load_policy(named[agent])
     with read.judge(None, **judge) as pool:
         summary = evaluate(
             policy,
             tasks,
             out,
             verifier=pool,
-            agent=agent,  # type: ignore[arg-type]
+            agent=agent,
             kernels=shown,
             protocol=judge["protocol"],
             style=style_of(policy),

@@ -132,9 +132,8 @@ def metrics(
 ) -> Table:
     """One row a stage: (label, its metrics.json). `seconds`: label -> wall-clock seconds spent on it."""
     kind = next((summary["timing"] for _, summary in rows if summary["timing"]), "")
-    columns = ("stage", "format", "compile", "correct", f"{kind} speedup".strip(), "tokens")
-    if seconds is not None:
-        columns = (*columns, "seconds")
+    columns = ["stage", "format", "compile", "correct", f"{kind} speedup".strip(), "tokens"]
+    columns += ["seconds"] if seconds is not None else []
     found = table(*columns, right=columns[1:])
     for label, summary in rows:
         gain = summary["speedup"]["eager"]

@@ -1,0 +1,131 @@
+"""`kernelwright data`: the corpus, step by step, in one folder that can be stopped and gone on with.
+
+synth -> DIR/drafts.jsonl    validate -> DIR/accepted.jsonl, rejected.jsonl
+split -> DIR/examples.jsonl, tokenizer/, card.json: what `train` reads when DIR is RUN/data
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelwright.errors import UserError
+from kernelwright.progress import Bar
+
+if TYPE_CHECKING:
+    from kernelwright.data import CorpusConfig
+
+app = typer.Typer(no_args_is_help=True, help="Make a corpus of verified pairs, step by step, resumable.")
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The corpus' folder, such as runs/mine/data.")]
+
+
+@app.command()
+def synth(
+    folder: Folder,
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Such as train_graphs=500 seed=1.")
+    ] = None,
+    recipe: Annotated[Path | None, typer.Option(help="Start from a recipe's [data] table.")] = None,
+) -> int:
+    """Draw operator graphs and write drafts: task, plan, kernel."""
+    from kernelwright.config import apply_override, load_recipe
+    from kernelwright.data import CorpusConfig
+    from kernelwright.data import synth as work
+    from kernelwright.runs import RunFolder
+
+    fields: dict[str, Any] = {}
+    if recipe is not None:
+        plan = load_recipe(recipe)
+        fields = CorpusConfig.of(plan.data, plan.seed).model_dump(mode="json")
+    for setting in settings or ():
+        apply_override(fields, setting)
+    config = CorpusConfig.parse(fields)
+    run = RunFolder(folder)
+    run.start(config, resume=True)
+    with Steps() as steps:
+        count = work(config, run.file("drafts.jsonl"), steps)
+    typer.echo(f"{count} drafts in {run.file('drafts.jsonl')}; next: kernelwright data validate {folder}")
+    return 0
+
+
+@app.command()
+def validate(
+    folder: Folder,
+    target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",
+    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+) -> int:
+    """Put every draft before the judge; what it rejects is kept with its verdict."""
+    from kernelwright.data import validate as work
+    from kernelwright.verify import VerifierPool
+
+    config, drafts = _config(folder), _needed(folder, "drafts.jsonl", "synth")
+    with VerifierPool(workers or None, target=target) as pool, Steps() as steps:
+        ended = work(config, drafts, folder / "accepted.jsonl", pool, steps)
+    for reason, count in ended.most_common():
+        typer.echo(f"{count:7} {reason}")
+    typer.echo(f"next: kernelwright data split {folder}")
+    return 0
+
+
+@app.command()
+def split(folder: Folder) -> int:
+    """Remove duplicates and leaks, learn the tokenizer, write what training reads."""
+    from kernelwright.data import finish
+    from kernelwright.runs import RunFolder
+
+    config, accepted = _config(folder), _needed(folder, "accepted.jsonl", "validate")
+    run = RunFolder(folder)
+    with Steps() as steps:
+        card = finish(config, [accepted], folder, steps)
+    run.write_json("card.json", card)
+    run.finish("corpus")
+    for name, count in {**card["kinds"], **{f"dropped: {k}": v for k, v in card["dropped"].items()}}.items():
+        typer.echo(f"{count:7} {name}")
+    typer.echo(f"{card['examples']} examples in {folder / 'examples.jsonl'}, card in {folder / 'card.json'}")
+    return 0
+
+
+class Steps:
+    """A progress bar for each step that is reported as (step, done, total)."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._name, self._bar = "", None  # type: tuple[str, Bar | None]
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._close()
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if step != self._name:
+            self._close()
+            self._name, self._bar = step, Bar(step, total, quiet=self.quiet).__enter__()
+        if self._bar is not None and done > self._bar.done:
+            self._bar.advance(done - self._bar.done)
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+
+def _config(folder: Path) -> CorpusConfig:
+    """The config that `synth` wrote."""
+    import json
+
+    from kernelwright.data import CorpusConfig
+
+    try:
+        return CorpusConfig.parse(json.loads((folder / "config.json").read_text("utf-8")))
+    except (OSError, ValueError):
+        raise UserError(f"{folder} holds no corpus; begin with: kernelwright data synth {folder}") from None
+
+
+def _needed(folder: Path, name: str, step: str) -> Path:
+    if not (folder / name).exists():
+        raise UserError(f"{folder / name}: not there yet; first: kernelwright data {step} {folder}")
+    return folder / name
