@@ -28,7 +28,7 @@ COLUMNS = (500, 512, 768, 1000, 1024, 1536, 2048, 3000, 4096)
 LONG_COLUMNS = (*COLUMNS, 5000, 8192, 10000)
 ELEMENTS = (4 << 20, 64 << 20)
 """16 to 256 MB of float32 for the main input."""
-SMALL_ELEMENTS = 4096
+SMALL_ELEMENTS = 8192
 HELDOUT_SHAPE_SHARE = 0.2
 
 
@@ -114,7 +114,8 @@ def draw_sizes(
 ) -> tuple[list[int], list[int], list[int]]:
     """Full sizes, and those of the shape sets `small` and `small_odd`.
 
-    Small tensors have at most 4,096 elements; odd ones are no powers of two, and wider than a tile or two.
+    The odd ones are no powers of two and larger than any tile, so that a kernel which forgets its program id, or
+    which part of a row it is at, is found out. All have at most `SMALL_ELEMENTS`.
     """
     while True:
         lead = [rng.choice((4, 8, 12, 16, 32))] if graph.rank == 3 else []
@@ -122,14 +123,12 @@ def draw_sizes(
         if ELEMENTS[0] <= math.prod(full) <= ELEMENTS[1] and shape_is_heldout(full) == heldout:
             break
     extra = [2] if graph.rank == 3 else []
-    room = SMALL_ELEMENTS // (2 if extra else 1)
     if graph.row_index is not None:
         small = [rng.choice((2, 4)), rng.choice((64, 128, 256))]
-        rows = rng.choice((2, 3)) if not extra else 1
-        odd = [rows, rng.randrange(301, min(room // rows, 1300), 2)]
+        odd = [1 if extra else 2, rng.randrange(max(library.ROW_BLOCKS) + 1, SMALL_ELEMENTS // 2, 2)]
     else:
         small = [rng.choice((4, 8)), rng.choice((64, 128))]
-        odd = [rng.choice((3, 5, 7)), rng.randrange(151, 281, 2)]
+        odd = [rng.choice((3, 5, 7)), rng.randrange(351, 581, 2)]
     return full, [*extra, *small], [*extra, *odd]
 
 
