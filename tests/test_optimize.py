@@ -11,10 +11,11 @@ import pytest
 
 from kernelwright.cli import main
 from kernelwright.errors import InfrastructureError, UserError
-from kernelwright.optimize import Step, agents_of, choose, faster, optimize, style_of, write_result
+from kernelwright.optimize import Step, agents_of, choose, optimize, style_of, write_result
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.prompts import completion_text
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
+from kernelwright.rollouts import faster
 from kernelwright.runs import RunFolder
 
 TASK = Task(id="file/t", source="class Model: ...", shapes={"small": {}})

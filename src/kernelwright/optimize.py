@@ -20,8 +20,8 @@ from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy, load_policy
 from kernelwright.progress import Bar
 from kernelwright.prompts import Style
-from kernelwright.records import Agent, Candidate, Rollout, Task, Timing, Verdict
-from kernelwright.rollouts import Judge, Verifier, roll
+from kernelwright.records import Agent, Candidate, Rollout, Task, Verdict
+from kernelwright.rollouts import Judge, Verifier, hand_on, roll
 from kernelwright.runs import RunFolder, write_text
 
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
@@ -142,10 +142,9 @@ def optimize(
                 )[0]
             _check_judge(agent, rollouts)
             run.append("rollouts.jsonl", rollouts)
-        made = choose(rollouts)
-        improved = made is not None and (best is None or faster(made.verdict.timing, best.verdict.timing))
-        best = made if improved else best
-        steps.append(Step(agent, rollouts, best, improved))
+        given, made = best, choose(rollouts)
+        best = hand_on(given, made) if given and made else made or given
+        steps.append(Step(agent, rollouts, best, best is not given))
     run.write_json("metrics.json", {"task": task.id, "steps": [step.summary() for step in steps]})
     return steps
 
@@ -159,15 +158,6 @@ def choose(rollouts: Sequence[Rollout]) -> Rollout | None:
         return float("inf") if timing is None else timing.candidate_ms
 
     return min(verified, key=milliseconds, default=None)
-
-
-def faster(new: Timing | None, old: Timing | None) -> bool:
-    """Whether `new` beats `old`: less time by the model, which has no noise, or clocked apart beyond the noise."""
-    if new is None or old is None:
-        return old is None and new is not None
-    if new.kind == old.kind == "modelled":
-        return new.candidate_ms < old.candidate_ms
-    return new.candidate_ci[1] < old.candidate_ci[0]
 
 
 def write_result(best: Rollout, out: Path) -> Path:

@@ -14,7 +14,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 
 ACCEPTED, REJECTED, USAGE, INFRASTRUCTURE, INTERRUPTED = 0, 1, 2, 3, 130
 RESUMABLE = ("optimize", "train", "eval")
@@ -24,26 +25,39 @@ RESUMABLE = ("optimize", "train", "eval")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (`sys.argv[1:]` by default) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+
+    def command() -> int:
+        # Imported inside, so that a Ctrl-C while it loads is one line as well.
+        from kernelwright.cli.app import run
+
+        return run(arguments)
+
+    return guarded(command, _how_to_go_on(arguments))
+
+
+def guarded(command: Callable[[], int], how_to_go_on: str) -> int:
+    """The exit code of `command`, or of what it raised, said in one line on stderr."""
     try:
-        return _run(arguments)
+        return _caught(command)
     except KeyboardInterrupt:
         # Whatever still has to be put away may be waited for, or not: a second Ctrl-C ends it at once.
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-        _say(f"stopped; {_how_to_go_on(arguments)}")
+        _say(f"stopped; {how_to_go_on}")
         return INTERRUPTED
 
 
-def _run(arguments: list[str]) -> int:
-    # Imported inside the try of `main`, so that a Ctrl-C while they load is one line as well.
+def _caught(command: Callable[[], int]) -> int:
     from kernelwright.errors import InfrastructureError, UserError
 
+    if not sys.warnoptions:
+        # What the libraries below will rename one day is not the user's business.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
     try:
-        from kernelwright.cli.app import run
-
         for stream in (sys.stdout, sys.stderr):
             # Kernels and messages may hold what the terminal's encoding lacks.
             getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-        code = run(arguments)
+        code = command()
         sys.stdout.flush()
         return code
     except UserError as error:
@@ -58,7 +72,7 @@ def _run(arguments: list[str]) -> int:
         return INFRASTRUCTURE
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
+            return _bug()
         _drop_stdout()
         _say(
             f"{error.filename or 'output'} cannot be written: the disk is full; free some space and try again"
@@ -67,10 +81,14 @@ def _run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         raise
     except BaseException:
-        import traceback
+        return _bug()
 
-        traceback.print_exc()
-        return INFRASTRUCTURE
+
+def _bug() -> int:
+    import traceback
+
+    traceback.print_exc()
+    return INFRASTRUCTURE
 
 
 def _drop_stdout() -> None:

@@ -41,18 +41,22 @@ def run(
     judge = recipe.verify
     with VerifierPool(judge.workers, judge.backend, judge.protocol, judge.target) as pool:
         if not recipe.data.examples:
-            with _timed(folder, "data"):
+            with timed(folder, "data"):
                 make_data(recipe, folder, pool, quiet=quiet)
+            folder.finish("data")
         began = time.perf_counter()
 
         def after(stage: str, checkpoint: Path) -> None:
             nonlocal began
-            _took(folder, stage, time.perf_counter() - began)
+            if stage not in finished:
+                _took(folder, stage, time.perf_counter() - began)
             if evaluating:
-                with _timed(folder, f"eval/{stage}"):
+                with timed(folder, f"eval/{stage}"):
                     evaluate_stage(recipe, folder, stage, checkpoint, pool, quiet=quiet)
+                folder.finish(f"eval/{stage}")
             began = time.perf_counter()
 
+        finished = {stage for stage in recipe.stages if folder.done(stage)}
         train(recipe, out, resume=True, verifier=pool, after_stage=after, quiet=quiet)
     return folder
 
@@ -76,23 +80,20 @@ def evaluate_stage(
     *,
     quiet: bool = False,
 ) -> None:
-    """Measure a stage's checkpoint as the recipe's [eval] says; the later agents on kernels of the front end's."""
-    part = f"eval/{stage}"
-    if folder.done(part):
+    """Measure a stage's checkpoint as the recipe's [eval] says; a later agent on what the stage before handed on."""
+    if folder.done(f"eval/{stage}"):
         return
-    from kernelwright.evaluate import evaluate, verified_kernels
+    from kernelwright.evaluate import evaluate, rollouts_of
     from kernelwright.policy import load_policy
 
     settings = recipe.eval
     agent: Agent = "frontend" if stage == "sft" else stage  # type: ignore[assignment]
     kernels = None
     if agent != "frontend":
-        before = [s for s in recipe.stages if s in ("sft", "frontend")]
-        if not before:
+        place = list(recipe.stages).index(agent)
+        if place == 0:
             return  # nobody made kernels to start from
-        kernels = verified_kernels(folder.path / "eval" / before[-1] / "rollouts.jsonl")
-        if not kernels:
-            return
+        kernels = rollouts_of(folder.path / "eval" / recipe.stages[place - 1] / "rollouts.jsonl")
     policy = load_policy(str(checkpoint))
     policy.name = f"{recipe.name}/{stage}"
     evaluate(
@@ -113,7 +114,6 @@ def evaluate_stage(
         resume=True,
         quiet=quiet,
     )
-    folder.finish(part)
 
 
 def heldout(recipe: Recipe, folder: RunFolder) -> list[Task]:
@@ -144,7 +144,7 @@ def evaluate_suite(
     """`kernelwright eval`: one policy on some tasks, with a table at the end. Returns the exit code."""
     from kernelwright import rewards
     from kernelwright.cli import read, show
-    from kernelwright.evaluate import evaluate, verified_kernels
+    from kernelwright.evaluate import evaluate, rollouts_of
     from kernelwright.optimize import agents_of, style_of
     from kernelwright.policy import load_policy
 
@@ -158,7 +158,7 @@ def evaluate_suite(
         log = kernels / "rollouts.jsonl"
         if not log.exists():
             raise UserError(f"{log}: no such file; --kernels wants a folder that eval or optimize wrote")
-        shown = verified_kernels(log)
+        shown = rollouts_of(log)
     named = agents_of(spec, judge["target"])
     if agent not in named:
         raise UserError(f"policy {spec}: this run trained no {agent}; it has {', '.join(named)}")
@@ -178,17 +178,20 @@ def evaluate_suite(
             **sampling,
         )
     console.print(show.metrics([(agent, summary)]))
+    console.print(show.gains([(agent, summary)]), style="dim", end="")
     console.print(f"run {out}: see kernelwright report {out}")
     return 0
 
 
 @contextmanager
-def _timed(folder: RunFolder, part: str) -> Iterator[None]:
-    began = time.perf_counter()
+def timed(folder: RunFolder, part: str) -> Iterator[None]:
+    """Note in RUN/seconds.json how long the block took, added to earlier tries at this part; none once it is done."""
+    began, again = time.perf_counter(), folder.done(part)
     try:
         yield
     finally:
-        _took(folder, part, time.perf_counter() - began)
+        if not again:
+            _took(folder, part, time.perf_counter() - began)
 
 
 def _took(folder: RunFolder, part: str, seconds: float) -> None:

@@ -130,25 +130,42 @@ def steps(done: Sequence[Step]) -> Table:
 def metrics(
     rows: Sequence[tuple[str, Mapping[str, Any]]], seconds: Mapping[str, float] | None = None
 ) -> Table:
-    """One row a stage: (label, its metrics.json). `seconds`: label -> wall-clock seconds spent on it."""
+    """One row a stage: (label, its metrics.json). `seconds`: label -> wall-clock seconds spent on it.
+
+    Rows of later agents are what the pipeline hands on (see `evaluate`); their tokens are of what they said.
+    """
     kind = next((summary["timing"] for _, summary in rows if summary["timing"]), "")
     columns = ["stage", "format", "compile", "correct", f"{kind} speedup".strip(), "tokens"]
     columns += ["seconds"] if seconds is not None else []
     found = table(*columns, right=columns[1:])
     for label, summary in rows:
-        gain = summary["speedup"]["eager"]
+        gain, tokens = summary["speedup"]["eager"], summary.get("attempts", summary)["tokens"]
         cells = [
             label,
             _percent(summary["format_rate"]),
             _percent(summary["compile_rate"]),
             _percent(summary["correct_rate"]) + _interval(summary["correct_rate_ci"], _percent),
             _times(gain["geometric_mean"]) + _interval(gain["ci"], _times),
-            "–" if summary["tokens"] is None else f"{summary['tokens']:.0f}",
+            "–" if tokens is None else f"{tokens:.0f}",
         ]
         if seconds is not None:
             cells.append(f"{seconds[label]:.0f}" if label in seconds else "–")
         found.add_row(*cells)
     return found
+
+
+def gains(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """One line for each later agent: how its own answers fared, and what they added to what it was given."""
+    lines = []
+    for label, summary in rows:
+        if "gain" in summary:
+            own, gain = summary["attempts"], summary["gain"]
+            lines.append(
+                f"{label}, asked about {own['samples']} kernels: {_percent(own['compile_rate'])} of its answers compile, "
+                f"{_percent(own['correct_rate'])} are correct, {_percent(gain['improved'])} are faster than what it was "
+                f"given; {_times(gain['geometric_mean'])}{_interval(gain['ci'], _times)} in time handed on\n"
+            )
+    return "".join(lines)
 
 
 def _percent(value: float | None) -> str:

@@ -1,0 +1,138 @@
+"""The main job on a laptop: data, stages of training, an evaluation after each, a kernel for an example, a report.
+
+    python -m kernelwright.demo --seed 0 [--out DIR] [KEY=VALUE]...
+
+Runs `recipes/laptop.toml` on two CPU cores. Whatever is done is passed over, so after a Ctrl-C the same command
+goes on. Every figure of the table is read from the files of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.cli import guarded
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelwright.config import Recipe
+    from kernelwright.optimize import Step
+    from kernelwright.runs import RunFolder
+
+RECIPE, EXAMPLE = "recipes/laptop.toml", "examples/squared_relu.py"
+SAMPLES = 8
+"""Kernels asked of each agent for the example."""
+
+
+def shipped(name: str) -> Path:
+    """A file of `recipes/` or `examples/`: in the clone that this package runs from, or where a wheel put it."""
+    from kernelwright.errors import UserError
+
+    clone = Path(__file__).parents[2]
+    for root in (clone, Path(sysconfig.get_path("data")) / "share" / "kernelwright"):
+        if (root / name).is_file():
+            return root / name
+    raise UserError(f"{name} is not in {clone}; run the demo from a clone of the repository")
+
+
+def run(seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
+    """The whole job; 0 when it is done, whether or not the example's kernel was verified: either is a result."""
+    from kernelwright.cli import pipeline, show
+    from kernelwright.config import load_recipe
+    from kernelwright.report import build_report
+
+    recipe = load_recipe(shipped(RECIPE), [f"seed={seed}", *overrides])
+    console = show.console()
+    console.print(f"{RECIPE} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
+    folder = pipeline.run(recipe, out, resume=True)
+    with pipeline.timed(folder, "optimize"):
+        steps = optimized(recipe, folder)
+    folder.finish("optimize")
+    page = build_report([folder.path], folder.file("report.html"))
+    show_stages(recipe, folder, console)
+    show_example(steps, folder, console)
+    console.print(f"\nreport {page}")
+    return 0
+
+
+def optimized(recipe: Recipe, folder: RunFolder) -> list[Step]:
+    """Ask the agents just trained for a kernel of the example; the attempts and the result are in RUN/optimize."""
+    from kernelwright.cli import read
+    from kernelwright.optimize import agents_of, optimize, write_result
+
+    task, judge, work = read.one_task(str(shipped(EXAMPLE))), recipe.verify, folder.sub("optimize")
+    with read.judge(task, judge.backend, judge.protocol, judge.target, judge.workers) as pool:
+        steps = optimize(
+            task,
+            agents_of(str(folder.path)),
+            work,
+            verifier=pool,
+            samples=SAMPLES,
+            target=judge.target,
+            max_tokens=recipe.eval.max_tokens,
+            seed=recipe.seed,
+            resume=True,
+        )
+    if steps[-1].best is not None:
+        write_result(steps[-1].best, work.file("kernel.py"))
+    return steps
+
+
+def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
+    """The table: one row a stage, from its metrics.json; seconds are training and evaluation together."""
+    from kernelwright.cli import show
+
+    spent = folder.read_json("seconds.json") or {}
+    rows: list[tuple[str, dict[str, Any]]] = []
+    seconds: dict[str, float] = {}
+    for stage in recipe.stages:
+        metrics = folder.sub("eval", stage).read_json("metrics.json")
+        if metrics is not None:
+            rows.append((stage, metrics))
+            seconds[stage] = spent.get(stage, 0.0) + spent.get(f"eval/{stage}", 0.0)
+    console.print()
+    console.print(show.metrics(rows, seconds))
+    console.print(show.gains(rows), style="dim", end="")
+    console.print(
+        f"held-out tasks only; speedups over eager, correct samples only; data {spent.get('data', 0.0):.0f} s, "
+        f"all {sum(spent.values()):.0f} s",
+        style="dim",
+    )
+
+
+def show_example(steps: Sequence[Step], folder: RunFolder, console: Console) -> None:
+    """What came out for the example, with its verdict."""
+    from kernelwright.cli import show
+
+    console.print(f"\n{EXAMPLE}, {SAMPLES} samples an agent", style="bold")
+    console.print(show.steps(steps))
+    best = steps[-1].best
+    if best is None:
+        console.print(f"no kernel was verified; every attempt is in {folder.path}/optimize/rollouts.jsonl")
+        return
+    console.print(show.verdict(best.verdict))
+    console.print(f"kernel {folder.path}/optimize/kernel.py")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse the command line and run. Returns the exit code."""
+    parser = argparse.ArgumentParser("python -m kernelwright.demo", description="The main job, end to end.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="run folder (default: runs/demo-SEED)")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="settings that win over the recipe's"
+    )
+    asked = parser.parse_args(argv)
+    out = asked.out or Path("runs") / f"demo-{asked.seed}"
+    return guarded(
+        lambda: run(asked.seed, out, asked.overrides), "the same command goes on where this one was"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
