@@ -1,8 +1,8 @@
 """The main job on a laptop: data, stages of training, an evaluation after each, a kernel for an example, a report.
 
-    python -m kernelwright.demo --seed 0 [--out DIR] [KEY=VALUE]...
+    python -m kernelwright.demo --seed 0 [--recipe FILE] [--out DIR] [KEY=VALUE]...
 
-Runs `recipes/laptop.toml` on two CPU cores. Whatever is done is passed over, so after a Ctrl-C the same command
+Runs `recipes/laptop.toml` on two CPU cores, or another recipe. Whatever is done is passed over, so after a Ctrl-C the same command
 goes on. Every figure of the table is read from the files of the run.
 """
 
@@ -40,15 +40,15 @@ def shipped(name: str) -> Path:
     raise UserError(f"{name} is not in {clone}; run the demo from a clone of the repository")
 
 
-def run(seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
+def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     """The whole job; 0 when it is done, whether or not the example's kernel was verified: either is a result."""
     from kernelwright.cli import pipeline, show
     from kernelwright.config import load_recipe
     from kernelwright.report import build_report
 
-    recipe = load_recipe(shipped(RECIPE), [f"seed={seed}", *overrides])
+    recipe = load_recipe(path, [f"seed={seed}", *overrides])
     console = show.console()
-    console.print(f"{RECIPE} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
+    console.print(f"{path.name} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
     folder = pipeline.run(recipe, out, resume=True)
     with pipeline.timed(folder, "optimize"):
         steps = optimized(recipe, folder)
@@ -123,6 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse the command line and run. Returns the exit code."""
     parser = argparse.ArgumentParser("python -m kernelwright.demo", description="The main job, end to end.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--recipe", type=Path, help=f"default: {RECIPE}")
     parser.add_argument("--out", type=Path, help="run folder (default: runs/demo-SEED)")
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="settings that win over the recipe's"
