@@ -1,0 +1,20 @@
+# task: wright/relu
+# expect: correct
+# why: the input is cloned, and the clone worked on in place
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = x.clone()
+        relu_kernel[(triton.cdiv(out.numel(), 1024),)](out, out, out.numel(), BLOCK=1024)
+        return out

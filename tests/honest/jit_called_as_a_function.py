@@ -1,0 +1,24 @@
+# task: wright/relu
+# expect: correct
+# known_gap: ends as not_triton on the interpreter
+# why: triton.jit(fn) instead of a decorator
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+def relu_body(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+
+relu_kernel = triton.jit(relu_body)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out

@@ -1,0 +1,25 @@
+# task: wright/relu
+# expect: correct
+# why: an except clause that says more, and no second way to compute
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        if x.dim() == 0:
+            raise ValueError("needs at least one dimension")
+        out = torch.empty_like(x)
+        try:
+            relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        except RuntimeError as error:
+            raise RuntimeError(f"launch failed for {tuple(x.shape)}") from error
+        return out
