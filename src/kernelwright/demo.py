@@ -130,9 +130,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     asked = parser.parse_args(argv)
     out = asked.out or Path("runs") / f"demo-{asked.seed}"
-    return guarded(
-        lambda: run(asked.seed, out, asked.overrides), "the same command goes on where this one was"
-    )
+
+    def job() -> int:
+        return run(asked.recipe or shipped(RECIPE), asked.seed, out, asked.overrides)
+
+    return guarded(job, "the same command goes on where this one was")
 
 
 if __name__ == "__main__":
