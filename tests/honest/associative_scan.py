@@ -1,7 +1,6 @@
 # task: wright/cumsum
 # expect: correct
-# known_gap: ends as timeout on the interpreter
-# why: tl.associative_scan with an own combine function
+# why: tl.associative_scan with an own combine function, carried over blocks
 import torch
 import torch.nn as nn
 import triton
@@ -15,13 +14,16 @@ def add(a, b):
 @triton.jit
 def kernel(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
     row = tl.program_id(0)
-    at = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * cols + at, mask=at < cols, other=0.0)
-    tl.store(out_ptr + row * cols + at, tl.associative_scan(x, 0, add), mask=at < cols)
+    carry = 0.0
+    for start in range(0, cols, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * cols + at, mask=at < cols, other=0.0)
+        tl.store(out_ptr + row * cols + at, carry + tl.associative_scan(x, 0, add), mask=at < cols)
+        carry += tl.sum(x, axis=0)
 
 
 class ModelNew(nn.Module):
     def forward(self, x):
         out = torch.empty_like(x)
-        kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+        kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=256)
         return out

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
 import pytest
-from museum import DEADLINE_S, Exhibit, task_of
+from museum import DEADLINE_S, ENDLESS_DEADLINE_S, Exhibit, task_of
 
 from kernelwright.records import Candidate, Verdict
 from kernelwright.verify import VerifierPool
@@ -21,13 +21,23 @@ def pool() -> Iterator[VerifierPool]:
 
 
 @pytest.fixture(scope="session")
-def hear(pool: VerifierPool, request: pytest.FixtureRequest) -> Callable[[Exhibit], Verdict]:
+def impatient_pool() -> Iterator[VerifierPool]:
+    """For candidates that never end by themselves."""
+    with VerifierPool(workers=1, backend="interpret", deadline_s=ENDLESS_DEADLINE_S) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def hear(
+    pool: VerifierPool, impatient_pool: VerifierPool, request: pytest.FixtureRequest
+) -> Callable[[Exhibit], Verdict]:
     """The verdict on an exhibit. In a single process, all collected exhibits are submitted at once."""
     futures: dict[Exhibit, Future[Verdict]] = {}
 
     def submit(exhibit: Exhibit) -> Future[Verdict]:
         if exhibit not in futures:
-            futures[exhibit] = pool.submit(task_of(exhibit), Candidate(code=exhibit.code))
+            chosen = impatient_pool if exhibit.endless else pool
+            futures[exhibit] = chosen.submit(task_of(exhibit), Candidate(code=exhibit.code))
         return futures[exhibit]
 
     if not _DISTRIBUTED:
