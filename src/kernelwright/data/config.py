@@ -37,8 +37,10 @@ class CorpusConfig(BaseModel):
     """Graphs, at sizes of their own, that training never sees."""
     variants: int = Field(8, ge=1)
     """*translate* examples of each training graph and each gold: names, tiles, warps, spelling, sizes."""
-    improve: int = Field(2, ge=0)
-    """*improve* examples of each graph (slower kernels shown for one task)."""
+    improve: int = Field(1, ge=0)
+    """*improve* examples of each training graph: slower kernels shown for one task."""
+    heldout_improve: int = Field(0, ge=0)
+    """The same for each validation and held-out graph."""
     repair: int = Field(0, ge=0)
     """*repair* examples of each training graph."""
     golds: int = Field(24, ge=0)
@@ -95,6 +97,10 @@ class CorpusConfig(BaseModel):
                 raise UserError(
                     f"data: unknown operator {name!r}{hint}; the operators are: {', '.join(known)}"
                 )
+        if config.operators and not any(
+            name in POINTWISE and not POINTWISE[name].binary for name in config.operators
+        ):
+            raise UserError("data: operators holds none of a single input, such as relu; add one")
         if min(config.lengths) < 1:
             raise UserError(f"data: lengths = {list(config.lengths)}: a graph has at least 1 operator")
         if config.heldout_share + config.validation_share >= 1:

@@ -14,6 +14,7 @@ from pathlib import Path
 from kernelwright.data import graphs, normal, pairs
 from kernelwright.data.config import CorpusConfig
 from kernelwright.data.golds import gold_examples, gold_graphs
+from kernelwright.data.probe import is_sound
 from kernelwright.data.streams import Stream
 from kernelwright.errors import UserError
 from kernelwright.records import Example
@@ -21,8 +22,8 @@ from kernelwright.records import Example
 Progress = Callable[[str, int, int], None]
 """Called with (step, done, total)."""
 
-_ATTEMPTS = 50
-"""Draws of a graph that is new and of the wanted split, before the operators are held to be exhausted."""
+_ATTEMPTS = 2000
+"""Draws of a graph that is sound, new and of the wanted split, before the operators are held to be exhausted."""
 
 
 def drafts(config: CorpusConfig) -> Iterator[Example]:
@@ -61,7 +62,7 @@ def _new_graph(
     config: CorpusConfig, rng: random.Random, split: pairs.Split, drawn: set[str]
 ) -> graphs.Graph | None:
     for _ in range(_ATTEMPTS):
-        graph = graphs.sample(
+        graph = graphs.draw(
             rng,
             rng.choice(config.lengths),
             operators=config.operators,
@@ -70,7 +71,8 @@ def _new_graph(
             ranks=config.ranks,
             operands=config.operands,
         )
-        if graph.digest not in drawn and pairs.split_of(graph.digest, len(graph.steps), config) == split:
+        wanted = pairs.split_of(graph.digest, len(graph.steps), config) == split
+        if wanted and graph.digest not in drawn and is_sound(graph.steps):
             return graph
     return None
 
@@ -106,5 +108,5 @@ def synth(config: CorpusConfig, out: Path, progress: Progress | None = None) -> 
 def estimate(config: CorpusConfig) -> int:
     """About how many drafts there will be, a few duplicates less."""
     per_graph = config.variants + config.improve + config.repair
-    others = (config.heldout_graphs + config.validation_graphs) * (2 if config.improve else 1)
+    others = (config.heldout_graphs + config.validation_graphs) * (1 + config.heldout_improve)
     return config.train_graphs * per_graph + others + config.golds * config.variants

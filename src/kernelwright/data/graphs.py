@@ -1,4 +1,4 @@
-"""Operator graphs: a typed sampler and a canonical digest. What it draws, `probe` has found sound.
+"""Operator graphs: a typed sampler and a canonical digest. Whether a draw is sound, `probe` says.
 
 A graph is a chain over one main value; a step may take a second operand (another input, a vector along the last
 dimension that is an input or a parameter, or the graph's first input again), so residuals, gates, biases and
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.data.config import Operand
@@ -71,7 +71,7 @@ class Graph:
         return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
-def sample(
+def draw(
     rng: random.Random,
     length: int,
     *,
@@ -80,26 +80,19 @@ def sample(
     operand_share: float = 0.3,
     ranks: Sequence[int] = (2,),
     operands: Sequence[Operand] = ("input", "vector", "parameter", "first"),
-    accept: Callable[[Graph], bool] = lambda graph: True,
 ) -> Graph:
-    """A random graph of `length` steps that `probe.is_sound` accepts.
+    """A random graph of `length` steps, sound or not.
 
     `operators` restricts the vocabulary (all, when empty); `row_share` is the chance of a row step,
-    `operand_share` the chance that a pointwise step takes a second operand. Draws until `accept` agrees.
+    `operand_share` the chance that a pointwise step takes a second operand.
     """
-    from kernelwright.data.probe import is_sound
-
     names = tuple(operators) or (*POINTWISE, *ROWS)
     rows = [name for name in names if name in ROWS]
     unary = [name for name in names if name in POINTWISE and not POINTWISE[name].binary]
     binary = [name for name in names if name in POINTWISE and POINTWISE[name].binary]
-    while True:
-        row_at = rng.randrange(length) if rows and rng.random() < row_share else None
-        graph = Graph(
-            _steps(rng, length, row_at, rows, unary, binary, operand_share, operands), rng.choice(list(ranks))
-        )
-        if accept(graph) and is_sound(graph.steps):
-            return graph
+    row_at = rng.randrange(length) if rows and (not unary or rng.random() < row_share) else None
+    steps = _steps(rng, length, row_at, rows, unary, binary, operand_share, operands)
+    return Graph(steps, rng.choice(list(ranks)))
 
 
 def _steps(

@@ -1,37 +1,53 @@
 """A byte-level BPE tokenizer trained on the corpus it will serve, for models trained from scratch.
 
-Text is cut into lines, and numbers within them, before merges are learned: a common line of a kernel, indentation
-and line end included, becomes one token, while block sizes and constants stay tokens of their own that a model can
-copy and a reward can move. Tags such as `<plan>` are ordinary text, so decoding keeps them; only padding and the end
-of a sequence are special. Any text can be encoded and comes back unchanged.
+Two kinds of token. Lines, and parts of lines between numbers, that a good share of the texts hold word for word
+(imports, the grid, a launch up to its warps) are one token each: they say nothing, so they should cost nothing.
+Everything else is cut into words, numbers and punctuation before merges are learned, so that an operator is the same
+token wherever it stands, and a block size is one token that a model can copy and a reward can move. Tags such as `<plan>` are ordinary text, so decoding keeps them; only
+padding and the end of a sequence are special. Any text can be encoded and comes back unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kernelwright.errors import UserError
 
 PAD, END = "<|pad|>", "<|end|>"
-PIECES = r"(?<==)\d+(?![.\d])|(?<== )\d+(?![.\d])|(?:(?!=\d+[^.\d]|= \d+[^.\d])[^\n])*(?:\n+|= ?(?=\d)|$)"
-"""A whole number after `=`; a stretch of a line up to such a number, or to its end with the line ends."""
+PIECES = r" *[A-Za-z_]\w*(?:\.|\(| =)?|\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
+"""A word with the spaces before it and the dot, bracket or equals sign after it; a number; punctuation."""
+_LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
+_NUMBER = re.compile(r"(?<![\w.])([2-9]|\d\d+|\d+\.\d*[1-9]\d*)(?![\w.])")
+"""A number that a writer is free to choose, such as a tile; not 0, 1, 0.0 or 1.0."""
+_SHORTEST = 5
+"""Characters of the shortest stretch that is worth a token."""
 
 
 def train_tokenizer(
-    texts: Iterable[str], vocab_size: int, folder: Path | None = None, min_frequency: int = 3
+    texts: Sequence[str],
+    vocab_size: int,
+    folder: Path | None = None,
+    *,
+    share: float = 0.05,
+    min_frequency: int = 3,
 ) -> Any:
     """Learn at most `vocab_size` tokens (256 bytes and 2 specials among them); save to `folder` where given.
 
-    Returns a `transformers.PreTrainedTokenizerFast` with `pad_token != eos_token`, left padding, no chat template:
-    messages are joined by line ends. Raises UserError when `vocab_size` leaves no room for a merge.
+    `share` is the least share of `texts` that hold a stretch which becomes one token. Returns a
+    `transformers.PreTrainedTokenizerFast` with `pad_token != eos_token`, left padding, no chat template: messages
+    are joined by line ends. Raises UserError when `vocab_size` leaves no room for a merge.
     """
-    if vocab_size <= 258:
+    common = common_stretches(texts, share)
+    if vocab_size <= 258 + len(common):
         raise UserError(
-            f"vocab_size {vocab_size} is too small: 256 bytes and 2 special tokens come first; use 512 or more"
+            f"vocab_size {vocab_size} is too small: 256 bytes, 2 special tokens and {len(common)} common lines come "
+            "first; use 1024 or more"
         )
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
@@ -43,13 +59,15 @@ def train_tokenizer(
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
+        vocab_size=vocab_size - len(common),
         min_frequency=min_frequency,
         special_tokens=[PAD, END],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    rare = (part for text in texts for part in stretches(text) if part not in common)
+    tokenizer.train_from_iterator(rare, trainer)
+    tokenizer.add_tokens([AddedToken(part, normalized=False, special=False) for part in common])
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,
@@ -61,3 +79,20 @@ def train_tokenizer(
         folder.mkdir(parents=True, exist_ok=True)
         wrapped.save_pretrained(str(folder))
     return wrapped
+
+
+def stretches(text: str) -> list[str]:
+    """The lines of a text, with the line ends after them, cut before and after every free number."""
+    return [part for line in _LINE.findall(text) for part in _NUMBER.split(line) if part]
+
+
+def common_stretches(texts: Sequence[str], share: float) -> dict[str, int]:
+    """Stretches that at least `share` of the texts hold, and in how many; the most common first. Short ones are
+    left to the words."""
+    counts = Counter(part for text in texts for part in set(stretches(text)))
+    least = max(2.0, share * len(texts))
+    return {
+        part: count
+        for part, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        if count >= least and len(part.strip()) >= _SHORTEST
+    }
