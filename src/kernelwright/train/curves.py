@@ -47,7 +47,8 @@ class Curves(transformers.TrainerCallback):
             **extra,
             "seconds": seconds,
         }
-        line["trl"] = {key: value for key, value in logs.items() if key != "loss"}
+        # TRL counts tokens from the last resume on, which would make a resumed curve another one.
+        line["trl"] = {key: value for key, value in logs.items() if key not in ("loss", "num_tokens")}
         self.run.append("curves.jsonl", [line])
         if self._bar is not None:
             self._bar.advance(state.global_step - self._bar.done, _note(line))

@@ -1,0 +1,28 @@
+"""Data and a recipe for training runs of seconds."""
+
+from pathlib import Path
+
+import pytest
+from tiny import examples, make_recipe
+
+from kernelwright import prompts
+from kernelwright.config import Recipe
+from kernelwright.data.tokenizer import train_tokenizer
+from kernelwright.records import write_jsonl
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with examples.jsonl and a tokenizer."""
+    folder = tmp_path_factory.mktemp("data")
+    write_jsonl(folder / "examples.jsonl", examples())
+    texts = [prompts.completion_text(e.plan, e.code) for e in examples()] * 4
+    train_tokenizer(
+        [*texts, "<task>\n# a\n</task>\n", "<kernel>\n</kernel>\n"] * 4, 400, folder / "tokenizer"
+    )
+    return folder
+
+
+@pytest.fixture
+def recipe(data: Path) -> Recipe:
+    return make_recipe(data)

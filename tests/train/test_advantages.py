@@ -1,0 +1,113 @@
+"""Credit: group advantages against TRL's arithmetic and by hand, rewards of None, plan and code apart."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.train.advantages import agreeing, drop, group_advantages, token_advantages
+
+NAN = math.nan
+finite = st.floats(-10, 10, allow_nan=False, width=32)
+
+
+def groups(size: int = 4) -> st.SearchStrategy[list[float]]:
+    return st.lists(st.lists(finite, min_size=size, max_size=size), min_size=1, max_size=4).map(
+        lambda rows: [value for row in rows for value in row]
+    )
+
+
+def test_by_hand() -> None:
+    rewards = torch.tensor([1.0, 3.0, 0.0, 0.0])
+    torch.testing.assert_close(
+        group_advantages(rewards, 2, scale="none"), torch.tensor([-1.0, 1.0, 0.0, 0.0])
+    )
+    torch.testing.assert_close(
+        group_advantages(rewards, 2, scale="std"),
+        torch.tensor([-1.0, 1.0, 0.0, 0.0]) / (math.sqrt(2) + 1e-4),
+    )
+    torch.testing.assert_close(
+        group_advantages(rewards, 2, scale="none", baseline="leave_one_out"),
+        torch.tensor([-2.0, 2.0, 0.0, 0.0]),
+    )
+
+
+@given(groups())
+def test_without_gaps_it_is_trls_arithmetic(rewards: list[float]) -> None:
+    values = torch.tensor(rewards)
+    rows = values.view(-1, 4)
+    base = rows.mean(1).repeat_interleave(4)
+    std = rows.std(1).repeat_interleave(4)
+    options = {"rtol": 1e-3, "atol": 1e-4}
+    torch.testing.assert_close(group_advantages(values, 4, scale="none"), values - base, **options)
+    torch.testing.assert_close(
+        group_advantages(values, 4, scale="std"), (values - base) / (std + 1e-4), **options
+    )
+    torch.testing.assert_close(
+        group_advantages(values, 4, scale="batch"), (values - base) / (values.std() + 1e-4), **options
+    )
+
+
+@given(groups(), st.sampled_from(["std", "none", "batch"]), st.sampled_from(["mean", "leave_one_out"]))
+def test_a_group_sums_to_nothing_and_keeps_its_order(rewards: list[float], scale: str, baseline: str) -> None:
+    advantages = group_advantages(torch.tensor(rewards), 4, scale=scale, baseline=baseline)  # type: ignore[arg-type]
+    torch.testing.assert_close(
+        advantages.view(-1, 4).sum(1), torch.zeros(len(rewards) // 4), atol=2e-2, rtol=0
+    )
+    for row, values in zip(advantages.view(-1, 4), torch.tensor(rewards).view(-1, 4), strict=True):
+        assert (row[values.argmax()] >= row - 1e-5).all()
+
+
+@given(groups(), st.data())
+def test_a_reward_of_none_leaves_the_others_as_a_smaller_group(
+    rewards: list[float], data: st.DataObject
+) -> None:
+    missing = data.draw(st.integers(0, 3))
+    values = torch.tensor(rewards[:4])
+    values[missing] = NAN
+    known = [i for i in range(4) if i != missing]
+    advantages = group_advantages(values, 4, scale="std")
+    assert advantages[missing] == 0
+    torch.testing.assert_close(advantages[known], group_advantages(values[known], 3, scale="std"))
+
+
+@pytest.mark.parametrize("scale", ["std", "none", "batch"])
+def test_a_group_of_one_or_none_compares_nothing(scale: str) -> None:
+    rewards = torch.tensor([NAN, 5.0, NAN, NAN, NAN, NAN, 1.0, 1.0])
+    assert group_advantages(rewards, 4, scale=scale).tolist() == [0.0] * 8  # type: ignore[arg-type]
+    assert agreeing(rewards, 4).tolist() == [True, True]
+
+
+def test_all_missing_is_no_advantage() -> None:
+    assert group_advantages(torch.full((4,), NAN), 2, scale="batch").tolist() == [0.0] * 4
+
+
+def test_agreeing_groups_are_found() -> None:
+    assert agreeing(torch.tensor([1.0, 1.0, 1.0, 2.0, NAN, 3.0, NAN, NAN]), 2).tolist() == [
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_plan_tokens_are_paid_for_the_plan_and_code_tokens_for_the_code() -> None:
+    tokens = token_advantages(
+        torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0]), torch.tensor([2, 0]), 4, alpha=0.1
+    )
+    torch.testing.assert_close(tokens, torch.tensor([[0.1, 0.1, -1.0, -1.0], [-2.0] * 4]))
+
+
+@given(st.lists(finite, min_size=1, max_size=5), st.data())
+def test_equal_rewards_are_scalar_grpo(advantages: list[float], data: st.DataObject) -> None:
+    scalar = torch.tensor(advantages)
+    starts = data.draw(st.lists(st.integers(0, 9), min_size=len(scalar), max_size=len(scalar)))
+    tokens = token_advantages(scalar, scalar, torch.tensor(starts), 7)
+    torch.testing.assert_close(tokens, scalar[:, None].expand(-1, 7))
+
+
+def test_dropped_samples_have_no_reward() -> None:
+    rewards = drop(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([True, False])[:, None])
+    assert rewards.isnan().tolist() == [[True, True], [False, False]]
