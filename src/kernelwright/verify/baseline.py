@@ -18,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 from kernelwright.hardware import Target
 from kernelwright.records import Cost, Task
 from kernelwright.verify import cost, oracle
-from kernelwright.verify.device import _ALLOCATION, _METADATA, _VIEWS
+from kernelwright.verify.device import ALLOCATION, METADATA, VIEWS
 
 _EAGER_EFFICIENCY = 0.80
 """Share of peak bandwidth that PyTorch's own pointwise and reduction kernels reach on large tensors."""
@@ -48,7 +48,9 @@ class Baseline:
     min_bytes: float
     init: Any
     input_spec: Any
-    """Inputs as a tree of shapes and dtypes, for the worker's `model` command."""
+    """Inputs as a tree of shapes and dtypes, for the host process."""
+    state: dict[str, torch.Tensor]
+    """The reference's weights, without data."""
 
 
 class _Recorder(TorchDispatchMode):
@@ -60,9 +62,7 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
-        quiet = (
-            (name in _ALLOCATION and name not in ("fill_", "zero_")) or name in _VIEWS or name in _METADATA
-        )
+        quiet = (name in ALLOCATION and name not in ("fill_", "zero_")) or name in VIEWS or name in METADATA
         if not quiet:
             given = {id(t): t for t in oracle.flatten([list(args), kwargs])}.values()
             outputs = oracle.flatten(out)
@@ -94,17 +94,6 @@ def _bytes(tensor: torch.Tensor) -> float:
     for extent, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements *= extent if stride != 0 else 1
     return float(elements * tensor.element_size())
-
-
-def _describe(tree: Any) -> Any:
-    """A tree of shapes and dtypes (see `worker._blank`)."""
-    if isinstance(tree, torch.Tensor):
-        return {"meta": {"shape": list(tree.shape), "dtype": str(tree.dtype).removeprefix("torch.")}}
-    if isinstance(tree, (list, tuple)):
-        return {"list" if isinstance(tree, list) else "tuple": [_describe(item) for item in tree]}
-    if isinstance(tree, dict):
-        return {"dict": {key: _describe(value) for key, value in tree.items()}}
-    return {"value": tree}
 
 
 def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
@@ -140,7 +129,9 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         roofline_ms=roofline,
     )
     compiled = min(_compiled_ms(recorder.operators, min_bytes, target), eager.ms)
-    return Baseline(eager, max(compiled, 1e-6), min_bytes, init, _describe(list(inputs)))
+    return Baseline(
+        eager, max(compiled, 1e-6), min_bytes, init, oracle.describe(list(inputs)), dict(module.state_dict())
+    )
 
 
 def _operator_ms(moved: float, flops: dict[str, float], contraction: bool, target: Target) -> float:

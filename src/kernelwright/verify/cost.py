@@ -45,6 +45,9 @@ class Work:
     steps: float
     """Memory instructions in program order."""
     flops: Mapping[str, float]
+    loaded_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    stored_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Bytes read and written by unmasked lanes, per argument."""
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -62,6 +65,8 @@ class Work:
             touched_bytes=float(data["touched_bytes"]),
             steps=float(data["steps"]),
             flops={str(k): float(v) for k, v in dict(data["flops"]).items()},
+            loaded_bytes={str(k): float(v) for k, v in dict(data["loaded_bytes"]).items()},
+            stored_bytes={str(k): float(v) for k, v in dict(data["stored_bytes"]).items()},
         )
         numbers = [work.touched_bytes, work.steps, *work.unique_bytes.values(), *work.flops.values()]
         if (

@@ -39,11 +39,23 @@ class Assembly:
     num_warps: int
 
 
+def to_ir(launch: TracedLaunch, target: Target) -> None:
+    """Type-check one launch's specialisation: the compiler's front end only. Raises CompileError."""
+    _stages(launch, target, "")
+
+
 def to_assembly(launch: TracedLaunch, target: Target) -> Assembly:
     """Compile one launch's specialisation to PTX (or AMDGCN). Raises CompileError.
 
     Runs Triton's own stages without its disk cache, so nothing can be planted there.
     """
+    text, metadata = _stages(launch, target, "ptx" if target.backend == "cuda" else "amdgcn")
+    shared = int(metadata.get("shared", 0))
+    return Assembly(launch.function.__name__, text, shared, int(metadata["num_warps"]))
+
+
+def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[str, Any]]:
+    """Triton's stages up to `last` (none of them if empty): the text of the last one, and the metadata."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import ASTSource, make_backend
@@ -65,15 +77,13 @@ def to_assembly(launch: TracedLaunch, target: Target) -> Assembly:
         module = source.make_ir(
             gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
         )
-        last = "ptx" if target.backend == "cuda" else "amdgcn"
-        for name, stage in stages.items():
+        for name, stage in stages.items() if last else ():
             module = stage(module, metadata)
             if name == last:
                 break
     except Exception as error:
         raise CompileError(_shorten(error)) from None
-    shared = int(metadata.get("shared", 0))
-    return Assembly(launch.function.__name__, str(module), shared, int(metadata["num_warps"]))
+    return str(module) if last else "", metadata
 
 
 def _shorten(error: BaseException) -> str:

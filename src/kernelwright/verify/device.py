@@ -2,21 +2,19 @@
 
 Inside `PretendCuda`, `device="cuda"`, `.cuda()`, `x.is_cuda`, `x.device` and `torch.cuda.*` behave as on a
 machine with one GPU. Tensors made without a device stay host tensors, as they would there, and a kernel
-launch refuses them. Every aten operator that runs is recorded by `AtenTrace`, and fresh memory is poisoned.
+launch refuses them.
 
 Not guaranteed: streams and events do nothing, and a thread started by the candidate is not inside the mode.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.hardware import Target
 
@@ -43,7 +41,7 @@ def poison_mask(tensor: torch.Tensor) -> torch.Tensor:
 
 
 # Aten operators that are allocation, views or metadata: allowed outside kernels under every policy.
-_ALLOCATION = frozenset(
+ALLOCATION = frozenset(
     [
         "empty",
         "empty_like",
@@ -73,7 +71,7 @@ _ALLOCATION = frozenset(
         "record_stream",
     ]
 )
-_VIEWS = frozenset(
+VIEWS = frozenset(
     [
         "view",
         "_unsafe_view",
@@ -120,49 +118,12 @@ _VIEWS = frozenset(
     ]
 )
 # Copies move bytes and compute nothing; an honest kernel calls `.contiguous()` on a permuted input.
-_COPIES = frozenset(
+COPIES = frozenset(
     ["clone", "contiguous", "copy_", "_to_copy", "_copy_from", "pin_memory", "_pin_memory", "is_pinned"]
 )
-_METADATA = frozenset(
+METADATA = frozenset(
     ["sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "size", "stride", "is_same_size", "dim"]
 )
-
-
-class AtenTrace(TorchDispatchMode):
-    """Counts the aten operators that do work, and poisons what `empty` returns.
-
-    `compute` maps operator name to count, without allocation, views, copies and metadata. A read of one
-    element (`.item()`) is kept apart in `host_reads`.
-    """
-
-    def __init__(self, poison: bool) -> None:
-        super().__init__()
-        self.poison = poison
-        self.compute: collections.Counter[str] = collections.Counter()
-        self.host_reads = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        name = func._schema.name.removeprefix("aten::")
-        out = func(*args, **kwargs)
-        if name in ("_local_scalar_dense", "item"):
-            self.host_reads += 1
-        elif name in _ALLOCATION:
-            if self.poison and "empty" in name and isinstance(out, torch.Tensor):
-                with torch.utils._python_dispatch._disable_current_modes():
-                    poison_(out)
-        elif name in _COPIES:
-            if name in ("_to_copy", "copy_") and self._casts(name, args, kwargs):
-                self.compute[f"aten.{name}(cast)"] += 1
-        elif name not in _VIEWS and name not in _METADATA and not func._schema.name.startswith("prim::"):
-            self.compute[f"aten.{name}" if func.namespace == "aten" else func._schema.name] += 1
-        return out
-
-    @staticmethod
-    def _casts(name: str, args: Any, kwargs: Any) -> bool:
-        if name == "copy_":
-            return args[0].dtype != args[1].dtype
-        return kwargs.get("dtype") not in (None, args[0].dtype)
 
 
 def _is_cuda(device: Any) -> bool:
@@ -213,6 +174,13 @@ _GETTERS = {
 }
 
 
+_FROM_DATA = (torch.tensor, torch.as_tensor, torch.from_numpy)
+
+
+def _any_tensor(args: Any) -> bool:
+    return any(isinstance(value, torch.Tensor) for value in args)
+
+
 class PretendCuda(TorchFunctionMode):
     """Redirects device arguments to `real` (`cpu` or `meta`) and remembers which tensors are host tensors."""
 
@@ -220,12 +188,14 @@ class PretendCuda(TorchFunctionMode):
         super().__init__()
         self.real = torch.device(real)
         self._host: dict[int, torch.UntypedStorage] = {}
+        self.upload: Callable[[torch.Tensor], torch.Tensor] | None = None
+        """Makes a tensor without data that stands for a real one, where `real` has no data."""
 
     def on_host(self, tensor: torch.Tensor) -> bool:
         """True for a tensor that would live in host memory on a machine with a GPU."""
         return bool(self._host) and tensor.untyped_storage()._cdata in self._host
 
-    def _mark_host(self, tensor: Any) -> Any:
+    def mark_host(self, tensor: Any) -> Any:
         if isinstance(tensor, torch.Tensor) and type(tensor).__name__ != "FakeTensor":
             storage = tensor.untyped_storage()
             self._host[storage._cdata] = storage
@@ -249,18 +219,22 @@ class PretendCuda(TorchFunctionMode):
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
             return args[0] if func is torch.Tensor.pin_memory else None
+        if func in _FROM_DATA and self.upload is not None and not _any_tensor(args):
+            on_device = _is_cuda(kwargs.pop("device", None))
+            out = self.upload(func(*args, **kwargs))
+            return out if on_device else self.mark_host(out)
         if "device" in kwargs and kwargs["device"] is not None:
             to_host = not _is_cuda(kwargs["device"])
             out = func(*args, **{**kwargs, "device": self.real})
-            return self._mark_host(out) if to_host else out
+            return self.mark_host(out) if to_host else out
         if func in _FACTORIES:
             if self.real.type == "meta" and func not in (torch.from_numpy, torch.as_tensor):
                 kwargs = {**kwargs, "device": self.real}
-            return self._mark_host(func(*args, **kwargs))
+            return self.mark_host(func(*args, **kwargs))
         out = func(*args, **kwargs)
         tensors = isinstance(out, torch.Tensor) and args and isinstance(args[0], torch.Tensor)
         if self._host and tensors and self.on_host(args[0]):
-            self._mark_host(out)  # results follow their first operand (views share the storage already)
+            self.mark_host(out)  # results follow their first operand (views share the storage already)
         return out
 
     def _move(self, tensor: torch.Tensor, to_host: bool) -> torch.Tensor:
@@ -268,7 +242,7 @@ class PretendCuda(TorchFunctionMode):
             return tensor
         with torch._C.DisableTorchFunctionSubclass():
             moved = tensor.clone()
-        return self._mark_host(moved) if to_host else moved
+        return self.mark_host(moved) if to_host else moved
 
     def _to(self, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
         tensor, *rest = args
@@ -290,7 +264,7 @@ class PretendCuda(TorchFunctionMode):
         if not kept and not kwargs:
             return tensor
         out: torch.Tensor = torch._C.TensorBase.to(tensor, *kept, **kwargs)  # type: ignore[call-overload]
-        return self._mark_host(out) if on_host else out
+        return self.mark_host(out) if on_host else out
 
 
 class _Nothing:

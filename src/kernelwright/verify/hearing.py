@@ -1,27 +1,32 @@
 """One candidate before the judge: what every backend's hearing has in common.
 
-A hearing walks the funnel and stops at the first failure (`Stop`). This file holds the talk with the worker,
-the sorting of the ways a worker can die, and the comparison of an answer with the oracle.
+A hearing walks the funnel and stops at the first failure (`Stop`). Two confined processes take part. The *host*
+process runs the candidate's Python on tensors without data and hands over a tape (`tape.py`); the *device* process
+plays the tape on real data with code that is ours. The judge compares what comes back; neither process ever sees an
+expected output, a seed or a tolerance, and the candidate's Python never sees a value at all.
 """
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shutil
-import socket
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelwright.errors import InfrastructureError
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.zygote import Role, Zygote
 
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
-_HOST_READS = 8
-"""`.item()` calls a forward pass may make (reading a scalar parameter); more is computing on the host."""
+_TINY = 16
+"""Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
+_MOST_CALLS = 4
 
 
 class Stop(Exception):
@@ -32,45 +37,130 @@ class Stop(Exception):
         self.outcome, self.gate, self.detail, self.evidence = outcome, gate, detail, evidence
 
 
+class Confined:
+    """A confined process for one hearing, and the talk with it."""
+
+    def __init__(self, zygote: Zygote, role: Role, deadline: float, limit_s: float) -> None:
+        """`deadline` is on the monotonic clock. Raises InfrastructureError."""
+        self.role, self.deadline, self.limit_s = role, deadline, limit_s
+        self._zygote = zygote
+        self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+        try:
+            self._pid, self._socket = zygote.fork(self._scratch, role)
+        except BaseException:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            raise
+        self.alive = True
+
+    def ask(
+        self, gate: Gate, body: dict[str, Any], tensors: list[Any] | None = None
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """One command. Anything but a well-formed, timely answer stops the hearing."""
+        from kernelwright.verify import channel
+
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise Stop(Outcome.TIMEOUT, gate, f"more than {self.limit_s:g} s")
+        self._socket.settimeout(left)
+        try:
+            channel.send(self._socket, body, tensors)
+            answer, outputs = channel.receive(self._socket)
+        except channel.ChannelClosed:
+            if time.monotonic() >= self.deadline - 0.01:
+                self.dismiss()
+                raise Stop(Outcome.TIMEOUT, gate, f"no answer within {self.limit_s:g} s") from None
+            raise _died(gate, self.dismiss(ended=True)) from None
+        except channel.ChannelError as error:
+            self.dismiss()
+            raise Stop(Outcome.MALFORMED_RESULT, gate, str(error)) from None
+        if "outcome" in answer:
+            raise self._refused(gate, answer)
+        return answer, outputs
+
+    def _refused(self, gate: Gate, answer: dict[str, Any]) -> Stop:
+        try:
+            outcome = Outcome(str(answer["outcome"]))
+        except ValueError:
+            outcome = Outcome.MALFORMED_RESULT
+        # A process in which the candidate's Python runs cannot say that it is right, or that the fault is ours.
+        if outcome.accepted or (not outcome.judged and self.role == "host"):
+            outcome = Outcome.MALFORMED_RESULT
+        return Stop(outcome, _gate_of(outcome, gate), str(answer.get("detail", ""))[:600])
+
+    def dismiss(self, ended: bool = False) -> int:
+        """End the process and remove its folder. Returns its exit status; `ended` waits for its own."""
+        if not self.alive:
+            return -9
+        self.alive = False
+        self._socket.close()
+        status = -9
+        with contextlib.suppress(InfrastructureError):
+            status = int(self._zygote.reap(self._pid, ended))
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        return status
+
+
 class Hearing:
     """One candidate before the judge."""
 
     backend: Backend
 
-    def __init__(self, judge: Judge, zygote: Any, task: Task, candidate: Candidate) -> None:
+    def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         self.judge, self.zygote, self.task, self.candidate = judge, zygote, task, candidate
         self.protocol = judge.protocol
         self.seconds: dict[str, float] = {}
         self.facts: dict[str, Any] = {}
         self.deadline = time.monotonic() + judge.deadline_s
-        self._pid = 0
-        self._socket: socket.socket | None = None
-        self._scratch: Path | None = None
+        self._processes: list[Confined] = []
 
     def verdict(self) -> Verdict:
         """Run the funnel. Raises UserError for a broken task and InfrastructureError for a broken judge."""
         try:
-            return self._accepted(self._funnel())
+            timing = self._funnel()
+            return self._word(Outcome.CORRECT, Gate.TIMING, "", self.facts, timing)
         except Stop as stop:
-            evidence = {**self.facts, **stop.evidence, "seconds": self.seconds}
-            return Verdict(
-                task_id=self.task.id,
-                outcome=stop.outcome,
-                gate=stop.gate,
-                detail=stop.detail[:600],
-                protocol=self.protocol.name,
-                backend=self.backend,
-                evidence=Evidence(**evidence),
-                candidate_digest=self.candidate.digest,
+            return self._word(
+                stop.outcome, stop.gate, stop.detail[:600], {**self.facts, **stop.evidence}, None
             )
         finally:
-            self._dismiss()
+            for process in self._processes:
+                process.dismiss()
+
+    def _word(
+        self, outcome: Outcome, gate: Gate, detail: str, facts: dict[str, Any], timing: Timing | None
+    ) -> Verdict:
+        return Verdict(
+            task_id=self.task.id,
+            outcome=outcome,
+            gate=gate,
+            detail=detail,
+            protocol=self.protocol.name,
+            backend=self.backend,
+            evidence=Evidence(**facts, seconds=self.seconds),
+            timing=timing,
+            candidate_digest=self.candidate.digest,
+        )
 
     def _funnel(self) -> Timing | None:
         raise NotImplementedError
 
+    def _summon(self, role: Role) -> Confined:
+        process = Confined(self.zygote, role, self.deadline, self.judge.deadline_s)
+        self._processes.append(process)
+        return process
+
+    @contextlib.contextmanager
+    def _timed(self, gate: Gate) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[gate] = round(self.seconds.get(gate, 0.0) + time.perf_counter() - start, 4)
+
+    # -- gates that every backend has ------------------------------------------------------------------------
+
     def _read(self) -> None:
-        """The gates that need no worker: what was parsed, and the static rules."""
+        """The gates that need no process: what was parsed, and the static rules."""
         from kernelwright.verify.static import inspect_code
 
         if self.candidate.problem is not None:
@@ -79,94 +169,97 @@ class Hearing:
         if finding is not None:
             raise Stop(finding.outcome, Gate.STATIC, finding.detail)
 
-    def _accepted(self, timing: Timing | None) -> Verdict:
-        return Verdict(
-            task_id=self.task.id,
-            outcome=Outcome.CORRECT,
-            gate=Gate.TIMING,
-            protocol=self.protocol.name,
-            backend=self.backend,
-            evidence=Evidence(**{**self.facts, "seconds": self.seconds}),
-            timing=timing,
-            candidate_digest=self.candidate.digest,
-        )
+    def _trace(
+        self, gate: Gate, host: Confined, init: Any, inputs: Any, state: dict[str, Any], values: bool = True
+    ) -> Trace:
+        """Have the candidate built for one shape and called a secret number of times.
 
-    # -- judging one answer --------------------------------------------------------------------------------
+        `inputs` is `oracle.describe`d; of `state` the host learns shapes, and values of the very small.
+        """
+        from kernelwright.verify import channel, oracle
 
-    def _launch_facts(self, answer: dict[str, Any]) -> None:
+        tensors: list[Any] = []
+        small = {name: value for name, value in state.items() if value.numel() <= _TINY and not value.is_meta}
         try:
-            self.facts["launches"] = tuple(
-                Launch(
-                    kernel=str(item["kernel"])[:200],
-                    grid=tuple(int(n) for n in item["grid"]),
-                    num_warps=int(item["num_warps"]),
-                    num_stages=int(item["num_stages"]),
-                    constexprs={str(k): str(v) for k, v in item["constexprs"].items()},
-                    signature={str(k): str(v) for k, v in item["signature"].items()},
-                )
-                for item in answer["launches"]
-            )
-            self.facts["aten_ops"] = {str(name): int(count) for name, count in answer["aten"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise Stop(Outcome.MALFORMED_RESULT, Gate.SMALL, "bad launch record") from None
+            body = {
+                "command": "trace",
+                "init": channel.encode(init, tensors),
+                "inputs": inputs,
+                "seed": oracle.INIT_SEED,
+                "shapes": {name: oracle.describe(value) for name, value in state.items()},
+                "state": channel.encode(small, tensors),
+                "calls": 2 + secrets.randbelow(_MOST_CALLS - 1),
+                "values": values,
+            }
+        except TypeError as error:
+            raise UserError(
+                f"task {self.task.id}: get_init_inputs() returns something that cannot be sent: {error}"
+            ) from None
+        answer, blobs = host.ask(gate, body, tensors)
+        return Trace(gate, answer, blobs)
 
-    def _outside_compute(self, answer: dict[str, Any]) -> None:
-        """Policy `full`: nothing but allocation, views, copies and metadata outside the candidate's kernels."""
-        operators = self.facts["aten_ops"]
-        if not answer.get("launch_count"):
-            what = f"; torch did the work: {', '.join(sorted(operators))}" if operators else ""
-            raise Stop(Outcome.KERNEL_NOT_LAUNCHED, Gate.CAUSALITY, f"no Triton kernel ran{what}")
-        if self.task.policy != "full":
+    def _policy(self, trace: Trace) -> None:
+        """The candidate's own kernels run, and do what the task's policy leaves to them."""
+        operators = trace.tape.compute()
+        self.facts["aten_ops"] = operators
+        self.facts["launches"] = trace.launches()
+        if not self.protocol.honesty:
             return
-        if operators:
-            names = ", ".join(f"{name} x{count}" for name, count in sorted(operators.items()))
+        names = ", ".join(f"{name} x{count}" for name, count in sorted(operators.items()))
+        if not any(launch.programs for launch in trace.tape.launches()):
+            did = f"; torch did the work: {names}" if operators else ""
+            raise Stop(Outcome.KERNEL_NOT_LAUNCHED, Gate.CAUSALITY, f"no Triton kernel ran{did}")
+        if operators and self.task.policy == "full":
             raise Stop(
                 Outcome.TORCH_COMPUTE, Gate.CAUSALITY, f"computed by torch outside the kernels: {names}"
             )
-        if int(answer.get("host_reads", 0)) > _HOST_READS:
-            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, "tensor elements are read on the host")
+        if not trace.steady():
+            detail = "forward does different things when called again: launches, sizes or operators differ"
+            raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
+
+    def _form(self, gate: Gate, trace: Trace, case: Any) -> None:
+        """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
+        from kernelwright.verify import oracle
+
+        def stop(outcome: Outcome, detail: str) -> Stop:
+            return Stop(outcome, gate, detail, where=case.name)
+
+        form = oracle.skeleton(trace.output)
+        views = trace.tape.outputs()
+        if form != case.structure or len(views) != len(case.expected):
+            raise stop(
+                Outcome.WRONG_STRUCTURE, f"output is {_short(form)}, expected {_short(case.structure)}"
+            )
+        owners = {view.storage: index for index, view in enumerate(trace.inputs)}
+        for index, (view, expected) in enumerate(zip(views, case.expected, strict=True)):
+            wanted = str(expected.dtype).removeprefix("torch.")
+            if view.shape != expected.shape:
+                raise stop(
+                    Outcome.WRONG_SHAPE, f"output {index}: shape {view.shape}, expected {expected.shape}"
+                )
+            if view.dtype != wanted:
+                raise stop(Outcome.WRONG_DTYPE, f"output {index}: dtype {view.dtype}, expected {wanted}")
+            alias = owners.get(view.storage, -1)
+            if self.protocol.honesty and alias != case.aliases[index] and alias >= 0:
+                raise stop(Outcome.OUTPUT_ALIASED, f"output {index} shares memory with input {alias}")
 
     def _compare(
-        self, case: Any, answer: dict[str, Any], outputs: list[Any], gate: Gate, position: int, number: int
+        self, case: Any, outputs: list[Any], changed: list[int], gate: Gate, position: int, number: int
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
-        from kernelwright.verify import channel, oracle
+        from kernelwright.verify import oracle
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
             return Stop(outcome, gate, detail, where=case.name, mismatch=mismatch)
 
-        try:
-            tree = channel.decode(answer["structure"], outputs)
-            aliases, changed = [int(i) for i in answer["aliases"]], [int(i) for i in answer["changed"]]
-        except (channel.ChannelError, KeyError, TypeError, ValueError):
-            raise stop(Outcome.MALFORMED_RESULT, "bad answer") from None
-        form = oracle.skeleton(tree)
-        if form != case.structure or len(outputs) != len(case.expected):
-            raise stop(Outcome.WRONG_STRUCTURE, f"output is {_form(form)}, expected {_form(case.structure)}")
         if self.protocol.honesty and changed != case.changed:
             raise stop(Outcome.INPUT_MUTATED, f"input {(changed or case.changed)[0]} is changed in place")
         worst = 0.0
         for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
-            if tuple(got.shape) != expected.shape:
-                raise stop(
-                    Outcome.WRONG_SHAPE,
-                    f"output {index}: shape {tuple(got.shape)}, expected {expected.shape}",
-                )
-            if got.dtype != expected.dtype:
-                raise stop(
-                    Outcome.WRONG_DTYPE, f"output {index}: dtype {got.dtype}, expected {expected.dtype}"
-                )
-            if self.protocol.honesty and aliases[index] != case.aliases[index] and aliases[index] >= 0:
-                raise stop(
-                    Outcome.OUTPUT_ALIASED, f"output {index} shares memory with input {aliases[index]}"
-                )
             comparison = oracle.compare(index, got, expected, self.protocol)
             if comparison.kind:
-                raise stop(
-                    self._named(comparison.kind, position, number),
-                    _explain(comparison, case.name),
-                    comparison.mismatch,
-                )
+                outcome = self._named(comparison.kind, position, number)
+                raise stop(outcome, _explain(comparison, case.name), comparison.mismatch)
             worst = max(worst, comparison.worst)
         return worst
 
@@ -178,95 +271,108 @@ class Hearing:
             return Outcome.WRONG_ON_DISTRIBUTION
         return Outcome(kind)
 
-    # -- the worker ------------------------------------------------------------------------------------------
 
-    def _summon(self) -> None:
-        self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
-        self._pid, self._socket = self.zygote.fork(self._scratch)
+class Trace:
+    """What the host process said about one shape, checked."""
 
-    def _dismiss(self) -> None:
-        if self._socket is not None:
-            self._hang_up(ended=False)
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+    def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[Any]) -> None:
+        """Raises Stop for anything that is not a trace."""
+        from kernelwright.verify.replay import Candidate as Traced
+        from kernelwright.verify.tape import TapeError
 
-    def _hang_up(self, ended: bool) -> int:
-        assert self._socket is not None
-        self._socket.close()
-        self._socket = None
-        with contextlib.suppress(InfrastructureError):
-            return int(self.zygote.reap(self._pid, ended))
-        return -9
-
-    def _ask(
-        self, gate: Gate, body: dict[str, Any], tensors: list[Any] | None = None
-    ) -> tuple[dict[str, Any], list[Any]]:
-        """One command to the worker. Anything but a well-formed, timely answer stops the hearing."""
-        from kernelwright.verify import channel
-
-        assert self._socket is not None
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise Stop(Outcome.TIMEOUT, gate, f"more than {self.judge.deadline_s:g} s")
-        self._socket.settimeout(left)
+        self.answer, self.blobs = answer, blobs
         try:
-            channel.send(self._socket, body, tensors)
-            answer, outputs = channel.receive(self._socket)
-        except channel.ChannelClosed:
-            if time.monotonic() >= self.deadline - 0.01:
-                self._hang_up(ended=False)
-                raise Stop(Outcome.TIMEOUT, gate, f"no answer within {self.judge.deadline_s:g} s") from None
-            raise self._died(gate, self._hang_up(ended=True)) from None
-        except channel.ChannelError as error:
-            self._hang_up(ended=False)
-            raise Stop(Outcome.MALFORMED_RESULT, gate, str(error)) from None
-        if "outcome" in answer:
-            try:
-                outcome = Outcome(str(answer["outcome"]))
-            except ValueError:
-                outcome = Outcome.MALFORMED_RESULT
-            if outcome is Outcome.CORRECT or outcome is Outcome.INFRASTRUCTURE_ERROR:
-                outcome = Outcome.MALFORMED_RESULT
-            raise Stop(outcome, self._gate_of(outcome, gate), str(answer.get("detail", ""))[:600])
-        return answer, outputs
+            self.traced = Traced(answer)
+            self.kernels = [str(spec["name"])[:200] for spec in answer["kernels"]]
+            self.output = _output(self.tape.output)
+            if any(launch.kernel >= len(self.kernels) for launch in self.tape.launches()):
+                raise TapeError("a launch of a kernel that was not described")
+        except (TapeError, KeyError, TypeError, ValueError) as error:
+            raise Stop(Outcome.MALFORMED_RESULT, gate, f"not a trace: {error}"[:200]) from None
 
-    @staticmethod
-    def _gate_of(outcome: Outcome, gate: Gate) -> Gate:
-        if outcome is Outcome.COMPILE_ERROR:
-            return Gate.COMPILE
-        if outcome in (
-            Outcome.LOAD_ERROR,
-            Outcome.INVALID_IMPORT,
-            Outcome.CONSTRUCTOR_ERROR,
-            Outcome.NO_ENTRY,
-        ):
-            return Gate.LOAD
-        return gate
+    @property
+    def tape(self) -> Any:
+        """The steady call."""
+        return self.traced.steady
 
-    @staticmethod
-    def _died(gate: Gate, status: int) -> Stop:
-        if status == -24:
-            return Stop(Outcome.TIMEOUT, gate, "the CPU time limit was reached")
-        if status == -25:
-            return Stop(Outcome.OUT_OF_MEMORY, gate, "the file size limit was reached")
-        if status in _SIGNALS:
-            return Stop(Outcome.RUNTIME_ERROR, gate, f"the process crashed ({_SIGNALS[status]})")
-        if status == -9:
-            return Stop(Outcome.OUT_OF_MEMORY, gate, "the process was killed by the system")
-        return Stop(
-            Outcome.EARLY_EXIT, gate, f"the process ended before it had answered (exit status {status})"
-        )
+    @property
+    def inputs(self) -> list[Any]:
+        """Views of the steady call's inputs."""
+        return self.traced.inputs[-1]
 
-    @contextlib.contextmanager
-    def _timed(self, gate: Gate) -> Any:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[gate] = self.seconds.get(gate, 0.0) + round(time.perf_counter() - start, 4)
+    def steady(self) -> bool:
+        """Whether all calls after the first do the same."""
+        later = [tape.form() for tape in self.traced.tapes[1:]]
+        return all(form == later[-1] for form in later)
+
+    def warm_up(self) -> range:
+        """Calls that must be played before the steady one: none, where it stands alone."""
+        last = len(self.traced.tapes) - 1
+        alone = {storage for storage, _, _ in self.traced.constants} | {view.storage for view in self.inputs}
+        if set(self.tape.foreign) <= alone and self.traced.tapes[0].form() == self.tape.form():
+            return range(0)
+        return range(last)
+
+    def launches(self) -> tuple[Launch, ...]:
+        """The steady call's launches, for the record."""
+        found = []
+        for launch in self.tape.launches()[:64]:
+            scalars = {n: str(next(iter(v.values()))) for n, v in launch.arguments.items() if "view" not in v}
+            types = {name: f"*{view.dtype}" for name, view in launch.views()}
+            found.append(
+                Launch(
+                    kernel=self.kernels[launch.kernel],
+                    grid=launch.grid,
+                    num_warps=launch.options.get("num_warps", 4),
+                    num_stages=launch.options.get("num_stages", 3),
+                    constexprs={str(name)[:60]: value[:60] for name, value in scalars.items()},
+                    signature={str(name)[:60]: kind for name, kind in types.items()},
+                )
+            )
+        return tuple(found)
 
 
-def _form(form: Any) -> str:
+def _output(tree: Any) -> Any:
+    """The returned nest with placeholders for tensors. Raises TapeError for what is not one."""
+    import torch
+
+    from kernelwright.verify import channel
+    from kernelwright.verify.tape import TapeError
+
+    if isinstance(tree, dict) and "view" in tree:
+        return torch.empty(0, device="meta")
+    try:
+        ((kind, value),) = tree.items()
+        if kind in ("list", "tuple"):
+            items = [_output(item) for item in value]
+            return items if kind == "list" else tuple(items)
+        if kind == "dict":
+            return {str(key): _output(item) for key, item in value.items()}
+        return channel.decode(tree, [])
+    except (channel.ChannelError, AttributeError, ValueError, TypeError):
+        raise TapeError("bad output") from None
+
+
+def _gate_of(outcome: Outcome, gate: Gate) -> Gate:
+    if outcome is Outcome.COMPILE_ERROR:
+        return Gate.COMPILE
+    loading = (Outcome.LOAD_ERROR, Outcome.INVALID_IMPORT, Outcome.CONSTRUCTOR_ERROR, Outcome.NO_ENTRY)
+    return Gate.LOAD if outcome in loading else gate
+
+
+def _died(gate: Gate, status: int) -> Stop:
+    if status == -24:
+        return Stop(Outcome.TIMEOUT, gate, "the CPU time limit was reached")
+    if status == -25:
+        return Stop(Outcome.OUT_OF_MEMORY, gate, "the file size limit was reached")
+    if status in _SIGNALS:
+        return Stop(Outcome.RUNTIME_ERROR, gate, f"the process crashed ({_SIGNALS[status]})")
+    if status == -9:
+        return Stop(Outcome.OUT_OF_MEMORY, gate, "the process was killed by the system")
+    return Stop(Outcome.EARLY_EXIT, gate, f"the process ended before it had answered (exit status {status})")
+
+
+def _short(form: Any) -> str:
     return str(form).replace("'*'", "tensor")[:120]
 
 

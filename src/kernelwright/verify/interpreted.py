@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Cost, Timing
-from kernelwright.verify.hearing import Hearing, Stop
+from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace
 
 _MODEL_UNCERTAINTY = 0.15
 """Half-width of the interval given to a modelled ratio, until the model is calibrated against a clock."""
+_SAMPLES, _MANY_SAMPLES = 4, 96
+"""Program instances looked at per launch, and when something looks wrong."""
+_COVERED_BYTES = 1 << 20
+_WRITTEN_SHARE = 0.6
+_READ_SHARE = 0.5
 
 
 class InterpretedHearing(Hearing):
@@ -20,146 +25,206 @@ class InterpretedHearing(Hearing):
 
     def _funnel(self) -> Timing | None:
         self._read()
-        cases = self.judge.cases(self.task)
-        with self._timed(Gate.LOAD):
-            self._summon()
-            self._ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        shapes = self.judge.cases(self.task)
         base = self.judge.baseline(self.task)
-        modelled = self._model(base)
-        self._correctness(cases, compiled=modelled is not None)
+        with self._timed(Gate.LOAD):
+            host, device = self._summon("host"), self._summon("interpret")
+            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        with self._timed(Gate.TRACE):
+            traces = [self._small(host, shape) for shape in shapes]
+            self._policy(traces[0])
+            full = self._full(host, base)
+        modelled = self._model(device, full)
+        passed, worst = 0, 0.0
+        for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
+            with self._timed(Gate.SMALL):
+                self._open(device, shape, trace)
+                for number, case in enumerate(shape.cases):
+                    self._form(Gate.SMALL, trace, case)
+                    worst = max(worst, self._call(device, shape, trace, case, position, number))
+                    passed += 1
+                    self.facts |= {"cases": passed, "worst_error": worst}
         if self.protocol.honesty:
-            self._causality(cases[0])
-            self._repeat(cases[0])
+            self._causality(device, shapes[0], traces[0])
+            self._repeat(device, shapes[0], traces[0])
         with self._timed(Gate.TIMING):
+            if base is None or full is None or modelled is None:
+                return None
+            self._covered(device, base, full, modelled, shapes[0], traces[0])
             return self._price(base, modelled)
 
-    def _model(self, base: Any) -> list[dict[str, Any]] | None:
-        """Launches at full size, and every launched specialisation through the compiler and the assembler."""
+    # -- tapes -----------------------------------------------------------------------------------------------
+
+    def _small(self, host: Confined, shape: Any) -> Trace:
+        from kernelwright.verify import oracle
+
+        inputs = oracle.describe(list(shape.cases[0].inputs))
+        return self._trace(Gate.TRACE, host, shape.init, inputs, shape.state)
+
+    def _full(self, host: Confined, base: Any) -> Trace | None:
+        """The tape at full size, from tensors without data; None where the reference cannot be modelled."""
         if base is None:
             return None
-        with self._timed(Gate.TRACE):
-            tensors: list[Any] = []
-            from kernelwright.verify import channel
+        try:
+            trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state, values=False)
+        except Stop:
+            if not host.alive:
+                raise
+            # A constructor that looks at its own weights needs them drawn.
+            trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state)
+        self._policy(trace)
+        return trace
 
-            try:
-                init = channel.encode(base.init, tensors)
-                body = {"command": "model", "init": init, "inputs": base.input_spec}
-                answer, _ = self._ask(Gate.COMPILE, body)
-            except TypeError:
-                return None
-            except Stop as stop:
-                # Meta tensors cannot run everything; only a compiler's word is final here.
-                if stop.outcome in (Outcome.COMPILE_ERROR, Outcome.TIMEOUT, Outcome.EARLY_EXIT):
-                    raise
-                if self._socket is None:
-                    raise
-                return None
-        self._assemble(answer.get("assemblies"))
-        launches = answer.get("launches")
-        return launches if isinstance(launches, list) else None
+    # -- compile and model -------------------------------------------------------------------------------------
 
-    def _assemble(self, assemblies: Any) -> None:
+    def _model(self, device: Confined, full: Trace | None) -> list[dict[str, Any]] | None:
+        """Launches at full size with their work, and every specialisation through compiler and assembler."""
+        if full is None:
+            return None
+        with self._timed(Gate.COMPILE):
+            body = {"command": "model", "trace": full.answer, "compile": True, "samples": _SAMPLES}
+            answer, _ = device.ask(Gate.COMPILE, body)
+            self._assemble(answer["assemblies"])
+            return list(answer["launches"])
+
+    def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
         """The judge's own look at the binaries. Stops on an assembler error or a launch that cannot fit."""
         from kernelwright.verify import crosscompile
 
-        with self._timed(Gate.COMPILE):
-            binaries: list[Binary] = []
-            for item in assemblies if isinstance(assemblies, list) else []:
-                try:
-                    assembly = crosscompile.Assembly(
-                        str(item["kernel"]),
-                        str(item["text"]),
-                        int(item["shared_bytes"]),
-                        int(item["num_warps"]),
-                    )
-                except (KeyError, TypeError, ValueError):
-                    raise Stop(Outcome.MALFORMED_RESULT, Gate.COMPILE, "bad assembly record") from None
-                try:
-                    binary = crosscompile.assemble(assembly, self.judge.target)
-                except crosscompile.CompileError as error:
-                    raise Stop(Outcome.COMPILE_ERROR, Gate.COMPILE, f"{assembly.kernel}: {error}") from None
-                binaries.append(binary)
-                if binary.occupancy == 0.0:
-                    sheet = self.judge.target
-                    self.facts["binaries"] = tuple(binaries)
-                    raise Stop(
-                        Outcome.OUT_OF_RESOURCES,
-                        Gate.COMPILE,
-                        f"{binary.kernel}: {binary.shared_bytes} bytes of shared memory, {binary.registers} registers x "
-                        f"{binary.num_warps} warps do not fit on {sheet.name} (shared memory limit {sheet.shared_per_block})",
-                    )
-            self.facts["binaries"] = (*self.facts.get("binaries", ()), *binaries)
+        binaries: list[Binary] = []
+        for item in assemblies:
+            assembly = crosscompile.Assembly(**item)
+            try:
+                binary = crosscompile.assemble(assembly, self.judge.target)
+            except crosscompile.CompileError as error:
+                raise Stop(Outcome.COMPILE_ERROR, Gate.COMPILE, f"{assembly.kernel}: {error}") from None
+            binaries.append(binary)
+            self.facts["binaries"] = tuple(binaries)
+            if binary.occupancy == 0.0:
+                sheet = self.judge.target
+                raise Stop(
+                    Outcome.OUT_OF_RESOURCES,
+                    Gate.COMPILE,
+                    f"{binary.kernel}: {binary.shared_bytes} bytes of shared memory, {binary.registers} registers x "
+                    f"{binary.num_warps} warps do not fit on {sheet.name} (shared memory limit {sheet.shared_per_block})",
+                )
 
-    def _correctness(self, shape_sets: list[Any], compiled: bool) -> None:
-        passed, worst = 0, 0.0
-        for position, shape in enumerate(shape_sets):
-            gate = Gate.SMALL
-            with self._timed(gate):
-                self._build(shape)
-                for number, case in enumerate(shape.cases):
-                    want = not compiled and position == 0 and number == 0
-                    answer, outputs = self._run(gate, shape, case, want_assembly=want)
-                    if want:
-                        self._assemble(answer.get("assemblies"))
-                    if position == 0 and number == 0:
-                        self._launch_facts(answer)
-                        if self.protocol.honesty:
-                            self._outside_compute(answer)
-                    worst = max(worst, self._compare(case, answer, outputs, gate, position, number))
-                    passed += 1
-                    self.facts |= {"cases": passed, "worst_error": worst}
+    # -- values ------------------------------------------------------------------------------------------------
 
-    def _causality(self, shape: Any) -> None:
+    def _open(self, device: Confined, shape: Any, trace: Trace) -> None:
+        from kernelwright.verify import channel
+
+        tensors = list(trace.blobs)
+        state = {name: value for name, value in shape.state.items() if name in trace.traced.state}
+        body = {
+            "command": "open",
+            "key": shape.name,
+            "trace": trace.answer,
+            "state": channel.encode(state, tensors),
+        }
+        device.ask(Gate.SMALL, body, tensors)
+
+    def _call(
+        self, device: Confined, shape: Any, trace: Trace, case: Any, position: int = 0, number: int = 0
+    ) -> float:
+        """The calls before the steady one where it needs them, then the steady one, compared with the oracle."""
+        worst = 0.0
+        if number == 0:
+            for call in trace.warm_up():
+                worst = max(worst, self._play(Gate.SMALL, device, shape, case, call, position, number))
+        return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number))
+
+    def _play(
+        self,
+        gate: Gate,
+        device: Confined,
+        shape: Any,
+        case: Any,
+        call: int = -1,
+        position: int = 0,
+        number: int = 0,
+        ablate: bool = False,
+    ) -> float:
+        from kernelwright.verify import oracle
+
+        body = {"command": "run", "key": shape.name, "call": call, "ablate": ablate}
+        answer, outputs = device.ask(gate, body, oracle.flatten(case.inputs))
+        return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
+
+    def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:
         """With every kernel a no-op, the output must stop being right."""
         with self._timed(Gate.CAUSALITY):
-            if not self.facts.get("launches"):
-                raise Stop(
-                    Outcome.KERNEL_NOT_LAUNCHED, Gate.CAUSALITY, "no Triton kernel of the candidate ran"
-                )
-            case = shape.cases[-1] if len(shape.cases) > 1 else shape.cases[0]
             try:
-                answer, outputs = self._run(Gate.CAUSALITY, shape, case, ablate=True)
-            except Stop as stop:
-                if (
-                    stop.outcome in (Outcome.RUNTIME_ERROR, Outcome.WRONG_STRUCTURE)
-                    and self._socket is not None
-                ):
-                    return  # without its kernels it does not even finish
-                raise
-            try:
-                self._compare(case, answer, outputs, Gate.CAUSALITY, 0, 0)
+                self._play(Gate.CAUSALITY, device, shape, shape.cases[-1], ablate=True)
             except Stop:
+                if not device.alive:
+                    raise
                 return
-            raise Stop(
-                Outcome.DECOY_KERNEL,
-                Gate.CAUSALITY,
-                "the output stays right when the candidate's kernels do nothing",
-            )
+            detail = "the output stays right when the candidate's kernels do nothing"
+            raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail)
 
-    def _repeat(self, shape: Any) -> None:
+    def _repeat(self, device: Confined, shape: Any, trace: Trace) -> None:
         """The first case once more, after all others: state and races show."""
         with self._timed(Gate.DETERMINISM):
-            case = shape.cases[0]
-            answer, outputs = self._run(Gate.DETERMINISM, shape, case)
             try:
-                self._compare(case, answer, outputs, Gate.DETERMINISM, 0, 0)
+                self._play(Gate.DETERMINISM, device, shape, shape.cases[0])
             except Stop as stop:
-                raise Stop(
-                    Outcome.STATEFUL,
-                    Gate.DETERMINISM,
-                    f"right at first, wrong when called again: {stop.detail}",
-                ) from None
+                detail = f"right at first, wrong when called again: {stop.detail}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
-    def _price(self, base: Any, launches: list[dict[str, Any]] | None) -> Timing | None:
+    # -- price -------------------------------------------------------------------------------------------------
+
+    def _covered(
+        self,
+        device: Confined,
+        base: Any,
+        full: Trace,
+        launches: list[dict[str, Any]],
+        shape: Any,
+        small: Trace,
+    ) -> None:
+        """At full size, where values are not checked here, the kernels must write the output and read the inputs.
+
+        What they do there is held against the output's size, and against what they read at the small size. A first
+        look at few instances is repeated at many before anyone is accused.
+        """
+        if not self.protocol.honesty:
+            return
+        problem = ""
+        for samples in (_SAMPLES, _MANY_SAMPLES):
+            if samples > _SAMPLES:
+                body = {"command": "model", "trace": full.answer, "compile": False, "samples": samples}
+                launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
+            problem = _unwritten(full, launches) or self._unread(device, full, launches, small, samples)
+            if not problem:
+                return
+        raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, problem)
+
+    def _unread(
+        self, device: Confined, full: Trace, launches: list[dict[str, Any]], small: Trace, samples: int
+    ) -> str:
+        if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
+            return ""  # with indices among the inputs, how much is read is a matter of their values
+        large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
+        if not large:
+            return ""
+        body = {"command": "model", "trace": small.answer, "compile": False, "samples": samples}
+        before = _moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), "loaded_bytes")
+        after = _moved(full, launches, "loaded_bytes")
+        for index in large:
+            shares = []
+            for trace, moved in ((small, before), (full, after)):
+                view = trace.inputs[index]
+                shares.append(min(1.0, moved.get(view.storage, 0.0) / max(view.numel * view.itemsize, 1)))
+            if shares[1] < _READ_SHARE * shares[0]:
+                return f"input {index}: {shares[0]:.0%} of it is read at the small size, {shares[1]:.1%} at full size"
+        return ""
+
+    def _price(self, base: Any, launches: list[dict[str, Any]]) -> Timing:
         """Modelled time at full size against the modelled baselines."""
         from kernelwright.verify import cost
 
-        if base is None or not launches:
-            return None
-        try:
-            works = [cost.Work.from_json(launch["work"]) for launch in launches]
-        except (KeyError, TypeError, ValueError):
-            raise Stop(Outcome.MALFORMED_RESULT, Gate.TIMING, "bad work record") from None
+        works = [cost.Work.from_json(launch["work"]) for launch in launches]
         binaries = {binary.kernel: binary for binary in self.facts.get("binaries", ())}
         modelled: Cost = cost.total_cost(works, binaries, self.judge.target, base.eager.roofline_ms)
         self.facts |= {"cost": modelled, "reference_cost": base.eager}
@@ -177,31 +242,28 @@ class InterpretedHearing(Hearing):
             roofline_fraction=modelled.roofline_fraction,
         )
 
-    def _build(self, shape: Any) -> None:
-        from kernelwright.verify import channel, oracle
 
-        tensors: list[Any] = []
-        try:
-            init = channel.encode(shape.init, tensors)
-        except TypeError as error:
-            raise UserError(
-                f"task {self.task.id}: get_init_inputs() returns something that cannot be sent: {error}"
-            ) from None
-        state = channel.encode(dict(shape.state), tensors)
-        body = {"command": "build", "key": shape.name, "init": init, "seed": oracle.INIT_SEED, "state": state}
-        self._ask(Gate.SMALL, body, tensors)
+def _moved(trace: Trace, launches: list[dict[str, Any]], which: str) -> Mapping[int, float]:
+    """Bytes that the kernels and copies of a call move, by storage; `which` is loaded_bytes or stored_bytes."""
+    found: dict[int, float] = {}
+    for launch, described in zip(trace.tape.launches(), launches, strict=False):
+        storages = {name: view.storage for name, view in launch.views()}
+        for name, count in described["work"][which].items():
+            if name in storages:
+                found[storages[name]] = found.get(storages[name], 0.0) + count * described["work"]["programs"]
+    side = "source" if which == "loaded_bytes" else "target"
+    for operation in trace.tape.operations:
+        if operation.kind == "copy":
+            view = operation.fields[side]
+            found[view.storage] = found.get(view.storage, 0.0) + view.numel * view.itemsize
+    return found
 
-    def _run(
-        self, gate: Gate, shape: Any, case: Any, ablate: bool = False, want_assembly: bool = False
-    ) -> tuple[dict[str, Any], list[Any]]:
-        from kernelwright.verify import channel
 
-        tensors: list[Any] = []
-        body = {
-            "command": "run",
-            "key": shape.name,
-            "inputs": channel.encode(case.inputs, tensors),
-            "ablate": ablate,
-            "want_assembly": want_assembly,
-        }
-        return self._ask(gate, body, tensors)
+def _unwritten(full: Trace, launches: list[dict[str, Any]]) -> str:
+    written = _moved(full, launches, "stored_bytes")
+    for index, view in enumerate(full.tape.outputs()):
+        size = view.numel * view.itemsize
+        if size >= _COVERED_BYTES and written.get(view.storage, 0.0) < _WRITTEN_SHARE * size:
+            share = written.get(view.storage, 0.0) / size
+            return f"output {index}: at full size the kernels write {share:.1%} of it"
+    return ""

@@ -1,11 +1,10 @@
 """Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
 
 Triton's own interpreter does the arithmetic; this file replaces how it gets its arguments (fake addresses,
-see `memory.py`), how it touches memory, and what happens at a launch. Three modes:
+see `memory.py`), how it touches memory, and what happens at a launch. Two modes:
 
     execute   all program instances, real memory
     model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
-    ablate    nothing runs: the launch is a no-op
 
 Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, tensor
 descriptors with host-side TMA, warp specialisation; those raise `Unsupported`.
@@ -18,6 +17,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -27,12 +27,11 @@ import torch
 import triton
 import triton.compiler.code_generator  # before any patch: it binds `min` to tl.minimum when imported
 import triton.language as tl
-from triton.runtime import autotuner, interpreter, jit
+from triton.runtime import interpreter, jit
 
-from kernelwright.verify.device import PretendCuda
 from kernelwright.verify.memory import Memory, OutOfBounds, Region, Traffic
 
-Mode = Literal["execute", "model", "ablate"]
+Mode = Literal["execute", "model"]
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SAMPLED_PROGRAMS = 4
@@ -40,8 +39,8 @@ SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""
 MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
-LOOP_SETTLES, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
-"""Iterations of a modelled loop: run first, measured next, run last. What lies between is extrapolated."""
+LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
+"""Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
 
 
 class Unsupported(Exception):
@@ -50,10 +49,6 @@ class Unsupported(Exception):
 
 class KernelError(Exception):
     """A kernel raised while it ran."""
-
-
-class HostTensor(Exception):
-    """A kernel was given a tensor that lives in host memory."""
 
 
 class _Enough(Exception):
@@ -93,8 +88,7 @@ _RESERVED = {*_OPTION_NAMES, "debug", "grid", "warmup", "stream", "launch_cooper
 class Engine:
     """Owns the launches of one candidate. `with engine.installed(): ...` makes `kernel[grid](...)` come here."""
 
-    def __init__(self, cuda: PretendCuda, price: Callable[[TracedLaunch], float]) -> None:
-        self.cuda = cuda
+    def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
         self.price = price
         """Modelled milliseconds of a launch; what autotuning minimises."""
         self.mode: Mode = "execute"
@@ -102,6 +96,10 @@ class Engine:
         self.memory = Memory()
         self.traffic: Traffic | None = None
         self.benching = False
+        self.samples = SAMPLED_PROGRAMS
+        """Program instances of a launch that a model looks at."""
+        self.dice = random.Random()
+        """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
         self._restore: list[Callable[[], None]] = []
 
     # -- launch ---------------------------------------------------------------------------------------
@@ -131,7 +129,7 @@ class Engine:
                 raise RuntimeError(f"Triton Error [CUDA]: invalid argument (grid {shape})")
         traced = self._trace(function, shape, options, values)
         self.launches.append(traced)
-        if self.mode == "ablate" or traced.programs == 0:
+        if traced.programs == 0:
             return
         self.memory = Memory()
         arguments = {
@@ -161,10 +159,6 @@ class Engine:
                     constexprs[parameter.name] = None
                 signature[parameter.name] = "constexpr" if value is None else "u1"
             elif isinstance(value, torch.Tensor):
-                if self.cuda.on_host(value):
-                    raise HostTensor(
-                        f"Pointer argument `{parameter.name}` cannot be accessed from Triton (cpu tensor?)"
-                    )
                 signature[parameter.name] = "*" + _TYPES[value.dtype]
                 if value.storage_offset() * value.element_size() % 16 == 0:
                     divisible.append(parameter.name)
@@ -216,19 +210,22 @@ class Engine:
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
         total = traced.programs
-        count = min(1 if self.benching else SAMPLED_PROGRAMS, total)
+        count = min(1 if self.benching else self.samples, total)
         steps = 0
-        for sample in sorted(range(count), key=lambda n: abs(n - count / 2)):  # the middle first
-            linear = int((sample + 0.5) / count * total)
+        # One instance drawn from each of `count` equal parts of the grid: no part can hide its work.
+        for part in self.dice.sample(range(count), count):
+            linear = self.dice.randrange(part * total // count, max((part + 1) * total // count, 1))
             builder.set_grid_idx(linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
             self.traffic = Traffic()
-            with _kernel_errors(), contextlib.suppress(_Enough):
-                body(**arguments)
-            traced.traffic.append(self.traffic)
-            steps += self.traffic.executed
-            if steps > SAMPLED_STEPS:
+            try:
+                with _kernel_errors(), contextlib.suppress(_Enough):
+                    body(**arguments)
+                traced.traffic.append(self.traffic)
+                steps += self.traffic.executed
+            finally:
+                self.traffic = None
+            if steps > SAMPLED_STEPS * self.samples // SAMPLED_PROGRAMS:
                 break
-        self.traffic = None
 
     # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
 
@@ -266,22 +263,24 @@ class Engine:
         mask = np.broadcast_to(mask, pointers.shape)
         region = self.memory.check(pointers, mask, itemsize, what)
         if self.traffic is not None:
-            self.traffic.access(region, pointers, mask, itemsize)
+            self.traffic.access(region, pointers, mask, itemsize, what)
             if self.traffic.executed >= MODEL_STEPS:
                 raise _Enough
         return region
 
     def iterate(self, values: range) -> Iterator[int]:
-        """A kernel's loop. When modelling, most of a long one is skipped and its traffic extrapolated."""
+        """A kernel's loop. When modelling a long one, an iteration is drawn from each of a few equal parts."""
         traffic = self.traffic
-        skipped = len(values) - LOOP_SETTLES - LOOP_SAMPLED - LOOP_TAIL
-        if traffic is None or skipped <= 0:
+        middle = len(values) - LOOP_HEAD - LOOP_TAIL
+        if traffic is None or middle <= LOOP_SAMPLED:
             yield from values
             return
-        yield from values[:LOOP_SETTLES]
-        before = traffic.totals()
-        yield from values[LOOP_SETTLES : LOOP_SETTLES + LOOP_SAMPLED]
-        traffic.extrapolate(before, skipped / LOOP_SAMPLED)
+        yield from values[:LOOP_HEAD]
+        for part in range(LOOP_SAMPLED):
+            low, high = (LOOP_HEAD + middle * end // LOOP_SAMPLED for end in (part, part + 1))
+            before = traffic.totals()
+            yield values[self.dice.randrange(low, high)]
+            traffic.extrapolate(before, high - low - 1)
         yield from values[-LOOP_TAIL:]
 
     def count(self, unit: str, operations: float) -> None:
@@ -290,14 +289,12 @@ class Engine:
 
     # -- autotuning -----------------------------------------------------------------------------------------
 
-    def bench(self, kernel_call: Callable[[], Any]) -> float:
+    def bench(self, call: Callable[[], Any]) -> float:
         """Modelled milliseconds of one configuration, without running it for real."""
         mode, launches = self.mode, self.launches
-        if mode == "ablate":
-            return 1.0
         self.mode, self.launches, self.benching = "model", [], True
         try:
-            kernel_call()
+            call()
             return sum(self.price(launch) for launch in self.launches)
         except (KernelError, Unsupported, OutOfBounds):
             return math.inf
@@ -327,10 +324,6 @@ class Engine:
         unary, binary = builder.unary_op, builder.binary_op
         reduce, cast, fp_cast = interpreter.ReduceOps.apply_impl, builder.cast_impl, builder.create_fp_to_fp
         dot, rmw, cas = builder.create_dot, builder.create_atomic_rmw, builder.create_atomic_cas
-
-        def run(function: jit.JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
-            if not warmup:
-                engine.launch(function, grid, args, kwargs)
 
         def call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
             kwargs.pop("_semantic", None)
@@ -403,7 +396,6 @@ class Engine:
             raise Unsupported("inline assembly is not interpreted")
 
         patches: list[tuple[Any, str, Any]] = [
-            (jit.JITFunction, "run", run),
             (jit.JITFunction, "__call__", call),
             (
                 builder,
@@ -426,11 +418,6 @@ class Engine:
             (builder, "binary_op", binary_op),
             (builder, "create_extern_elementwise", extern),
             (builder, "create_inline_asm", asm),
-            (
-                autotuner.Autotuner,
-                "do_bench",
-                property(lambda self: lambda call, quantiles=None, **kw: [engine.bench(call)] * 3),
-            ),
         ]
         saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
         for owner, name, value in patches:
@@ -497,7 +484,7 @@ def _kernel_errors() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (OutOfBounds, Unsupported, _Enough, MemoryError, HostTensor):
+    except (OutOfBounds, Unsupported, _Enough, MemoryError):
         raise
     except NotImplementedError as error:
         raise Unsupported(str(error) or "an operation that the interpreter lacks") from error

@@ -106,8 +106,9 @@ class Traffic:
     """Distinct 32-byte sectors per argument."""
     touched_bytes: float = 0.0
     """Sectors of every access, repeats counted: what the L1/L2 path carries."""
-    useful_bytes: float = 0.0
-    """Bytes asked for by unmasked lanes."""
+    loaded: dict[str, float] = dataclasses.field(default_factory=dict)
+    stored: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Bytes read and written by unmasked lanes, per argument; an atomic access counts as both."""
     steps: float = 0
     """Memory instructions in program order."""
     flops: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -117,7 +118,9 @@ class Traffic:
     skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
     """Distinct sectors per argument that skipped iterations would have added."""
 
-    def access(self, region: Region | None, pointers: np.ndarray, mask: np.ndarray, itemsize: int) -> None:
+    def access(
+        self, region: Region | None, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str
+    ) -> None:
         active = pointers if mask.all() else pointers[mask]
         self.steps += 1
         self.executed += 1
@@ -125,8 +128,11 @@ class Traffic:
             return
         sectors = np.unique(active.reshape(-1) >> np.uint64(5))
         self.touched_bytes += sectors.size * SECTOR_BYTES
-        self.useful_bytes += active.size * itemsize
         name = region.name if region is not None else "?"
+        if what != "write":
+            self.loaded[name] = self.loaded.get(name, 0.0) + active.size * itemsize
+        if what != "read":
+            self.stored[name] = self.stored.get(name, 0.0) + active.size * itemsize
         self.sectors.setdefault(name, set()).update(sectors.tolist())
 
     def compute(self, unit: str, operations: float) -> None:
@@ -138,18 +144,25 @@ class Traffic:
 
     def totals(self) -> dict[str, dict[str, float]]:
         """Everything counted so far, for `extrapolate`."""
-        counts = {"touched": self.touched_bytes, "useful": self.useful_bytes, "steps": self.steps}
-        return {"counts": counts, "flops": dict(self.flops), "sectors": self.unique_sectors()}
+        counts = {"touched": self.touched_bytes, "steps": float(self.steps)}
+        return {
+            "counts": counts,
+            "flops": dict(self.flops),
+            "loaded": dict(self.loaded),
+            "stored": dict(self.stored),
+            "skipped_sectors": self.unique_sectors(),
+        }
 
     def extrapolate(self, before: dict[str, dict[str, float]], factor: float) -> None:
         """Add `factor` times what was counted since `before`: iterations like the ones that were just run."""
         now = self.totals()
-        counts = {name: (now["counts"][name] - before["counts"][name]) * factor for name in now["counts"]}
-        self.touched_bytes += counts["touched"]
-        self.useful_bytes += counts["useful"]
-        self.steps += counts["steps"]
-        for unit, operations in now["flops"].items():
-            self.compute(unit, (operations - before["flops"].get(unit, 0.0)) * factor)
-        for name, sectors in now["sectors"].items():
-            grown = (sectors - before["sectors"].get(name, 0.0)) * factor
-            self.skipped_sectors[name] = self.skipped_sectors.get(name, 0.0) + grown
+        grown = {
+            kind: {name: (count - before[kind].get(name, 0.0)) * factor for name, count in counts.items()}
+            for kind, counts in now.items()
+        }
+        self.touched_bytes += grown["counts"]["touched"]
+        self.steps += grown["counts"]["steps"]
+        for kind in ("flops", "loaded", "stored", "skipped_sectors"):
+            into: dict[str, float] = getattr(self, kind)
+            for name, count in grown[kind].items():
+                into[name] = into.get(name, 0.0) + count

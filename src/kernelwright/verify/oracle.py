@@ -168,6 +168,18 @@ def convert(tree: Any, function: Any) -> Any:
     return tree
 
 
+def describe(tree: Any) -> Any:
+    """A nest as shapes, strides and dtypes: all that a candidate's process learns of its inputs."""
+    if isinstance(tree, torch.Tensor):
+        dtype = str(tree.dtype).removeprefix("torch.")
+        return {"meta": {"shape": list(tree.shape), "stride": list(tree.stride()), "dtype": dtype}}
+    if isinstance(tree, (list, tuple)):
+        return {"list" if isinstance(tree, list) else "tuple": [describe(item) for item in tree]}
+    if isinstance(tree, dict):
+        return {"dict": {key: describe(value) for key, value in tree.items()}}
+    return {"value": tree}
+
+
 def skeleton(tree: Any) -> Any:
     """The nest's form: tensors as `*`, scalars as themselves."""
     if isinstance(tree, torch.Tensor):

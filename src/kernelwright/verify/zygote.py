@@ -18,10 +18,11 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kernelwright.errors import InfrastructureError
 
+Role = Literal["host", "interpret"]
 _READY_TIMEOUT_S = 120.0
 _TRITON_ENVIRONMENT = {
     "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
@@ -70,13 +71,13 @@ class Zygote:
             self._socket.settimeout(30.0)
             self._ready = True
 
-    def fork(self, scratch: Path) -> tuple[int, socket.socket]:
-        """A new worker: its pid and our end of its socket. Raises InfrastructureError."""
+    def fork(self, scratch: Path, role: Role) -> tuple[int, socket.socket]:
+        """A new process in a role: its pid and our end of its socket. Raises InfrastructureError."""
         ours, theirs = socket.socketpair()
         try:
             with self._lock:
                 self._wait_ready()
-                request = json.dumps({"fork": str(scratch)}).encode()
+                request = json.dumps({"fork": str(scratch), "role": role}).encode()
                 try:
                     socket.send_fds(self._socket, [request], [theirs.fileno()])
                 except OSError as error:
@@ -118,14 +119,13 @@ class Zygote:
             self._process.wait()
 
 
-def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
+def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role) -> None:
     """In the forked worker: confine, then serve. Never returns."""
     status = 1
     try:
         from kernelwright.hardware import target
-        from kernelwright.verify import sandbox, worker
+        from kernelwright.verify import sandbox, service
         from kernelwright.verify.device import pretend_torch_cuda
-        from kernelwright.verify.interpret_worker import InterpretWorker
 
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -145,8 +145,15 @@ def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
         tempfile.tempdir = str(scratch)
         sandbox.apply(sandbox.Limits(), scratch, {sock.fileno()})
         sheet = target(target_name)
-        with pretend_torch_cuda(sheet):
-            worker.serve(sock, InterpretWorker(sheet, scratch))
+        if role == "host":
+            from kernelwright.verify.host import HostWorker
+
+            with pretend_torch_cuda(sheet):
+                service.serve(sock, HostWorker(scratch))
+        else:
+            from kernelwright.verify.interpret_device import InterpretDevice
+
+            service.serve(sock, InterpretDevice(sheet))
         status = 0
     finally:
         os._exit(status)
@@ -155,10 +162,11 @@ def _child(sock: socket.socket, scratch: Path, target_name: str) -> None:
 def main(fd: int, target_name: str) -> None:
     """Warm up, say so, then fork on request until the judge hangs up."""
     from kernelwright.hardware import target
-    from kernelwright.verify import interpret_worker
+    from kernelwright.verify import host, interpret_device
 
     control = socket.socket(fileno=fd)
-    interpret_worker.warm(target(target_name))
+    host.warm()
+    interpret_device.warm(target(target_name))
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": os.getpid()}).encode())
@@ -177,7 +185,7 @@ def main(fd: int, target_name: str) -> None:
                 continue
             if pid == 0:
                 control.close()
-                _child(socket.socket(fileno=fds[0]), Path(request["fork"]), target_name)
+                _child(socket.socket(fileno=fds[0]), Path(request["fork"]), target_name, request["role"])
             os.close(fds[0])
             children.add(pid)
             control.send(json.dumps({"pid": pid}).encode())

@@ -1,0 +1,267 @@
+"""The device that is not there: tapes replayed by Triton's interpreter on CPU memory, and priced without any memory.
+
+Commands: kernels; open (constants and weights of one shape); run (one call); model (traffic and assembler text of
+every launch at full size); compile (do all specialisations pass the compiler?).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+from kernelwright.hardware import Target
+from kernelwright.outcomes import Outcome
+from kernelwright.verify import channel, cost, crosscompile
+from kernelwright.verify.interpreter import Engine, KernelError, TracedLaunch, Unsupported
+from kernelwright.verify.kernels import Kernels, NotAKernel
+from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
+from kernelwright.verify.replay import Candidate, Session
+from kernelwright.verify.service import Failure, Service
+from kernelwright.verify.tape import Launch, View
+
+
+def summarise(launch: TracedLaunch) -> cost.Work:
+    """The sampled instances of a launch, averaged."""
+    count = max(len(launch.traffic), 1)
+    unique: dict[str, float] = {}
+    flops: dict[str, float] = {}
+    loaded: dict[str, float] = {}
+    stored: dict[str, float] = {}
+    for traffic in launch.traffic:
+        for name, sectors in traffic.unique_sectors().items():
+            unique[name] = unique.get(name, 0.0) + sectors * SECTOR_BYTES / count
+        for into, amounts in ((flops, traffic.flops), (loaded, traffic.loaded), (stored, traffic.stored)):
+            for name, amount in amounts.items():
+                into[name] = into.get(name, 0.0) + amount / count
+    return cost.Work(
+        kernel=launch.function.__name__,
+        programs=launch.programs,
+        num_warps=int(launch.options.get("num_warps", 4)),
+        num_stages=int(launch.options.get("num_stages", 3)),
+        unique_bytes=unique,
+        sizes=launch.sizes,
+        touched_bytes=sum(traffic.touched_bytes for traffic in launch.traffic) / count,
+        steps=sum(traffic.steps for traffic in launch.traffic) / count,
+        flops=flops,
+        loaded_bytes=loaded,
+        stored_bytes=stored,
+    )
+
+
+class InterpretedSession(Session):
+    """Launches go to the interpreter; tuning picks the configuration that the model prices lowest."""
+
+    def __init__(self, device: str, kernels: Kernels, engine: Engine, choices: dict[Any, int]) -> None:
+        super().__init__(device, kernels)
+        self.engine, self.choices = engine, choices
+
+    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+        choice = 0
+        if len(launches) > 1:
+            key = (
+                launches[0].kernel,
+                str([sorted(item.options.items()) for item in launches]),
+                str(launches[0].grid),
+            )
+            if key not in self.choices:
+                prices = [self.engine.bench(partial(self._launch, kernel, item)) for item in launches]
+                self.choices[key] = prices.index(min(prices))
+            choice = self.choices[key]
+        self._launch(kernel, launches[choice])
+
+    def _launch(self, kernel: Any, launch: Launch) -> None:
+        arguments = {
+            name: self.tensor(View.read(value["view"])) if "view" in value else self.kernels.argument(value)
+            for name, value in launch.arguments.items()
+        }
+        self.engine.launch(kernel, launch.grid, (), {**arguments, **launch.options})
+
+
+class InterpretDevice(Service):
+    """One candidate's kernels and memory."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.engine = Engine(lambda launch: cost.price(summarise(launch), target).ms)
+        self.kernels = Kernels([])
+        self.candidates: dict[str, Candidate] = {}
+        self.sessions: dict[str, InterpretedSession] = {}
+        self._choices: dict[Any, int] = {}
+        self._compiled: set[str] = set()
+
+    def answer(
+        self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> dict[str, Any]:
+        command = body["command"]
+        if command == "open":
+            return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
+        if command == "run":
+            return self.run(body["key"], body["call"], body["ablate"], tensors, outputs)
+        if command == "model":
+            return self.model(body["trace"], body["compile"], body["samples"])
+        raise ValueError(f"unknown command {command!r}")
+
+    def open(
+        self, key: str, trace: dict[str, Any], state: dict[str, torch.Tensor], tensors: list[torch.Tensor]
+    ) -> dict[str, Any]:
+        """Memory for one shape, with constants as given and weights as the reference has them."""
+        self.kernels = Kernels(trace["kernels"])
+        candidate = self.candidates[key] = Candidate(trace)
+        session = InterpretedSession("cpu", self.kernels, self.engine, self._choices)
+        for storage, size, blob in candidate.constants:
+            memory = session.provide(storage, size)
+            if blob >= 0:
+                memory.copy_(tensors[blob].view(torch.uint8).reshape(-1)[:size])
+        for name, view in candidate.state.items():
+            session.tensor(view).copy_(state[name])
+        self.sessions[key] = session
+        return {}
+
+    def run(
+        self, key: str, call: int, ablate: bool, inputs: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> dict[str, Any]:
+        """One call on real inputs; the outputs go back with the indices of the inputs that changed."""
+        candidate, session = self.candidates[key], self.sessions[key]
+        tape, views = candidate.tapes[call], candidate.inputs[call]
+        session.ablated = ablate
+        self.engine.mode, self.engine.launches = "execute", []
+        for view, tensor in zip(views, inputs, strict=True):
+            session.bind(view, tensor)
+        with self._failures():
+            session.play(tape)
+        self._compiles(self.engine.launches)
+        changed = [
+            index
+            for index, (view, tensor) in enumerate(zip(views, inputs, strict=True))
+            if channel.tensor_bytes(session.tensor(view)) != channel.tensor_bytes(tensor)
+        ]
+        outputs.extend(session.tensor(view) for view in tape.outputs())
+        return {"changed": changed}
+
+    def model(self, trace: dict[str, Any], to_assembly: bool, samples: int) -> dict[str, Any]:
+        """Play the steady call without memory: launches with their work, and their assembler text."""
+        candidate = Candidate(trace)
+        session = InterpretedSession("meta", Kernels(trace["kernels"]), self.engine, self._choices)
+        sizes = {storage: size for storage, size, _ in candidate.constants}
+        for tape, views in zip(candidate.tapes, candidate.inputs, strict=True):
+            sizes |= {view.storage: view.end for view in views} | tape.foreign
+            sizes |= {
+                op.fields["storage"]: op.fields["bytes"] for op in tape.operations if op.kind == "alloc"
+            }
+        for storage, size in sizes.items():
+            session.provide(storage, size)
+        self.engine.mode, self.engine.launches, self.engine.samples = "model", [], samples
+        with self._failures():
+            session.play(candidate.steady)
+        launches = list(self.engine.launches)
+        return {
+            "launches": [describe(launch) for launch in launches],
+            "assemblies": self._assemblies(launches) if to_assembly else [],
+        }
+
+    def _assemblies(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
+        """Assembler text of every distinct specialisation, or the compiler's complaint."""
+        done: dict[str, dict[str, Any]] = {}
+        self.engine.uninstall()
+        try:
+            for launch in launches:
+                name, options = launch.function.fn.__qualname__, launch.options
+                identity = f"{name}|{launch.signature}|{launch.constexprs}|{options}|{launch.divisible}"
+                if identity in done:
+                    continue
+                self._compiled.add(_specialisation(launch))
+                try:
+                    assembly = crosscompile.to_assembly(launch, self.target)
+                except crosscompile.CompileError as error:
+                    raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
+                done[identity] = {
+                    "kernel": assembly.kernel,
+                    "text": assembly.text,
+                    "shared_bytes": assembly.shared_bytes,
+                    "num_warps": assembly.num_warps,
+                }
+        finally:
+            self.engine.install()
+        return list(done.values())
+
+    def _compiles(self, launches: list[TracedLaunch]) -> None:
+        """Every specialisation that is run must be one that the compiler takes, also where it is never priced."""
+        new = {name: launch for launch in launches if (name := _specialisation(launch)) not in self._compiled}
+        if not new:
+            return
+        self.engine.uninstall()
+        try:
+            for name, launch in new.items():
+                try:
+                    crosscompile.to_ir(launch, self.target)
+                except crosscompile.CompileError as error:
+                    raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
+                self._compiled.add(name)
+        finally:
+            self.engine.install()
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Sorts what a kernel can raise under the interpreter."""
+        self.engine.install()
+        try:
+            yield
+        except NotAKernel as error:
+            raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
+        except OutOfBounds as error:
+            raise Failure(Outcome.OUT_OF_BOUNDS, str(error)) from None
+        except Unsupported as error:
+            self._assemblies(self.engine.launches[-1:])  # only what the compiler takes is unsupported
+            raise Failure(Outcome.UNSUPPORTED, str(error)) from None
+        except KernelError as error:
+            raise self._kernel_failure(error) from None
+        except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
+            raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
+
+    def _kernel_failure(self, error: KernelError) -> Failure:
+        """Whose failure an exception inside a kernel is: the compiler decides.
+
+        A compiled kernel cannot raise, except by `tl.device_assert`; so what the compiler takes and the
+        interpreter does not is the interpreter's limit.
+        """
+        if isinstance(error.__cause__, AssertionError):
+            return Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}")
+        try:
+            self._assemblies(self.engine.launches[-1:])
+        except Failure as refused:
+            return refused
+        return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
+
+
+def _specialisation(launch: TracedLaunch) -> str:
+    return f"{launch.function.src}|{launch.signature}|{launch.constexprs}"
+
+
+def describe(launch: TracedLaunch) -> dict[str, Any]:
+    return {
+        "kernel": launch.function.__name__,
+        "grid": list(launch.grid),
+        "num_warps": int(launch.options.get("num_warps", 4)),
+        "num_stages": int(launch.options.get("num_stages", 3)),
+        "constexprs": {name: repr(value)[:60] for name, value in launch.constexprs.items()},
+        "signature": launch.signature,
+        "work": summarise(launch).to_json(),
+    }
+
+
+def warm(target: Target) -> None:
+    """In the zygote, before any fork: fill Triton's caches (rewritten library functions, compiler)."""
+    from kernelwright.verify import warmup
+
+    engine = Engine(lambda launch: 1.0)
+    with engine.installed():
+        tensor = torch.ones(64)
+        engine.launch(warmup.row_kernel, (1,), (tensor, torch.empty_like(tensor), 64, 64), {})
+        square = torch.ones(16, 16)
+        engine.launch(warmup.dot_kernel, (1,), (square, torch.empty_like(square), 16), {})
+    for launch in engine.launches:
+        crosscompile.to_assembly(launch, target)

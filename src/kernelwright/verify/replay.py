@@ -1,0 +1,149 @@
+"""Plays tapes on real memory. Only our code runs here, and kernels that passed `kernels.py`.
+
+One `Session` is a candidate at one shape: its constants and weights stay from call to call, as a module's do; what a
+call allocates is poisoned afresh each time. Backends say how a kernel is launched and where memory lies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kernelwright.verify import channel
+from kernelwright.verify.device import poison_
+from kernelwright.verify.kernels import Kernels
+from kernelwright.verify.tape import Launch, Operation, Tape, View
+
+
+class Session:
+    """Storages by number on one device, and the kernels of one candidate."""
+
+    def __init__(self, device: str, kernels: Kernels) -> None:
+        self.device, self.kernels = device, kernels
+        self.storages: dict[int, torch.UntypedStorage] = {}
+        self.ablated = False
+        """Launches do nothing."""
+
+    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+        """Run one launch; with several alternatives, the one that was found best. `place` is its number on the tape."""
+        raise NotImplementedError
+
+    # -- memory --------------------------------------------------------------------------------------------
+
+    def provide(self, storage: int, size: int) -> torch.Tensor:
+        """Fresh memory under a number, as bytes."""
+        made = torch.empty(size, dtype=torch.uint8, device=self.device)
+        self.storages[storage] = made.untyped_storage()
+        return made
+
+    def bind(self, view: View, tensor: torch.Tensor) -> None:
+        """Let the storage of `view` be a copy of `tensor`'s memory."""
+        storage = self.provide(view.storage, max(view.end, 0))
+        del storage
+        self.tensor(view).copy_(tensor)
+
+    def tensor(self, view: View) -> torch.Tensor:
+        made = torch.empty(0, dtype=channel.DTYPES[view.dtype], device=self.device)
+        return made.set_(self.storages[view.storage], view.offset, view.shape, view.stride)
+
+    # -- playing -------------------------------------------------------------------------------------------
+
+    def play(self, tape: Tape) -> None:
+        """Every operation in turn."""
+        for place, operation in enumerate(tape.operations):
+            self.step(operation, place)
+
+    def step(self, operation: Operation, place: int) -> None:
+        fields = operation.fields
+        if operation.kind == "launch":
+            if not self.ablated:
+                self.launch(self.kernels[fields["launches"][0].kernel], fields["launches"], place)
+        elif operation.kind == "alloc":
+            self.poison(self.provide(fields["storage"], fields["bytes"]), fields["dtype"])
+        elif operation.kind == "fill":
+            self.tensor(fields["view"]).fill_(fields["value"])
+        elif operation.kind == "copy":
+            self.tensor(fields["target"]).copy_(self.tensor(fields["source"]))
+        elif operation.kind == "arange":
+            view = self.tensor(fields["view"])
+            numbers = torch.arange(view.numel(), device=self.device, dtype=torch.float64)
+            view.copy_((numbers * fields["step"] + fields["start"]).reshape(view.shape))
+        else:
+            self._aten(fields)
+
+    def poison(self, memory: torch.Tensor, dtype: str) -> None:
+        """Fill fresh memory with a NaN that is known to be ours."""
+        kind = channel.DTYPES[dtype]
+        whole = memory.numel() // kind.itemsize * kind.itemsize
+        poison_(memory[:whole].view(kind))
+
+    def _aten(self, fields: dict[str, Any]) -> None:
+        """A torch operator, under policies that allow one: run by us, results put where the tape says."""
+        packet, _, overload = fields["name"].removeprefix("aten.").partition(".")
+        function = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        arguments = fields["arguments"]
+        out = function(
+            *(self._argument(item) for item in arguments["args"]),
+            **{name: self._argument(item) for name, item in arguments["kwargs"].items()},
+        )
+        made = (
+            [out]
+            if isinstance(out, torch.Tensor)
+            else [item for item in out if isinstance(item, torch.Tensor)]
+        )
+        for view, tensor in zip(fields["results"], made, strict=True):
+            if view.storage not in self.storages:
+                self.provide(view.storage, view.end)
+            target = self.tensor(view)
+            if target.data_ptr() != tensor.data_ptr():
+                target.copy_(tensor)
+
+    def _argument(self, item: Any) -> Any:
+        if isinstance(item, dict):
+            if "view" in item:
+                return self.tensor(View.read(item["view"]))
+            if "dtype" in item:
+                return channel.DTYPES[item["dtype"]]
+            return float(item["float"])
+        return [self._argument(part) for part in item] if isinstance(item, list) else item
+
+
+class Candidate:
+    """A candidate at one shape, as its host process described it: tapes, constants, where weights go."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        """Raises TapeError."""
+        from kernelwright.verify.tape import TapeError
+
+        try:
+            self.tapes = [Tape.read(item) for item in answer["tapes"]]
+            self.inputs = [[View.read(view) for view in call] for call in answer["inputs"]]
+            self.state = {str(name): View.read(view) for name, view in answer["state"].items()}
+            self.constants = [
+                (int(item["storage"]), int(item["bytes"]), int(item.get("blob", -1)))
+                for item in answer["constants"]
+            ]
+            if not self.tapes or len(self.tapes) != len(self.inputs):
+                raise TapeError("no tape")
+            known = {storage: size for storage, size, _ in self.constants}
+            for tape, inputs in zip(self.tapes, self.inputs, strict=True):
+                known |= {view.storage: view.end for view in inputs}
+                for storage, size in tape.foreign.items():
+                    if storage not in known or known[storage] < size:
+                        raise TapeError("a tape uses memory that nobody gave it")
+                for operation in tape.operations:
+                    if operation.kind == "alloc":
+                        known[operation.fields["storage"]] = operation.fields["bytes"]
+                    for view in operation.fields.get("results", ()):
+                        known.setdefault(view.storage, view.end)
+            for view in self.state.values():
+                if known.get(view.storage, -1) < view.end:
+                    raise TapeError("weights outside their storage")
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise TapeError("bad trace") from None
+
+    @property
+    def steady(self) -> Tape:
+        """The last call: what every further call is taken to do."""
+        return self.tapes[-1]

@@ -1,0 +1,255 @@
+"""What a candidate's forward pass asks of the device, as data: the one thing that leaves the candidate's process.
+
+The candidate's Python runs on tensors without data. Everything it does to the device is written down as a tape of six
+kinds of operation (alloc, fill, arange, copy, aten, launch) over numbered storages. A tape is replayed elsewhere,
+on real data, by code that is ours; the host code never sees a value, so it can neither compute on one, nor cache
+one, nor tell a timed call from another. A tape comes from a hostile process: `Tape.read` takes nothing on trust.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+MAX_OPERATIONS = 20_000
+MAX_BYTES = 1 << 42
+_KINDS = ("alloc", "fill", "arange", "copy", "aten", "launch")
+_ITEMSIZES = {
+    **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("int8", "uint8", "bool", "float8_e4m3fn", "float8_e5m2"), 1),
+}
+
+Kind = Literal["alloc", "fill", "arange", "copy", "aten", "launch"]
+
+
+class TapeError(Exception):
+    """The tape is not one: a malformed message."""
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A tensor as a window on a storage. Offset and strides count elements."""
+
+    storage: int
+    offset: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        return _ITEMSIZES[self.dtype]
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """Bytes from the start of the storage to the end of the last element."""
+        if self.numel == 0:
+            return self.offset * self.itemsize
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.stride, strict=True))
+        return (self.offset + last + 1) * self.itemsize
+
+    def to_json(self) -> list[Any]:
+        return [self.storage, self.offset, list(self.shape), list(self.stride), self.dtype]
+
+    @staticmethod
+    def read(data: Any) -> View:
+        storage, offset, shape, stride, dtype = data
+        view = View(int(storage), int(offset), tuple(map(int, shape)), tuple(map(int, stride)), str(dtype))
+        if dtype not in _ITEMSIZES or len(view.shape) != len(view.stride):
+            raise TapeError("bad view")
+        if view.offset < 0 or any(extent < 0 for extent in (*view.shape, *view.stride)):
+            raise TapeError("bad view")
+        return view
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """`kernel[grid](**arguments, **options)`. Arguments are JSON: see `encode_argument` in `host.py`."""
+
+    kernel: int
+    grid: tuple[int, int, int]
+    arguments: dict[str, Any]
+    options: dict[str, int]
+
+    @staticmethod
+    def read(data: Any) -> Launch:
+        grid = tuple(int(extent) for extent in data["grid"])
+        options = {str(name): int(value) for name, value in dict(data["options"]).items()}
+        if len(grid) != 3 or any(not 0 <= extent < 2**31 for extent in grid):
+            raise TapeError("bad grid")
+        if set(options) - {"num_warps", "num_stages", "num_ctas", "maxnreg"}:
+            raise TapeError("bad option")
+        return Launch(int(data["kernel"]), (grid[0], grid[1], grid[2]), dict(data["arguments"]), options)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "grid": list(self.grid),
+            "arguments": self.arguments,
+            "options": self.options,
+        }
+
+    @property
+    def programs(self) -> int:
+        return math.prod(self.grid)
+
+    def views(self) -> Iterator[tuple[str, View]]:
+        """(argument name, tensor) of every tensor argument."""
+        for name, value in self.arguments.items():
+            if isinstance(value, dict) and "view" in value:
+                yield name, View.read(value["view"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One step. `fields` by kind:
+
+    alloc   storage, bytes, dtype (of the poison)      fill    view, value
+    arange  view, start, step                          copy    target, source, casts
+    aten    name, arguments, results                   launch  launches (several: choose by trying)
+    """
+
+    kind: Kind
+    fields: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tape:
+    """One forward pass."""
+
+    operations: tuple[Operation, ...]
+    output: Any
+    """The returned nest: `{"view": [...]}` for tensors, else as `channel.encode` writes it."""
+    foreign: dict[int, int]
+    """Storages that the pass uses without allocating them: id -> bytes."""
+
+    @staticmethod
+    def read(data: Any) -> Tape:
+        """Check a tape that came over the wire. Raises TapeError."""
+        try:
+            steps = data["operations"]
+            if not isinstance(steps, list) or len(steps) > MAX_OPERATIONS:
+                raise TapeError("too many operations")
+            foreign = {int(key): int(size) for key, size in dict(data["foreign"]).items()}
+            known = dict(foreign)
+            operations = tuple(_operation(step, known) for step in steps)
+            for view in _views(data["output"]):
+                _inside(view, known)
+            return Tape(operations, data["output"], foreign)
+        except TapeError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            raise TapeError(f"bad tape: {type(error).__name__}") from None
+
+    def launches(self) -> list[Launch]:
+        """Every launch, the first alternative of the tuned ones."""
+        return [op.fields["launches"][0] for op in self.operations if op.kind == "launch"]
+
+    def compute(self) -> dict[str, int]:
+        """Torch operators that compute, with counts: what a task's policy may forbid."""
+        found: dict[str, int] = {}
+        for op in self.operations:
+            name = ""
+            if op.kind == "aten":
+                name = op.fields["name"]
+            elif op.kind == "copy" and op.fields["casts"]:
+                name = "aten._to_copy(cast)"
+            if name:
+                found[name] = found.get(name, 0) + 1
+        return found
+
+    def outputs(self) -> list[View]:
+        return list(_views(self.output))
+
+    def allocated(self) -> int:
+        """Bytes of all storages the pass allocates."""
+        return sum(op.fields["bytes"] for op in self.operations if op.kind == "alloc")
+
+    def form(self) -> list[Any]:
+        """What two passes over equal shapes have in common: kinds, kernels, grids, scalars, sizes; no identities."""
+        found: list[Any] = []
+        for op in self.operations:
+            if op.kind == "launch":
+                found.append(
+                    [(x.kernel, x.grid, x.options, _scalars(x.arguments)) for x in op.fields["launches"]]
+                )
+            elif op.kind == "alloc":
+                found.append(("alloc", op.fields["bytes"]))
+            else:
+                found.append((op.kind, op.fields.get("name", "")))
+        return found
+
+
+def _scalars(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: [View.read(value["view"]).shape, View.read(value["view"]).dtype]
+        if isinstance(value, dict) and "view" in value
+        else value
+        for name, value in arguments.items()
+    }
+
+
+def _operation(step: Any, known: dict[int, int]) -> Operation:
+    kind = step["kind"]
+    if kind not in _KINDS:
+        raise TapeError("unknown operation")
+    if kind == "alloc":
+        storage, size, dtype = int(step["storage"]), int(step["bytes"]), str(step["dtype"])
+        if storage in known or not 0 <= size <= MAX_BYTES or dtype not in _ITEMSIZES:
+            raise TapeError("bad allocation")
+        known[storage] = size
+        return Operation(kind, {"storage": storage, "bytes": size, "dtype": dtype})
+    if kind == "fill":
+        value = step["value"]
+        if not isinstance(value, (bool, int, float)):
+            value = float(str(value))
+        return Operation(kind, {"view": _inside(View.read(step["view"]), known), "value": value})
+    if kind == "arange":
+        view = _inside(View.read(step["view"]), known)
+        return Operation(kind, {"view": view, "start": float(step["start"]), "step": float(step["step"])})
+    if kind == "copy":
+        target, source = (_inside(View.read(step[name]), known) for name in ("target", "source"))
+        return Operation(kind, {"target": target, "source": source, "casts": target.dtype != source.dtype})
+    if kind == "launch":
+        launches = [Launch.read(item) for item in step["launches"]]
+        if not 1 <= len(launches) <= 512:
+            raise TapeError("a launch without alternatives")
+        for launch in launches:
+            for _, view in launch.views():
+                _inside(view, known)
+        return Operation(kind, {"launches": launches})
+    name = str(step["name"])[:100]
+    for view in _views(step["arguments"]):
+        _inside(view, known)
+    results = [View.read(item) for item in step["results"]]
+    for view in results:
+        known.setdefault(view.storage, view.end)
+        _inside(view, known)
+    return Operation("aten", {"name": name, "arguments": step["arguments"], "results": results})
+
+
+def _inside(view: View, known: dict[int, int]) -> View:
+    if view.storage not in known or view.end > known[view.storage]:
+        raise TapeError("a view outside its storage")
+    return view
+
+
+def _views(tree: Any) -> Iterator[View]:
+    """Every `{"view": ...}` of a nest, in order."""
+    if isinstance(tree, dict):
+        if "view" in tree:
+            yield View.read(tree["view"])
+            return
+        for value in tree.values():
+            yield from _views(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _views(value)
