@@ -1,0 +1,221 @@
+"""The trainer's glue: token advantages equal to TRL's scalar path, rewards of None, completions that are cut."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import trl
+from fakes import ReadJudge
+from tiny import FAST, code, examples, make_recipe
+
+from kernelwright import candidates
+from kernelwright.config import Recipe
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.prompts import completion_text, render
+from kernelwright.records import Candidate, Completion, Reward, Rollout, Task, Verdict
+from kernelwright.runs import RunFolder
+from kernelwright.train.curves import Curves
+from kernelwright.train.grpo import SegmentTrainer, boundary, reward_row
+from kernelwright.train.model import load_tokenizer, new_model
+from kernelwright.train.prompts import Curriculum, frontend_asks
+
+
+@pytest.fixture
+def trainer(data: Path, tmp_path: Path) -> Callable[..., SegmentTrainer]:
+    """Makes a trainer at step 0; `frontend` settings by keyword."""
+
+    def make(kind: type[SegmentTrainer] = SegmentTrainer, **frontend: Any) -> SegmentTrainer:
+        recipe = make_recipe(data, frontend=frontend)
+        tokenizer = load_tokenizer(recipe.data.tokenizer)
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        run = RunFolder(tmp_path / "run")
+        return kind(
+            recipe,
+            "frontend",
+            new_model(recipe.model, tokenizer, seed=3),
+            tokenizer,
+            Curriculum(frontend_asks(examples()), recipe.seed),
+            ReadJudge(),
+            run=run,
+            steps_dir=tmp_path / "run" / "steps",
+            curves=Curves(run, "frontend", quiet=True),
+        )
+
+    return make
+
+
+class Scripted(SegmentTrainer):
+    """Rollouts by script instead of sampling: `script[i]` is (completion's text, plan reward, code reward, reason)."""
+
+    script: Sequence[tuple[str, float | None, float | None, str]] = ()
+
+    def rollouts(self, slots: int) -> list[Rollout]:
+        return [self._rollout(i, *self.script[i % len(self.script)]) for i in range(slots)]
+
+    def _rollout(self, i: int, text: str, plan: float | None, paid: float | None, reason: Any) -> Rollout:
+        task = Task(id="synth/a", suite="synth", source="# a")
+        tokenizer = self.processing_class
+        ids = tuple(tokenizer.encode(text, add_special_tokens=False)) + (
+            (tokenizer.eos_token_id,) if reason == "stop" else ()
+        )
+        pieces = [tokenizer.decode([t]) for t in ids[: len(ids) - (reason == "stop")]] + [""] * (
+            reason == "stop"
+        )
+        judged = plan is not None
+        outcome = Outcome.WRONG_VALUE if judged else Outcome.INFRASTRUCTURE_ERROR
+        return Rollout(
+            task_id=task.id,
+            stage="frontend",
+            group=f"g{i // self.rl.samples}",
+            prompt=render("frontend", task, style="compact", max_tokens=48),
+            completion=Completion(text=text, token_ids=ids, logprobs=(0.0,) * len(ids), finish_reason=reason),
+            candidate=candidates.parse(text, pieces, reason),
+            verdict=Verdict(task_id=task.id, outcome=outcome, gate=Gate.SMALL),
+            reward=Reward(preset="wright", plan=plan, code=paid),
+            seconds={"generate": 0.1, "total": 0.2},
+        )
+
+
+class Scalar(Scripted):
+    """The same rewards through TRL's own arithmetic: one advantage a sample."""
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        return trl.GRPOTrainer._generate_and_score_completions(self, inputs)
+
+
+def text(plan: str, body: str = FAST) -> str:
+    return completion_text(plan, code(body))
+
+
+EQUAL = [(text("fast"), 1.0, 1.0, "stop"), (text("slow"), 0.0, 0.0, "stop"), ("garbage", -1.0, -1.0, "stop"),
+         (text("x", "wrong_value"), 0.25, 0.25, "stop")]  # fmt: skip
+
+
+def batch_of(trainer: SegmentTrainer, script: Sequence[Any]) -> dict[str, Any]:
+    trainer.script = script  # type: ignore[attr-defined]
+    slots = [{"prompt": str(slot)} for slot in range(8)]
+    return trainer._generate_and_score_completions(slots)
+
+
+def gradient(trainer: SegmentTrainer, batch: dict[str, Any]) -> torch.Tensor:
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.model.zero_grad()
+    trainer._compute_loss(trainer.model, batch).backward()
+    return torch.cat([p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None])
+
+
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "bnpo", "dr_grpo"])
+def test_uniform_credit_is_trls_scalar_path(trainer: Any, loss: str) -> None:
+    """Same advantages, same gradient, for every way of averaging."""
+    options = {"loss": loss, "scale": "none"}
+    ours, theirs = trainer(Scripted, credit="uniform", **options), trainer(Scalar, **options)
+    tokens, scalar = batch_of(ours, EQUAL), batch_of(theirs, EQUAL)
+    assert tokens["advantages"].shape == tokens["completion_ids"].shape
+    torch.testing.assert_close(
+        tokens["advantages"], scalar["advantages"][:, None].expand_as(tokens["advantages"])
+    )
+    expected = gradient(theirs, scalar)
+    assert expected.abs().max() > 0
+    torch.testing.assert_close(gradient(ours, tokens), expected)
+
+
+def test_equal_segment_rewards_make_hierarchical_credit_uniform(trainer: Any) -> None:
+    """Up to a factor: one segment is paid half of what the sum is."""
+    tokens = batch_of(trainer(Scripted, scale="none"), EQUAL)
+    scalar = batch_of(trainer(Scalar, scale="none"), EQUAL)
+    torch.testing.assert_close(
+        2 * tokens["advantages"], scalar["advantages"][:, None].expand_as(tokens["advantages"])
+    )
+
+
+def test_plan_and_code_tokens_get_their_own_advantage(trainer: Any) -> None:
+    script = [(text("fast"), 1.0, 0.0, "stop"), (text("slow"), 0.0, 1.0, "stop")]
+    made = trainer(Scripted, scale="none", alpha=0.5)
+    batch = batch_of(made, script)
+    start = boundary(made.rollouts(1)[0].candidate)
+    assert start > 0
+    row = batch["advantages"][0]
+    assert (set(row[:start].tolist()), set(row[start:].tolist())) == ({0.25}, {-0.5})
+    said = made.processing_class.decode(batch["completion_ids"][0][:start])
+    assert "fast" in said
+    assert "class" not in said
+
+
+def test_samples_without_a_reward_are_dropped_and_the_others_are_a_smaller_group(trainer: Any) -> None:
+    script = [(text("fast"), 1.0, 1.0, "stop"), (text("slow"), 0.0, 0.0, "stop"), (text("x"), None, None, "stop"),
+              ("garbage", 0.0, 0.0, "stop")]  # fmt: skip
+    made = trainer(Scripted, scale="none", credit="uniform")
+    batch = batch_of(made, script)
+    assert batch["completion_mask"].sum(1).bool().tolist() == [True, True, False, True] * 2
+    assert batch["num_items_in_batch"] == batch["completion_mask"].sum()
+    torch.testing.assert_close(batch["advantages"][:4, 0], torch.tensor([4 / 3, -2 / 3, 0.0, -2 / 3]))
+    assert made.curves.extra["dropped"] == 2
+    assert torch.isfinite(gradient(made, batch)).all()
+
+
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "bnpo", "dr_grpo"])
+def test_a_step_without_any_reward_moves_nothing(trainer: Any, loss: str) -> None:
+    made = trainer(Scripted, loss=loss)
+    batch = batch_of(made, [(text("x"), None, None, "stop")])
+    assert gradient(made, batch).abs().max() == 0
+
+
+CUT = [("<plan>\nfast", -1.0, -0.9, "length"), (text("fast"), 1.0, 1.0, "stop"), (text("slow"), 0.0, 0.0, "stop"),
+       (text("x"), 0.0, 0.0, "stop")]  # fmt: skip
+
+
+@pytest.mark.parametrize("truncated", ["keep", "mask", "drop"])
+def test_cut_completions(trainer: Any, truncated: str) -> None:
+    """Kept: trained on. Masked: out of the loss, in the baseline. Dropped: out of both."""
+    batch = batch_of(trainer(Scripted, truncated=truncated, scale="none", credit="uniform"), CUT)
+    assert batch["completion_mask"].sum(1).bool().tolist() == [truncated == "keep", True, True, True] * 2
+    total = [-1.9, 2.0, 0.0, 0.0] if truncated != "drop" else [2.0, 0.0, 0.0]
+    assert float(batch["advantages"][1, 0]) == pytest.approx(2.0 - sum(total) / len(total))
+
+
+def test_the_prompt_that_was_sampled_from_is_the_one_that_is_trained_on(trainer: Any) -> None:
+    made = trainer(Scripted)
+    batch = batch_of(made, EQUAL)
+    prompt = made.processing_class.decode(batch["prompt_ids"][0])
+    assert prompt.endswith("<task>\n# a\n</task>\n")
+
+
+def test_sampled_log_probabilities_are_the_trainers(trainer: Any) -> None:
+    """What the policy says it sampled with is what the loss starts from: the ratio begins at 1."""
+    made = trainer()
+    batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+    with torch.no_grad():
+        logps, *_ = made._get_per_token_logps_and_entropies(
+            made.model, ids, mask, batch["completion_ids"].shape[1]
+        )
+    kept = batch["completion_mask"].bool()
+    torch.testing.assert_close(batch["sampling_per_token_logps"][kept], logps[kept], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("plan", "body", "expected"),
+    [((1, 4), (6, 9), 6), (None, (2, 9), 0), ((1, 4), None, 0), ((7, 9), (1, 5), 0)],
+)
+def test_the_boundary_is_where_the_code_starts_after_a_plan(plan: Any, body: Any, expected: int) -> None:
+    assert boundary(Candidate(plan="p", code="c", plan_span=plan, code_span=body)) == expected
+
+
+def test_half_a_reward_is_none() -> None:
+    made = Reward(preset="wright", plan=1.0, code=None)
+    rollout = Rollout.model_construct(reward=made)
+    assert all(value != value for value in reward_row(rollout))
+
+
+def test_prompts_of_a_step_depend_on_seed_and_step_alone(recipe: Recipe) -> None:
+    asks = frontend_asks(e for e in examples() if e.split == "train")
+    first = Curriculum(asks, 0)
+    assert [a.task.id for a in first.draw(3, 4)] == [a.task.id for a in Curriculum(asks, 0).draw(3, 4)]
+    drawn = [a.task.id for step in range(6) for a in first.draw(step, 1)]
+    assert all(set(drawn[i : i + 2]) == {"synth/a", "synth/b"} for i in range(0, 6, 2))
