@@ -23,6 +23,8 @@ PIECES = r" *[A-Za-z_]\w*(?:\.|\(| =)?|\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
 _LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
 _NUMBER = re.compile(r"(?<![\w.])([2-9]|\d\d+|\d+\.\d*[1-9]\d*)(?![\w.])")
 """A number that a writer is free to choose, such as a tile; not 0, 1, 0.0 or 1.0."""
+_COMMON = 4
+"""At most one in so many of the tokens that are learned is a stretch."""
 _SHORTEST = 5
 """Characters of the shortest stretch that is worth a token."""
 
@@ -41,12 +43,12 @@ def train_tokenizer(
     `transformers.PreTrainedTokenizerFast` with `pad_token != eos_token`, left padding, no chat template: messages
     are joined by line ends. Raises UserError when `vocab_size` leaves no room for a merge.
     """
-    common = common_stretches(texts, share)
-    if vocab_size <= 258 + len(common):
+    room = vocab_size - 258
+    if room <= 0:
         raise UserError(
-            f"vocab_size {vocab_size} is too small: 256 bytes, 2 special tokens and {len(common)} common lines come "
-            "first; use 1024 or more"
+            f"vocab_size {vocab_size} is too small: 256 bytes and 2 special tokens come first; use 512 or more"
         )
+    common = dict(list(common_stretches(texts, share).items())[: room // _COMMON])
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

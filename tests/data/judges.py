@@ -1,0 +1,44 @@
+"""A judge that needs no interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Task, Timing, Verdict
+
+
+class FakeJudge:
+    """Accepts what `rule` accepts, and models a time by launches and warps. Counts its hearings.
+
+    With `stop_after`, it is killed at that hearing.
+    """
+
+    def __init__(self, rule: Callable[[str], Outcome] = lambda code: Outcome.CORRECT, stop_after: int = 0):
+        self.rule, self.stop_after = rule, stop_after
+        self.heard: list[tuple[Task, str]] = []
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        self.heard.append((task, candidate.code))
+        if self.stop_after and len(self.heard) > self.stop_after:
+            raise KeyboardInterrupt
+        outcome = self.rule(candidate.code)
+        future: Future[Verdict] = Future()
+        timing = None
+        if outcome is Outcome.CORRECT:
+            ms = len(re.findall(r"num_warps=", candidate.code)) + candidate.code.count("for start in")
+            ms += "num_warps=8" in candidate.code
+            timing = Timing(
+                kind="modelled",
+                target="h200",
+                candidate_ms=ms or 1,
+                candidate_ci=(1, 1),
+                baseline_ms={"eager": 2.0},
+                speedup_ci={"eager": (1, 2)},
+            )
+        future.set_result(
+            Verdict(task_id=task.id, outcome=outcome, gate=Gate.SMALL, detail="x", timing=timing)
+        )
+        return future

@@ -1,0 +1,95 @@
+"""The tokenizer: any text comes back, padding is not the end, operators and numbers are tokens wherever they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.data.build import text_of
+from kernelwright.data.config import CorpusConfig
+from kernelwright.data.corpus import drafts
+from kernelwright.data.tokenizer import END, PAD, common_stretches, stretches, train_tokenizer
+from kernelwright.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    config = CorpusConfig.parse({"train_graphs": 20, "golds": 2, "heldout_graphs": 0, "validation_graphs": 0})
+    return ["".join(text_of(example, "compact")) for example in drafts(config)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(texts: list[str]) -> Any:
+    return train_tokenizer(texts, 1024)
+
+
+def pieces(tokenizer: Any, text: str) -> list[str]:
+    return [tokenizer.decode([token]) for token in tokenizer(text)["input_ids"]]
+
+
+def test_every_text_of_the_corpus_comes_back(tokenizer: Any, texts: list[str]) -> None:
+    for text in texts:
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.decode(ids) == text == tokenizer.decode(ids, skip_special_tokens=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text())
+def test_any_text_comes_back(tokenizer: Any, text: str) -> None:
+    if PAD not in text and END not in text:
+        assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_padding_is_not_the_end_and_both_are_special(tokenizer: Any) -> None:
+    assert tokenizer.pad_token_id != tokenizer.eos_token_id
+    assert tokenizer.padding_side == "left"
+    assert tokenizer.decode([tokenizer.pad_token_id, tokenizer.eos_token_id], skip_special_tokens=True) == ""
+    assert tokenizer("x")["input_ids"][-1] != tokenizer.eos_token_id
+    assert tokenizer.chat_template is None
+
+
+def test_a_saved_tokenizer_is_the_same(tokenizer: Any, texts: list[str], tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    saved = train_tokenizer(texts, 1024, tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert [loaded(text)["input_ids"] for text in texts] == [saved(text)["input_ids"] for text in texts]
+    assert (loaded.pad_token, loaded.eos_token, loaded.padding_side) == (PAD, END, "left")
+
+
+def test_numbers_that_a_writer_chooses_are_single_tokens(tokenizer: Any) -> None:
+    launch = "        kernel[(triton.cdiv(size, BLOCK),)](x, out, size, BLOCK, num_warps=8)\n"
+    assert "8" in pieces(tokenizer, launch)
+    assert "1024" in pieces(tokenizer, "BLOCK = 1024\n\n\n")
+
+
+def test_an_operator_is_one_token_in_every_spelling(tokenizer: Any) -> None:
+    for text in ("        x = torch.relu(x)\n", "        h = F.relu(h)\n"):
+        assert "relu(" in pieces(tokenizer, text)
+
+
+def test_boilerplate_is_one_token_a_line(tokenizer: Any) -> None:
+    assert len(pieces(tokenizer, "import torch\nimport torch.nn as nn\nimport triton\n")) == 3
+
+
+def test_stretches_are_lines_cut_at_free_numbers() -> None:
+    assert stretches("a, num_warps=8)\n\nb[:, 0] + 1.0 + h200\n") == [
+        "a, num_warps=",
+        "8",
+        ")\n\n",
+        "b[:, 0] + 1.0 + h200\n",
+    ]
+    assert common_stretches(["import torch\nx\n"] * 4 + ["y\n"], 0.5) == {"import torch\n": 4}
+
+
+def test_training_is_deterministic(texts: list[str], tokenizer: Any) -> None:
+    assert train_tokenizer(texts, 1024).get_vocab() == tokenizer.get_vocab()
+
+
+def test_a_vocabulary_without_room_is_one_line(texts: list[str]) -> None:
+    with pytest.raises(UserError, match=r"vocab_size 258 is too small: .*use 512 or more"):
+        train_tokenizer(texts, 258)
