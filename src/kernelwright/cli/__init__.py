@@ -36,14 +36,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def guarded(command: Callable[[], int], how_to_go_on: str) -> int:
-    """The exit code of `command`, or of what it raised, said in one line on stderr."""
+    """The exit code of `command`, or of what it raised, said in one line on stderr.
+
+    The first Ctrl-C stops the command and waits until everything is put away; a second one ends the process at once.
+    """
+
+    def end(*_: object) -> None:
+        _say(f"stopped; {how_to_go_on}")
+        os._exit(INTERRUPTED)
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGINT, end)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
     try:
-        return _caught(command)
+        code = _caught(command)
     except KeyboardInterrupt:
-        # Whatever still has to be put away may be waited for, or not: a second Ctrl-C ends it at once.
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
         _say(f"stopped; {how_to_go_on}")
         return INTERRUPTED
+    # After a Ctrl-C the handler stays: what Python still waits for at its end can be cut short.
+    signal.signal(signal.SIGINT, before)
+    return code
 
 
 def _caught(command: Callable[[], int]) -> int:
