@@ -40,6 +40,11 @@ def test_one_stage_row_each(page: str) -> None:
     assert re.findall(r"</i>(\w+)</th>", table) == ["sft", "frontend", "midend"]
 
 
+def test_a_later_agent_is_told_apart_from_what_it_hands_on(page: str) -> None:
+    assert "asked about 65 verified kernels" in page
+    assert "1.21× [1.10×, 1.32×] in time" in page
+
+
 def test_failures_have_no_speedup() -> None:
     stage = Stage("s", "r", [make_rollout("t", "s", o) for o in (Outcome.CORRECT, Outcome.WRONG_VALUE)])
     assert stage.speedups == pytest.approx([1.5])

@@ -7,7 +7,7 @@ Does not judge or re-score anything: every number comes from the verdicts as the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +46,9 @@ class Stage:
 
     seconds: float | None = None
     """Wall-clock seconds that the run spent on this stage, training and evaluation, where it was noted."""
+
+    noted: Mapping[str, Any] = field(default_factory=dict)
+    """The evaluation's own metrics.json: a later agent's has `attempts` and `gain`, which rollouts alone do not tell."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -117,7 +120,10 @@ def read_run(path: Path, prefix: str = "") -> Run:
     for folder in folders:
         if rollouts := _rollouts(folder / "rollouts.jsonl", notes):
             parts = [spent[part] for part in (folder.name, f"eval/{folder.name}") if part in spent]
-            stages.append(Stage(prefix + folder.name, path.name, rollouts, sum(parts) if parts else None))
+            metrics = _object(folder / "metrics.json", notes)
+            stages.append(
+                Stage(prefix + folder.name, path.name, rollouts, sum(parts) if parts else None, metrics)
+            )
     if not folders:
         by_stage: dict[str, list[Rollout]] = {}
         for rollout in _rollouts(path / "rollouts.jsonl", notes):
