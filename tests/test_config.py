@@ -39,6 +39,7 @@ def test_whole_numbers_serve_as_floats() -> None:
         ("frontend.steps=four", 'frontend.steps = "four"'),
         ("frontend.steps=1.5", "frontend.steps = 1.5"),
         ("frontend.samples=1", "frontend.samples = 1"),
+        ("frontend.minibatch=3", "does not divide prompts * samples = 32"),
         ("model.init=none", "'random' or 'pretrained'"),
         ("model.init=pretrained", "set model.base"),
         ('stages=["midend", "sft"]', "in the order sft, frontend, midend, backend"),

@@ -63,7 +63,7 @@ class LoraConfig(Section):
     """Low-rank adapters instead of full training. `rank = 0` is off."""
 
     rank: int = Field(0, ge=0)
-    alpha: float = Field(32.0, gt=0)
+    alpha: int = Field(32, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -139,6 +139,14 @@ class RlConfig(Section):
     save_every: int = Field(5, gt=0)
     families: tuple[str, ...] = ()
     """Train only on tasks of these families; empty: all."""
+
+    @model_validator(mode="after")
+    def _whole_minibatches(self) -> RlConfig:
+        if self.minibatch and (self.prompts * self.samples) % self.minibatch:
+            raise ValueError(
+                f"minibatch = {self.minibatch} does not divide prompts * samples = {self.prompts * self.samples}"
+            )
+        return self
 
 
 class EvalConfig(Section):
@@ -263,7 +271,8 @@ def _section(location: tuple[str, ...]) -> type[BaseModel]:
     model: type[BaseModel] = Recipe
     for part in location:
         annotation = model.model_fields[part].annotation
-        assert isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        assert isinstance(annotation, type)
+        assert issubclass(annotation, BaseModel)
         model = annotation
     return model
 

@@ -81,7 +81,12 @@ def evaluate(
     left = _unfinished(run, chunks, expected)
 
     judge = Judge(verifier)
-    options = {"reward": reward, "stage": "eval", "temperature": temperature, "top_p": top_p}
+    options: dict[str, Any] = {
+        "reward": reward,
+        "stage": "eval",
+        "temperature": temperature,
+        "top_p": top_p,
+    }
     asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target}
     total = sum(expected.values())
     done = total - sum(expected[task.id] for _, chunk in left for task in chunk)

@@ -93,7 +93,7 @@ class Qwen3Decoder:
     @staticmethod
     def can_run(model: Any) -> bool:
         """True for a plain Qwen3ForCausalLM: no adapters, sliding windows, quantised or sharded weights."""
-        config = getattr(model, "config", None)
+        config: Any = getattr(model, "config", None)
         if type(model).__name__ != "Qwen3ForCausalLM" or "sliding_attention" in config.layer_types:
             return False
         if config.hidden_act != "silu" or config.rope_parameters["rope_type"] != "default":

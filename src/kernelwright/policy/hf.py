@@ -45,7 +45,7 @@ class HFPolicy:
 
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder)
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
         except Exception as error:  # whatever a broken file makes the libraries below raise
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from kernelwright.config import Recipe, RlConfig
 from kernelwright.errors import InfrastructureError
-from kernelwright.outcomes import Outcome
+from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.policy.text import prompt_ids
 from kernelwright.records import Candidate, Rollout
@@ -34,6 +34,8 @@ from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters
 from kernelwright.train.prompts import Curriculum
 from kernelwright.train.sft import common_args, fit
+
+_FIRST_GATES = (Gate.PARSE, Gate.STATIC)
 
 
 def run_grpo(
@@ -84,7 +86,7 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
             processing_class=tokenizer,
             peft_config=adapters(recipe.lora),
             callbacks=[curves],
-            rollout_func=_roll_slots,
+            rollout_func=_roll_slots,  # type: ignore[arg-type]
         )
 
     def rollouts(self, slots: int) -> list[Rollout]:
@@ -116,12 +118,14 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
         return [rollout for group in groups for rollout in group]
 
     def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
-        """Write what was judged. Raises InfrastructureError when the verifier judged nothing at all."""
+        """Write what was judged. Raises InfrastructureError when the verifier heard no candidate through."""
         rollouts = [rollout for group in groups for rollout in group]
         failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
-        if len(failed) == len(rollouts):
+        # What ends at the first gates never came before a worker, and says nothing about the verifier.
+        heard = [r for r in rollouts if r.verdict.outcome.judged and r.verdict.gate not in _FIRST_GATES]
+        if not heard and len(failed) * 4 >= len(rollouts):
             raise InfrastructureError(
-                f"{self.stage}: the verifier failed on all {len(failed)} candidates of a step "
+                f"{self.stage}: the verifier failed on all {len(failed)} candidates that came to it in a step "
                 f"({failed[0].verdict.detail}); see kernelwright doctor, then go on with --resume"
             )
         if self.accelerator.is_main_process:

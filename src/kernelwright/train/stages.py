@@ -126,7 +126,7 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     """Model and tokenizer that `stage` starts from: the stage before, or what [model] says."""
     from kernelwright.train.model import load_model, load_tokenizer, new_model
 
-    before = list(recipe.stages)[: recipe.stages.index(stage)]  # type: ignore[arg-type]
+    before = list(recipe.stages)[: recipe.stages.index(stage)]
     if before:
         folder = str(run.path / "stages" / before[-1] / "checkpoint")
         return load_model(folder, recipe.model.dtype), load_tokenizer(folder)
