@@ -49,6 +49,8 @@ class Baseline:
     init: Any
     input_spec: Any
     """Inputs as a tree of shapes and dtypes, for the host process."""
+    contraction_flops: float
+    """Operations of matrix products and convolutions, as the reference does them."""
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
 
@@ -130,7 +132,13 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     )
     compiled = min(_compiled_ms(recorder.operators, min_bytes, target), eager.ms)
     return Baseline(
-        eager, max(compiled, 1e-6), min_bytes, init, oracle.describe(list(inputs)), dict(module.state_dict())
+        eager=eager,
+        compiled_ms=max(compiled, 1e-6),
+        min_bytes=min_bytes,
+        init=init,
+        input_spec=oracle.describe(list(inputs)),
+        contraction_flops=sum(useful.values()),
+        state=dict(module.state_dict()),
     )
 
 

@@ -26,7 +26,8 @@ from kernelwright.verify.zygote import Role, Zygote
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
 _TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
-_MOST_CALLS = 4
+_MANY_CALLS = 12
+"""Calls of the first shape: more than any warm-up that a kernel could pass for."""
 
 
 class Stop(Exception):
@@ -170,7 +171,14 @@ class Hearing:
             raise Stop(finding.outcome, Gate.STATIC, finding.detail)
 
     def _trace(
-        self, gate: Gate, host: Confined, init: Any, inputs: Any, state: dict[str, Any], values: bool = True
+        self,
+        gate: Gate,
+        host: Confined,
+        init: Any,
+        inputs: Any,
+        state: dict[str, Any],
+        values: bool = True,
+        many: bool = False,
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
@@ -188,7 +196,7 @@ class Hearing:
                 "seed": oracle.INIT_SEED,
                 "shapes": {name: oracle.describe(value) for name, value in state.items()},
                 "state": channel.encode(small, tensors),
-                "calls": 2 + secrets.randbelow(_MOST_CALLS - 1),
+                "calls": (_MANY_CALLS if many else 2) + secrets.randbelow(3),
                 "values": values,
             }
         except TypeError as error:
@@ -278,7 +286,7 @@ class Trace:
     def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[Any]) -> None:
         """Raises Stop for anything that is not a trace."""
         from kernelwright.verify.replay import Candidate as Traced
-        from kernelwright.verify.tape import TapeError
+        from kernelwright.verify.tape import OutsideStorage, TapeError, UnmadeMemory
 
         self.answer, self.blobs = answer, blobs
         try:
@@ -287,6 +295,10 @@ class Trace:
             self.output = _output(self.tape.output)
             if any(launch.kernel >= len(self.kernels) for launch in self.tape.launches()):
                 raise TapeError("a launch of a kernel that was not described")
+        except UnmadeMemory as error:
+            raise Stop(Outcome.TORCH_COMPUTE, gate, str(error)) from None
+        except OutsideStorage as error:
+            raise Stop(Outcome.OUT_OF_BOUNDS, gate, str(error)) from None
         except (TapeError, KeyError, TypeError, ValueError) as error:
             raise Stop(Outcome.MALFORMED_RESULT, gate, f"not a trace: {error}"[:200]) from None
 

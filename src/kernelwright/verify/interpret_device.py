@@ -16,7 +16,7 @@ import torch
 from kernelwright.hardware import Target
 from kernelwright.outcomes import Outcome
 from kernelwright.verify import channel, cost, crosscompile
-from kernelwright.verify.interpreter import Engine, KernelError, TracedLaunch, Unsupported
+from kernelwright.verify.interpreter import Engine, KernelError, Race, TracedLaunch, Unsupported
 from kernelwright.verify.kernels import Kernels, NotAKernel
 from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.replay import Candidate, Session
@@ -100,7 +100,7 @@ class InterpretDevice(Service):
         if command == "open":
             return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
         if command == "run":
-            return self.run(body["key"], body["call"], body["ablate"], tensors, outputs)
+            return self.run(body["key"], body["call"], body["ablate"], body["races"], tensors, outputs)
         if command == "model":
             return self.model(body["trace"], body["compile"], body["samples"])
         raise ValueError(f"unknown command {command!r}")
@@ -122,13 +122,19 @@ class InterpretDevice(Service):
         return {}
 
     def run(
-        self, key: str, call: int, ablate: bool, inputs: list[torch.Tensor], outputs: list[torch.Tensor]
+        self,
+        key: str,
+        call: int,
+        ablate: bool,
+        races: bool,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
         """One call on real inputs; the outputs go back with the indices of the inputs that changed."""
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[call], candidate.inputs[call]
         session.ablated = ablate
-        self.engine.mode, self.engine.launches = "execute", []
+        self.engine.mode, self.engine.launches, self.engine.races = "execute", [], races
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)
         with self._failures():
@@ -214,12 +220,16 @@ class InterpretDevice(Service):
             raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
         except OutOfBounds as error:
             raise Failure(Outcome.OUT_OF_BOUNDS, str(error)) from None
+        except Race as error:
+            raise Failure(Outcome.NONDETERMINISTIC, f"race: {error}") from None
         except Unsupported as error:
             self._assemblies(self.engine.launches[-1:])  # only what the compiler takes is unsupported
             raise Failure(Outcome.UNSUPPORTED, str(error)) from None
         except KernelError as error:
             raise self._kernel_failure(error) from None
         except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
+            if "can't allocate memory" in str(error):
+                raise Failure(Outcome.OUT_OF_MEMORY, "out of memory") from None
             raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
 
     def _kernel_failure(self, error: KernelError) -> Failure:

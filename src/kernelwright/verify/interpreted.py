@@ -16,6 +16,7 @@ _SAMPLES, _MANY_SAMPLES = 4, 96
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
+_COMPUTED_SHARE = 0.12
 
 
 class InterpretedHearing(Hearing):
@@ -31,8 +32,9 @@ class InterpretedHearing(Hearing):
             host, device = self._summon("host"), self._summon("interpret")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         with self._timed(Gate.TRACE):
-            traces = [self._small(host, shape) for shape in shapes]
-            self._policy(traces[0])
+            traces = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
+            for trace in traces:
+                self._policy(trace)
             full = self._full(host, base)
         modelled = self._model(device, full)
         passed, worst = 0, 0.0
@@ -55,11 +57,11 @@ class InterpretedHearing(Hearing):
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
-    def _small(self, host: Confined, shape: Any) -> Trace:
+    def _small(self, host: Confined, shape: Any, position: int) -> Trace:
         from kernelwright.verify import oracle
 
         inputs = oracle.describe(list(shape.cases[0].inputs))
-        return self._trace(Gate.TRACE, host, shape.init, inputs, shape.state)
+        return self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, many=position == 0)
 
     def _full(self, host: Confined, base: Any) -> Trace | None:
         """The tape at full size, from tensors without data; None where the reference cannot be modelled."""
@@ -144,10 +146,11 @@ class InterpretedHearing(Hearing):
         position: int = 0,
         number: int = 0,
         ablate: bool = False,
+        races: bool = False,
     ) -> float:
         from kernelwright.verify import oracle
 
-        body = {"command": "run", "key": shape.name, "call": call, "ablate": ablate}
+        body = {"command": "run", "key": shape.name, "call": call, "ablate": ablate, "races": races}
         answer, outputs = device.ask(gate, body, oracle.flatten(case.inputs))
         return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
 
@@ -164,11 +167,13 @@ class InterpretedHearing(Hearing):
             raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail)
 
     def _repeat(self, device: Confined, shape: Any, trace: Trace) -> None:
-        """The first case once more, after all others: state and races show."""
+        """The first case once more, after all others and in another order of programs: state and races show."""
         with self._timed(Gate.DETERMINISM):
             try:
-                self._play(Gate.DETERMINISM, device, shape, shape.cases[0])
+                self._play(Gate.DETERMINISM, device, shape, shape.cases[0], races=True)
             except Stop as stop:
+                if stop.outcome is Outcome.NONDETERMINISTIC:
+                    raise
                 detail = f"right at first, wrong when called again: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
@@ -195,7 +200,8 @@ class InterpretedHearing(Hearing):
             if samples > _SAMPLES:
                 body = {"command": "model", "trace": full.answer, "compile": False, "samples": samples}
                 launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
-            problem = _unwritten(full, launches) or self._unread(device, full, launches, small, samples)
+            problem = _unwritten(full, launches) or _uncomputed(base, launches)
+            problem = problem or self._unread(device, full, launches, small, samples)
             if not problem:
                 return
         raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, problem)
@@ -257,6 +263,16 @@ def _moved(trace: Trace, launches: list[dict[str, Any]], which: str) -> Mapping[
             view = operation.fields[side]
             found[view.storage] = found.get(view.storage, 0.0) + view.numel * view.itemsize
     return found
+
+
+def _uncomputed(base: Any, launches: list[dict[str, Any]]) -> str:
+    """Matrix products leave a floor under the arithmetic: a fast algorithm or a triangle saves some, not most."""
+    done = sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
+    if done < _COMPUTED_SHARE * base.contraction_flops:
+        return (
+            f"at full size the kernels do {done / base.contraction_flops:.1%} of the reference's arithmetic"
+        )
+    return ""
 
 
 def _unwritten(full: Trace, launches: list[dict[str, Any]]) -> str:

@@ -16,8 +16,10 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
 import random
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -45,6 +47,10 @@ LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 
 class Unsupported(Exception):
     """The interpreter cannot run this kernel. Not the candidate's failure."""
+
+
+class Race(Exception):
+    """The result depends on the order in which program instances run."""
 
 
 class KernelError(Exception):
@@ -96,6 +102,11 @@ class Engine:
         self.memory = Memory()
         self.traffic: Traffic | None = None
         self.benching = False
+        self.races = False
+        """Execute instances in a random order and watch for two of them using one element."""
+        self._program = 0
+        self._writers: dict[int, np.ndarray] = {}
+        self._atomic = False
         self.samples = SAMPLED_PROGRAMS
         """Program instances of a launch that a model looks at."""
         self.dice = random.Random()
@@ -197,12 +208,15 @@ class Engine:
     def _execute(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
+        order = list(itertools.product(*map(range, grid)))
+        if self.races:
+            self.dice.shuffle(order)
+        self._writers, self._atomic = {}, False
         with _kernel_errors():
-            for x in range(grid[0]):
-                for y in range(grid[1]):
-                    for z in range(grid[2]):
-                        builder.set_grid_idx(x, y, z)
-                        body(**arguments)
+            for number, index in enumerate(order):
+                builder.set_grid_idx(*index)
+                self._program = number
+                body(**arguments)
 
     def _sample(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
@@ -238,6 +252,8 @@ class Engine:
             if dtype.is_bf16():
                 data = np.full(ptrs.data.shape, 0x3F00, dtype=np.uint16)
             return interpreter.TensorHandle(data, dtype)
+        if self.races:
+            self._reads(ptrs.data, mask.data, region)
         fallback = np.zeros_like(ptrs.data, dtype=dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
         return interpreter.TensorHandle(
@@ -249,6 +265,8 @@ class Engine:
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
         if self.mode == "execute":
             real = self.memory.translate(ptrs.data, region)
+            if self.races:
+                self._writes(ptrs, real, value, mask.data, region)
             interpreter._interpreter.store(real, value.data, mask.data)
 
     def real_pointers(self, ptrs: Any, mask: np.ndarray) -> Any:
@@ -257,7 +275,50 @@ class Engine:
         region = self._touch(ptrs.data, mask, itemsize, "atomic access")
         if self.mode != "execute":
             return None
+        self._atomic = True
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
+
+    def _elements(
+        self, pointers: np.ndarray, mask: np.ndarray, region: Region
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(who wrote each element of the region, indices of the elements meant)."""
+        writers = self._writers.get(id(region))
+        if writers is None:
+            writers = self._writers[id(region)] = np.full(
+                region.size // region.itemsize + 1, -1, dtype=np.int64
+            )
+        base = self.memory.base(region)
+        meant = pointers[np.broadcast_to(mask, pointers.shape)]
+        return writers, ((meant - np.uint64(base)) // np.uint64(region.itemsize)).astype(np.int64)
+
+    def _reads(self, pointers: np.ndarray, mask: np.ndarray, region: Region | None) -> None:
+        """Raises Race where an instance reads what another wrote, unless atomics may have ordered the two."""
+        if region is None or self._atomic:
+            return
+        writers, elements = self._elements(pointers, mask, region)
+        others = writers[elements]
+        if bool(((others >= 0) & (others != self._program)).any()):
+            raise Race(f"`{region.name}` is read by one program and written by another in the same launch")
+
+    def _writes(
+        self, ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray, region: Region | None
+    ) -> None:
+        """Raises Race where two instances write different values to one element."""
+        if region is None or self._atomic:
+            return
+        writers, elements = self._elements(ptrs.data, mask, region)
+        others = writers[elements]
+        contested = (others >= 0) & (others != self._program)
+        if bool(contested.any()):
+            mask = np.broadcast_to(mask, ptrs.data.shape)
+            dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+            there = interpreter._interpreter.load(
+                real, np.ascontiguousarray(mask), np.zeros(real.shape, dtype), dtype
+            )
+            new = np.broadcast_to(value.data, real.shape)
+            if bool((there[mask] != new[mask])[contested].any()):
+                raise Race(f"two programs write different values to one element of `{region.name}`")
+        writers[elements] = self._program
 
     def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
         mask = np.broadcast_to(mask, pointers.shape)
@@ -336,7 +397,10 @@ class Engine:
             engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
             if engine.mode == "model":
                 return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
-            return dot(self, _widened(a), _widened(b), d, input_precision, *rest)
+            a, b = _widened(a), _widened(b)
+            if unit == "tf32" and "x3" not in str(input_precision):
+                a, b = _to_tf32(a), _to_tf32(b)
+            return dot(self, a, b, d, input_precision, *rest)
 
         def unary_op(self: Any, arg: Any, op: Any) -> Any:
             engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
@@ -349,7 +413,9 @@ class Engine:
                 engine.count("float32", lhs.data.size * (4.0 if op is np.divide else 1.0))
             if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
                 return _narrowed(binary(self, _widened(lhs), _widened(rhs), op))
-            return binary(self, lhs, rhs, op)
+            out = binary(self, lhs, rhs, op)
+            # Triton's own keeps the operands' type for a comparison, and splats it to integers later.
+            return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
 
         def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
             if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
@@ -458,6 +524,14 @@ def _narrowed(handle: Any) -> Any:
     return interpreter.TensorHandle(_to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
 
 
+def _to_tf32(handle: Any) -> Any:
+    """float32 with the 10-bit mantissa that tensor cores read, to nearest (Triton 3.6's interpreter keeps all)."""
+    bits = np.ascontiguousarray(handle.data).view(np.uint32)
+    rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
+    data = np.where(np.isfinite(handle.data), rounded.view(np.float32), handle.data)
+    return interpreter.TensorHandle(data, tl.float32)
+
+
 def _to_bf16(data: np.ndarray) -> np.ndarray:
     """float32 to bfloat16 bit patterns, to nearest even as the GPU does (Triton's interpreter truncates)."""
     bits = np.ascontiguousarray(data).view(np.uint32)
@@ -472,8 +546,6 @@ def _np_dtype(dtype: Any) -> np.dtype:
 
 
 def _extern_packages() -> list[Any]:
-    import sys
-
     names = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
     return [sys.modules[name] for name in names if name in sys.modules]
 
@@ -484,7 +556,7 @@ def _kernel_errors() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (OutOfBounds, Unsupported, _Enough, MemoryError):
+    except (OutOfBounds, Unsupported, Race, _Enough, MemoryError):
         raise
     except NotImplementedError as error:
         raise Unsupported(str(error) or "an operation that the interpreter lacks") from error
@@ -492,9 +564,23 @@ def _kernel_errors() -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        if isinstance(cause, (OutOfBounds, Unsupported, _Enough)):
+        if isinstance(cause, (OutOfBounds, Unsupported, Race, _Enough)):
             raise cause from None
         raise KernelError(f"{type(cause).__name__}: {cause}") from cause
+
+
+def _implemented(value: Any) -> Any:
+    """CUDA's libdevice for Triton's empty front of it, which only the compiler replaces."""
+    front, real = (
+        sys.modules.get(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice")
+    )
+    if front is None or real is None:
+        return value
+    if value is front:
+        return real
+    if getattr(value, "__module__", None) == front.__name__ and callable(value):
+        return getattr(real, value.__name__, value)
+    return value
 
 
 _REWRITTEN: dict[Any, Callable[..., Any]] = {}
@@ -507,7 +593,8 @@ def _rewritten(function: jit.JITFunction) -> Callable[..., Any]:
     body = _REWRITTEN.get(function.fn)
     if body is None:
         made = interpreter.FunctionRewriter(function.fn).rewrite_ast()
-        names = {"range": lambda *args: _LOOPS["range"](*args), **made.__globals__}
+        names = {name: _implemented(value) for name, value in made.__globals__.items()}
+        names = {"range": lambda *args: _LOOPS["range"](*args), **names}
         body = types.FunctionType(made.__code__, names, made.__name__, made.__defaults__, made.__closure__)
         body.__kwdefaults__ = made.__kwdefaults__
         _REWRITTEN[function.fn] = body

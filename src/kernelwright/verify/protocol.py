@@ -39,7 +39,7 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             name="strict",
-            distributions=(1.0, 3.0, 0.01, -1.0),
+            distributions=(1.0, 3.0, 0.01, 30.0, -1.0),
             seeds=1,
             tolerance={
                 "default": (1e-4, 1e-4),

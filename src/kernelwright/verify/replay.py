@@ -114,7 +114,7 @@ class Candidate:
 
     def __init__(self, answer: dict[str, Any]) -> None:
         """Raises TapeError."""
-        from kernelwright.verify.tape import TapeError
+        from kernelwright.verify.tape import TapeError, UnmadeMemory
 
         try:
             self.tapes = [Tape.read(item) for item in answer["tapes"]]
@@ -131,7 +131,7 @@ class Candidate:
                 known |= {view.storage: view.end for view in inputs}
                 for storage, size in tape.foreign.items():
                     if storage not in known or known[storage] < size:
-                        raise TapeError("a tape uses memory that nobody gave it")
+                        raise UnmadeMemory("a tensor was made outside of the recorded operations")
                 for operation in tape.operations:
                     if operation.kind == "alloc":
                         known[operation.fields["storage"]] = operation.fields["bytes"]

@@ -30,6 +30,14 @@ class TapeError(Exception):
     """The tape is not one: a malformed message."""
 
 
+class OutsideStorage(TapeError):
+    """A tensor that reaches beyond its memory."""
+
+
+class UnmadeMemory(TapeError):
+    """A tensor whose memory no recorded operation made: it was computed behind the recorder's back."""
+
+
 @dataclasses.dataclass(frozen=True)
 class View:
     """A tensor as a window on a storage. Offset and strides count elements."""
@@ -238,7 +246,7 @@ def _operation(step: Any, known: dict[int, int]) -> Operation:
 
 def _inside(view: View, known: dict[int, int]) -> View:
     if view.storage not in known or view.end > known[view.storage]:
-        raise TapeError("a view outside its storage")
+        raise OutsideStorage("a tensor reaches outside its memory")
     return view
 
 
