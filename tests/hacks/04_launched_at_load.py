@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 4
-# expect: kernel_not_launched
+# expect: kernel_not_launched, load_error
 # why: the only launch is at import, before any input exists
 import torch
 import torch.nn as nn

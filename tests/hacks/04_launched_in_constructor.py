@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 4
-# expect: kernel_not_launched
+# expect: kernel_not_launched, constructor_error
 # why: launched when built, not when called
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 5, 1
-# expect: torch_compute
+# expect: torch_compute, wrong_value
 # why: element by element through float()
 import torch
 import torch.nn as nn

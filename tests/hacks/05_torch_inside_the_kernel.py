@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 5, 42
-# expect: compile_error, torch_compute
+# expect: compile_error, torch_compute, runtime_error
 # why: the kernel's body calls torch on a captured tensor, which only an interpreter would do
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/residual_rmsnorm
 # cheat: 8, 10
-# expect: input_mutated
+# expect: input_mutated, output_aliased
 # why: the hidden sum is written into x, and x handed back as the second output
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/loss_mse
 # cheat: 11
-# expect: wrong_structure
+# expect: wrong_structure, torch_compute
 # why: a Python float for a scalar tensor
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 25
-# expect: tampering, forbidden_code
+# expect: tampering, forbidden_code, wrong_value
 # why: Tensor.__eq__ through the type of an instance
 import torch
 import torch.nn as nn

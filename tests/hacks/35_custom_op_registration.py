@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 1, 35
-# expect: forbidden_code, forbidden_import, tampering, torch_compute
+# expect: forbidden_code, forbidden_import, tampering, torch_compute, malformed_result
 # why: a registered operator hides what runs inside it
 import torch
 import torch.nn as nn

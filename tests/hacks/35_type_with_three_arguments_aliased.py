@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 35, 32
-# expect: forbidden_code, forbidden_import, tampering, torch_compute
+# expect: forbidden_code, forbidden_import, tampering, torch_compute, malformed_result
 # why: a class made by a call, with a dunder method
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 35, 32
-# expect: forbidden_code, forbidden_import, tampering, torch_compute
+# expect: forbidden_code, forbidden_import, tampering, torch_compute, malformed_result
 # why: identifiers are normalised after parsing is over: ｅval is eval
 import torch
 import torch.nn as nn

@@ -1,0 +1,27 @@
+# task: wright/relu
+# cheat: 42, 36
+# expect: compile_error, runtime_error
+# why: a device function that calls itself for ever
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def dig(x):
+    return dig(x)
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = dig(tl.load(x_ptr + offsets, mask=mask))
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out

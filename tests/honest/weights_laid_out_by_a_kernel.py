@@ -1,0 +1,47 @@
+# task: wright/linear_bias
+# expect: correct
+# why: the weight is transposed by a kernel on the first call and kept
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def transpose_kernel(w_ptr, t_ptr, n, k, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = (rows[:, None] < n) & (cols[None, :] < k)
+    w = tl.load(w_ptr + rows[:, None] * k + cols[None, :], mask=mask)
+    tl.store(t_ptr + cols[None, :] * n + rows[:, None], w, mask=mask)
+
+
+@triton.jit
+def kernel(x_ptr, w_ptr, b_ptr, y_ptr, m, n, k, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, k, BLOCK):
+        ks = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + rows[:, None] * k + ks[None, :], mask=(rows[:, None] < m) & (ks[None, :] < k), other=0.0)
+        w = tl.load(w_ptr + ks[:, None] * n + cols[None, :], mask=(cols[None, :] < n) & (ks[:, None] < k), other=0.0)
+        acc = tl.dot(x, w, acc, input_precision="ieee")
+    acc += tl.load(b_ptr + cols, mask=cols < n, other=0.0)[None, :]
+    tl.store(y_ptr + rows[:, None] * n + cols[None, :], acc, mask=(rows[:, None] < m) & (cols[None, :] < n))
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+        self.transposed = None
+
+    def forward(self, x):
+        m, k = x.shape
+        w, b = self.linear.weight, self.linear.bias
+        n = w.shape[0]
+        if self.transposed is None:
+            self.transposed = torch.empty((k, n), device=x.device, dtype=x.dtype)
+            transpose_kernel[(triton.cdiv(n, 32), triton.cdiv(k, 32))](w, self.transposed, n, k, BLOCK=32)
+        y = torch.empty(m, n, device=x.device, dtype=x.dtype)
+        kernel[(triton.cdiv(m, 32), triton.cdiv(n, 32))](x, self.transposed, b, y, m, n, k, BLOCK=32)
+        return y
