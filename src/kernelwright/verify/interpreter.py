@@ -21,7 +21,7 @@ import math
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +43,9 @@ MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
 LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 """Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
+
+
+_SHUFFLED = 1 << 16
 
 
 class Unsupported(Exception):
@@ -208,9 +211,9 @@ class Engine:
     def _execute(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
-        order = list(itertools.product(*map(range, grid)))
-        if self.races:
-            self.dice.shuffle(order)
+        order: Iterable[tuple[int, ...]] = itertools.product(*map(range, grid))
+        if self.races and math.prod(grid) <= _SHUFFLED:
+            order = self.dice.sample(list(order), math.prod(grid))
         self._writers, self._atomic = {}, False
         with _kernel_errors():
             for number, index in enumerate(order):

@@ -7,6 +7,7 @@ candidate before it; the worker that a hearing talks to has none of these and is
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -28,7 +29,7 @@ class Judge:
         self.deadline_s = deadline_s
         self._secret = secret
         self._lock = threading.RLock()
-        self._cases: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._cases: OrderedDict[str, Any] = OrderedDict()
         self._baselines: OrderedDict[str, Any] = OrderedDict()
 
     def cases(self, task: Task) -> list[Any]:
@@ -43,17 +44,38 @@ class Judge:
             )
         if not self.protocol.more_shapes:
             shapes = shapes[:1]
-        found = []
-        for position, name in enumerate(shapes):
-            key = (task.digest, name)
-            with self._lock:
-                if key not in self._cases:
-                    cases = oracle.shape_cases(task, name, self.protocol, self._secret, position == 0)
-                    self._cases[key] = cases
-                    while len(self._cases) > _CACHED_TASKS:
-                        self._cases.popitem(last=False)
-                found.append(self._cases[key])
-        return found
+        with self._lock:
+            found = self._cases.get(task.digest)
+            if found is None:
+                found = [
+                    oracle.shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
+                    for position, name in enumerate(shapes)
+                ]
+                if len(shapes) > 1 and (hidden := self._hidden(task, shapes, len(shapes))) is not None:
+                    found.append(hidden)
+                self._cases[task.digest] = found
+                while len(self._cases) > _CACHED_TASKS:
+                    self._cases.popitem(last=False)
+            return found
+
+    def _hidden(self, task: Task, shapes: list[str], position: int) -> Any:
+        """Cases at sizes that nobody but this judge knows; None where the task has no room for them.
+
+        The sizes that differ between the task's own small sets are free to change: each is shrunk by a secret
+        amount, all at once if the reference takes it, else one at a time.
+        """
+        from kernelwright.verify import oracle
+
+        dice = random.Random(f"{self._secret}:{task.digest}")
+        sets = [task.shapes[name] for name in shapes]
+        base = dict(sets[-1])
+        free = [name for name, size in base.items() if size >= 4 and any(s.get(name) != size for s in sets)]
+        choices = [free, *([name] for name in dice.sample(free, len(free)))] if free else []
+        for names in choices[:4]:
+            sizes = base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names}
+            with contextlib.suppress(Exception):
+                return oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, position)
+        return None
 
     def baseline(self, task: Task) -> Any:
         """The modelled baselines at full size; None where the reference cannot be modelled."""

@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -196,34 +196,39 @@ def skeleton(tree: Any) -> Any:
 
 
 def shape_cases(
-    task: Task, shape: str, protocol: Protocol, secret: int, first: bool, device: str = "cpu"
+    task: Task,
+    name: str,
+    sizes: Mapping[str, int],
+    protocol: Protocol,
+    secret: int,
+    position: int,
+    device: str = "cpu",
 ) -> ShapeCases:
-    """Build every case of a shape set. Raises UserError when the task itself fails."""
-    reference = Reference(task, dict(task.shapes.get(shape, {})), device)
+    """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
+    reference = Reference(task, dict(sizes), device)
     module = reference.build()
-    state = {name: value.detach().clone() for name, value in module.state_dict().items()}
+    state = {key: value.detach().clone() for key, value in module.state_dict().items()}
     module.to(device)
     cases = []
-    for position, (scale, seed) in enumerate(draws(protocol, secret, first)):
-        case = make_case(
-            f"{shape} x{scale:g}", module, scaled(reference.inputs(seed), scale), protocol, scale
-        )
-        if case is None and position == 0:
+    for number, (scale, seed) in enumerate(draws(protocol, secret, position)):
+        inputs = scaled(reference.inputs(seed), scale)
+        case = make_case(f"{name} x{scale:g}", module, inputs, protocol, scale)
+        if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
             cases.append(case)
-    return ShapeCases(shape, reference.init_inputs(), state, cases)
+    return ShapeCases(name, reference.init_inputs(), state, cases)
 
 
-def draws(protocol: Protocol, secret: int, first: bool) -> list[tuple[float, int]]:
-    """(scale, seed) of each case of a shape set; shape sets after the first get two distributions, one draw."""
-    distributions = (
-        protocol.distributions if first else protocol.distributions[:1] + protocol.distributions[-1:]
-    )
+def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:
+    """(scale, seed) of each case: all of them on the first shape set, two on the second, one on others."""
+    scales = list(dict.fromkeys(protocol.distributions))
+    if position > 0:
+        scales = [scales[0], scales[-1]][: 3 - min(position, 2)] if len(scales) > 1 else scales
     return [
-        (scale, secret + 7919 * position + 104_729 * draw)
-        for position, scale in enumerate(dict.fromkeys(distributions))
-        for draw in range(protocol.seeds if first else 1)
+        (scale, secret + 7919 * number + 104_729 * draw + 15_485_863 * position)
+        for number, scale in enumerate(scales)
+        for draw in range(protocol.seeds if position == 0 else 1)
     ]
 
 
