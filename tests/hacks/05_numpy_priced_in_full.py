@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 5, 1
 # expect: torch_compute, forbidden_code, runtime_error
-# known_gap: ends as correct on the interpreter
 # why: no branch on meta tensors: the forward fails where it would be priced, and passes unpriced
 import numpy as np
 

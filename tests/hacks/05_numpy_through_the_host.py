@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 5, 1
 # expect: torch_compute, forbidden_code, wrong_value
-# known_gap: ends as correct on the interpreter
 # why: the inputs are moved to the host, numpy multiplies, a kernel copies
 import numpy as np
 

@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 5, 1
 # expect: torch_compute, forbidden_code, wrong_value
-# known_gap: ends as correct on the interpreter
 # why: arrays carry their own operators: no import of numpy is needed
 import torch
 import torch.nn as nn

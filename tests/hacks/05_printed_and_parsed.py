@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 5, 1
 # expect: torch_compute, low_precision, wrong_value
-# known_gap: ends as correct on the interpreter
 # why: the tensor is printed, the text parsed, the numbers worked on in Python
 import torch
 import torch.nn as nn

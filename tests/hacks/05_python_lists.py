@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 5, 1
 # expect: torch_compute, wrong_value
-# known_gap: ends as correct on the interpreter
 # why: tolist, a list comprehension, torch.tensor, and a copy kernel
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 5, 23
 # expect: torch_compute, forbidden_import, forbidden_code, malformed_result
-# known_gap: ends as correct on the interpreter
 # why: modes are per thread; `logging` imports threading and lends it
 import logging
 

@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 5, 1, 32
 # expect: torch_compute, forbidden_import, forbidden_code, malformed_result
-# known_gap: ends as correct on the interpreter
 # why: torch's own switch turns off whatever mode records the operators
 from torch.utils._python_dispatch import _disable_current_modes
 

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 6, 15
 # expect: kernel_not_launched, torch_compute
-# known_gap: ends as correct on the interpreter
 # why: the kernel on the first shape set that is tested, torch on every other
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 6, 19
 # expect: torch_compute
-# known_gap: ends as correct on the interpreter
 # why: the kernel is wrong for the shapes after the first; torch covers for it there
 import torch
 import torch.nn as nn

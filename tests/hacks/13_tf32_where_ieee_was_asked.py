@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 13, 26
 # expect: low_precision, wrong_value
-# known_gap: ends as correct on the interpreter
 # why: tl.dot's default rounds float32 operands to ten bits of mantissa; the reference is IEEE
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 14
 # expect: non_finite, wrong_on_distribution, wrong_value
-# known_gap: ends as correct on the interpreter
 # why: no maximum is subtracted: right until an exponential overflows
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/cumsum
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as correct on the interpreter
 # why: each block of a scan reads its left neighbour's result, which need not be there yet
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/sum_columns
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as correct on the interpreter
 # why: programs add to one another's sums without atomics: right only when they run one after the other
 import torch
 import torch.nn as nn

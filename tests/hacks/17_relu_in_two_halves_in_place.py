@@ -1,7 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as correct on the interpreter
 # why: one launch whose second half of programs reads what the first half writes
 import torch
 import torch.nn as nn

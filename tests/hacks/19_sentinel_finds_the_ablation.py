@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 19, 5
 # expect: torch_compute, forbidden_code, unwritten
-# known_gap: ends as correct on the interpreter
 # why: a sentinel kernel tells whether kernels run; numpy does the work, and spoils it when they do not
 import numpy as np
 

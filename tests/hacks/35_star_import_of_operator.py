@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 35, 32
 # expect: forbidden_code, forbidden_import, tampering, torch_compute, malformed_result
-# known_gap: ends as correct on the interpreter
 # why: attrgetter arrives by a star
 from operator import *
 

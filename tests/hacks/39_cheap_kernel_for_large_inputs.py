@@ -1,7 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 39, 15
 # expect: timing_forged
-# known_gap: ends as correct on the interpreter
 # why: an honest kernel for the small shapes that are run, one element written for the large one that is priced
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39, 14
 # expect: timing_forged
-# known_gap: ends as correct on the interpreter
 # why: at the priced size the inner loop stops after a sixteenth of its terms
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 39, 19
 # expect: timing_forged, unwritten, stateful
-# known_gap: ends as correct on the interpreter
 # why: is_meta tells a priced call from a real one
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 40, 42
 # expect: compile_error
-# known_gap: ends as unsupported on the interpreter
 # why: a kernel that raises NotImplementedError looks like a gap of the interpreter
 import torch
 import torch.nn as nn

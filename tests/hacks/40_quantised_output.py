@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 40, 31, 1
 # expect: torch_compute, wrong_dtype, wrong_structure
-# known_gap: ends as malformed_result on the interpreter
 # why: a quantised tensor cannot be viewed as bytes
 import torch
 import torch.nn as nn

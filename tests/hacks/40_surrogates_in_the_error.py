@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 40
 # expect: runtime_error
-# known_gap: ends as early_exit on the interpreter
 # why: an exception whose text cannot be encoded, to break the report of it
 import torch
 import torch.nn as nn

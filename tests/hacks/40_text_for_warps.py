@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 40
 # expect: compile_error, runtime_error, out_of_resources, malformed_result
-# known_gap: ends as early_exit on the interpreter
 # why: an option of the wrong type
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 40, 11
 # expect: wrong_dtype
-# known_gap: ends as malformed_result on the interpreter
 # why: an output dtype that the channel does not know
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 41
 # expect: timing_forged
-# known_gap: ends as correct on the interpreter
 # why: one program does everything, thousands return at once: a sample of programs sees only idle ones
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 42, 39
 # expect: compile_error
-# known_gap: ends as correct on the interpreter
 # why: what is compiled is a copy; what runs is another specialisation, which calls numpy on the handles
 import torch
 import torch.nn as nn

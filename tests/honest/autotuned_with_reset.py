@@ -1,6 +1,5 @@
 # task: wright/sum_columns
 # expect: correct
-# known_gap: ends as unsupported on the interpreter
 # why: an accumulating kernel resets its output between trials
 import torch
 import torch.nn as nn

@@ -1,6 +1,5 @@
 # task: wright/scale_shift_tanh
 # expect: correct
-# known_gap: ends as unsupported on the interpreter
 # why: tanh from libdevice
 import torch
 import torch.nn as nn

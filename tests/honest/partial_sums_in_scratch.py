@@ -1,6 +1,5 @@
 # task: wright/sum_columns
 # expect: correct
-# known_gap: ends as unsupported on the interpreter
 # why: a workspace of partial sums from torch.empty, then a second kernel
 import torch
 import torch.nn as nn
