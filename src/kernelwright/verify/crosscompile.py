@@ -82,11 +82,11 @@ def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[
             if name == last:
                 break
     except Exception as error:
-        raise CompileError(_shorten(error)) from None
+        raise CompileError(shorten(error)) from None
     return str(module) if last else "", metadata
 
 
-def _shorten(error: BaseException) -> str:
+def shorten(error: BaseException) -> str:
     """The line and the reason, without the source listing and the chain of wrappers."""
     cause: BaseException = error
     while cause.__cause__ is not None:

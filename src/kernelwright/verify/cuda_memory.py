@@ -52,7 +52,7 @@ def enter_context(device: int) -> None:
     _call("cuCtxSetCurrent", context)
 
 
-class _Raw:
+class Raw:
     """Lets torch see foreign GPU memory without a copy (the CUDA array interface, version 3)."""
 
     def __init__(self, pointer: int, size: int, owner: Any) -> None:
@@ -90,8 +90,13 @@ class Mapping:
             raise ValueError("tensor outside the arena")
         if size == 0:
             return torch.empty(shape, dtype=dtype, device=f"cuda:{self.device}")
-        raw = torch.as_tensor(_Raw(self.pointer + offset, size, self), device=f"cuda:{self.device}")
+        raw = torch.as_tensor(Raw(self.pointer + offset, size, self), device=f"cuda:{self.device}")
         return raw.view(dtype).as_strided(shape, stride)
+
+    def close(self) -> None:
+        """Unmap memory of another process's."""
+        pointer, self.pointer = self.pointer, 0
+        _call("cuIpcCloseMemHandle", ctypes.c_uint64(pointer))
 
 
 class Arena(Mapping):

@@ -70,7 +70,10 @@ class Confined:
             if time.monotonic() >= self.deadline - 0.01:
                 self.dismiss()
                 raise Stop(Outcome.TIMEOUT, gate, f"no answer within {self.limit_s:g} s") from None
-            raise _died(gate, self.dismiss(ended=True)) from None
+            status = self.dismiss(ended=True)
+            if self.role != "host" and status >= 0:
+                raise InfrastructureError(f"the {self.role} process ended with status {status}") from None
+            raise _died(gate, status) from None
         except channel.ChannelError as error:
             self.dismiss()
             raise Stop(Outcome.MALFORMED_RESULT, gate, str(error)) from None

@@ -10,6 +10,7 @@ import contextlib
 import random
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 from kernelwright.errors import UserError
@@ -18,6 +19,7 @@ from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 
 _CACHED_TASKS = 512
+_GPU_TASKS = 64
 
 
 class Judge:
@@ -30,6 +32,8 @@ class Judge:
         self._secret = secret
         self._lock = threading.RLock()
         self._cases: OrderedDict[str, Any] = OrderedDict()
+        self._gpu_cases: OrderedDict[str, Any] = OrderedDict()
+        self._compiled: dict[tuple[str, str], float] = {}
         self._baselines: OrderedDict[str, Any] = OrderedDict()
 
     def cases(self, task: Task) -> list[Any]:
@@ -66,16 +70,64 @@ class Judge:
         """
         from kernelwright.verify import oracle
 
+        for sizes in self._smaller(task, shapes):
+            with contextlib.suppress(Exception):
+                return oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, position)
+        return None
+
+    def _hidden_sizes(self, task: Task, shapes: list[str]) -> dict[str, int]:
+        """The first hidden sizes that the reference takes, or nothing."""
+        from kernelwright.verify import oracle
+
+        for sizes in self._smaller(task, shapes):
+            with contextlib.suppress(Exception):
+                oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, len(shapes))
+                return sizes
+        return {}
+
+    def _smaller(self, task: Task, shapes: list[str]) -> Iterator[dict[str, int]]:
         dice = random.Random(f"{self._secret}:{task.digest}")
         sets = [task.shapes[name] for name in shapes]
         base = dict(sets[-1])
         free = [name for name, size in base.items() if size >= 4 and any(s.get(name) != size for s in sets)]
         choices = [free, *([name] for name in dice.sample(free, len(free)))] if free else []
         for names in choices[:4]:
-            sizes = base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names}
-            with contextlib.suppress(Exception):
-                return oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, position)
-        return None
+            yield base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names}
+
+    def gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
+        """Shape sets on the GPU, small ones first and the full size last, their cases made when asked for."""
+        from kernelwright.verify import oracle
+
+        with self._lock:
+            found = self._gpu_cases.get(task.digest)
+            if found is None:
+                found = []
+                device = f"cuda:{gpu.index}"
+                small = (
+                    [name for name in task.shapes if name.startswith("small")]
+                    if self.protocol.honesty
+                    else []
+                )
+                sets = [(name, dict(task.shapes[name])) for name in small]
+                if len(small) > 1 and (hidden := self._hidden_sizes(task, small)):
+                    sets.append(("hidden", hidden))
+                for position, (name, sizes) in enumerate(
+                    [*sets, ("full", dict(task.shapes.get("full", {})))]
+                ):
+                    full = name == "full"
+                    rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
+                    plan = oracle.draws(self.protocol, self._secret, rank)
+                    found.append(oracle.LazyCases(task, name, sizes, self.protocol, plan, device, full))
+                self._gpu_cases[task.digest] = found
+                while len(self._gpu_cases) > _GPU_TASKS:
+                    self._gpu_cases.popitem(last=False)
+            return found
+
+    def compiled_ratio(
+        self, task: Task, shape: Any, gpu: Any, device: Any, inputs: Any, deadline: float
+    ) -> float | None:
+        """torch.compile's time over eager's at full size: None unless it was measured (see `measure_compiled`)."""
+        return self._compiled.get((task.digest, gpu.name))
 
     def baseline(self, task: Task) -> Any:
         """The modelled baselines at full size; None where the reference cannot be modelled."""

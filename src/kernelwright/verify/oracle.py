@@ -34,6 +34,8 @@ _HALF_PRECISION = (4.0, 4.0)
 _PRESET_SCALE = 3.0
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
+_KEPT_BYTES = 1 << 30
+"""Inputs up to which a case is kept on the GPU."""
 _CHUNK = 1 << 26
 """Elements compared at a time."""
 
@@ -218,6 +220,56 @@ def shape_cases(
         if case is not None:
             cases.append(case)
     return ShapeCases(name, reference.init_inputs(), state, cases)
+
+
+class LazyCases:
+    """The cases of one shape set on a GPU, each made when it is asked for and kept while it is small."""
+
+    def __init__(
+        self,
+        task: Task,
+        name: str,
+        sizes: dict[str, int],
+        protocol: Protocol,
+        plan: list[tuple[float, int]],
+        device: str,
+        full: bool,
+    ) -> None:
+        """Builds the reference and the first case. Raises UserError when the task fails."""
+        self.name, self.sizes, self.full = name, sizes, full
+        self._protocol, self._plan = protocol, plan
+        self._lock = threading.Lock()
+        self._kept: dict[int, Case | None] = {}
+        self._reference = Reference(task, sizes, device)
+        self.init = self._reference.init_inputs()
+        self._module = self._reference.build()
+        self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
+        self._module.to(device)
+        first = self.case(0)
+        if first is None:
+            raise UserError(f"task {task.id}: the reference's own output is not finite")
+        self.description = describe(list(first.inputs))
+        self.structure = first.structure
+        self.aliases = first.aliases
+        self.expected = [
+            dataclasses.replace(item, value=torch.empty(0), judged=None, infinite=None)
+            for item in first.expected
+        ]
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def case(self, number: int) -> Case | None:
+        """None where the reference has no meaning under that distribution."""
+        with self._lock:
+            if number in self._kept:
+                return self._kept[number]
+            scale, seed = self._plan[number]
+            inputs = scaled(self._reference.inputs(seed), scale)
+            case = make_case(f"{self.name} x{scale:g}", self._module, inputs, self._protocol, scale)
+            if case is None or sum(t.numel() * t.element_size() for t in flatten(inputs)) <= _KEPT_BYTES:
+                self._kept[number] = case
+            return case
 
 
 def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:

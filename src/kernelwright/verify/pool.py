@@ -6,6 +6,7 @@ and then reported as such; it never becomes the candidate's.
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import threading
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, ProtocolName, Task, Verdict
+from kernelwright.verify.hearing import Hearing
 from kernelwright.verify.interpreted import InterpretedHearing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
@@ -43,9 +45,16 @@ class VerifierPool:
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
-        if backend == "cuda":
-            raise UserError("backend 'cuda' is not built yet: use --backend interpret")
-        self.backend = "interpret"
+        self.gpu: Any = None
+        if backend == "cuda" or (backend == "auto" and _gpu_present()):
+            from kernelwright.verify.gpu import Gpu
+
+            try:
+                self.gpu = Gpu()
+            except UserError:
+                if backend == "cuda":
+                    raise
+        self.backend = "interpret" if self.gpu is None else "cuda"
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
         self.judge = Judge(
             protocol_rules(protocol), target, secrets.randbits(31) if secret is None else secret, deadline_s
@@ -97,6 +106,8 @@ class VerifierPool:
         """End all hearings and the zygote."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         with self._lock:
+            if self.gpu is not None:
+                self.gpu.close()
             if self._zygote is not None:
                 self._zygote.close()
                 self._zygote = None
@@ -115,11 +126,19 @@ class VerifierPool:
                 self._zygote = Zygote(self.judge.target.name)
             return self._zygote
 
+    def _hearing(self, task: Task, candidate: Candidate) -> Hearing:
+        zygote = self._current_zygote()
+        if self.gpu is None:
+            return InterpretedHearing(self.judge, zygote, task, candidate)
+        from kernelwright.verify.measured import MeasuredHearing
+
+        return MeasuredHearing(self.judge, zygote, self.gpu, task, candidate)
+
     def _hear(self, task: Task, candidate: Candidate) -> Verdict:
         problem = ""
         for _ in range(2):
             try:
-                return InterpretedHearing(self.judge, self._current_zygote(), task, candidate).verdict()
+                return self._hearing(task, candidate).verdict()
             except (InfrastructureError, OSError) as error:
                 problem = f"{type(error).__name__}: {error}"
         return Verdict(
@@ -128,5 +147,11 @@ class VerifierPool:
             gate=Gate.LOAD,
             detail=problem[:600],
             protocol=self.judge.protocol.name,
+            backend="interpret" if self.gpu is None else "cuda",
             candidate_digest=candidate.digest,
         )
+
+
+def _gpu_present() -> bool:
+    """Asked without touching CUDA, which a trainer may still want to set up in its own way."""
+    return bool(glob.glob("/dev/nvidia[0-9]*"))

@@ -26,6 +26,8 @@ class Protocol:
     """Also bound the error by a small multiple of an honest same-precision PyTorch's error against fp64."""
     honesty: bool
     """Gates on aliasing, changed inputs, causality, state and determinism."""
+    tf32_convolutions: bool
+    """Let cuDNN use TF32 in the reference, as torch does by default; matrix products never do."""
     more_shapes: bool
     """Judge on every `small*` shape set, not only the first."""
 
@@ -48,6 +50,7 @@ PROTOCOLS: dict[str, Protocol] = {
             },
             calibrated=True,
             honesty=True,
+            tf32_convolutions=False,
             more_shapes=True,
         ),
         # KernelBench's evaluator: five seeds, the task's own distribution, allclose; no honesty gates.
@@ -58,6 +61,7 @@ PROTOCOLS: dict[str, Protocol] = {
             tolerance={"default": (1e-4, 1e-4), **dict.fromkeys(_HALF, (1e-2, 1e-2))},
             calibrated=False,
             honesty=False,
+            tf32_convolutions=True,
             more_shapes=False,
         ),
         # The Toronto report: rtol 1e-5, atol 1e-8 against PyTorch in the same precision.
@@ -68,6 +72,7 @@ PROTOCOLS: dict[str, Protocol] = {
             tolerance={"default": (1e-5, 1e-8)},
             calibrated=False,
             honesty=False,
+            tf32_convolutions=True,
             more_shapes=False,
         ),
     )

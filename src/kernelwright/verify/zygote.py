@@ -1,7 +1,7 @@
 """The warm parent of all workers: a process with torch and Triton imported that only ever forks.
 
 The judge talks to it over one socket: it passes the worker's end of a fresh socket pair, the zygote forks, the
-child confines itself (`sandbox.py`) and serves (`worker.py`). CUDA is never initialised here.
+child confines itself (`sandbox.py`) and serves (`service.py`). CUDA is never initialised here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 from kernelwright.errors import InfrastructureError
 
-Role = Literal["host", "interpret"]
+Role = Literal["host", "interpret", "cuda"]
+_KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "TRITON_CACHE_DIR")
 _READY_TIMEOUT_S = 120.0
 _TRITON_ENVIRONMENT = {
     "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
@@ -40,7 +41,7 @@ class Zygote:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if name in ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
+            if name in _KEPT or name.startswith(("CUDA_", "NVIDIA_"))
         }
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= _TRITON_ENVIRONMENT
@@ -128,6 +129,11 @@ def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role) -> 
         from kernelwright.verify.device import pretend_torch_cuda
 
         os.setsid()
+        if role == "cuda":
+            from kernelwright.verify.cuda_device import CudaDevice
+
+            service.serve(sock, CudaDevice(0))  # trusted code only, which has to compile and reach the GPU
+            return
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):

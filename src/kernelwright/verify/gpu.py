@@ -1,0 +1,141 @@
+"""One GPU as the judge holds it: trusted device processes kept warm, memory admitted, and a lock for the clock.
+
+Correctness of several candidates runs side by side under a shared lock; whoever times takes it exclusively, also
+against other pools on the same GPU (a lock file per GPU). Waiting clocks go first, so that they are not starved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.outcomes import Gate
+from kernelwright.verify.hearing import Confined, Stop
+from kernelwright.verify.zygote import Zygote
+
+
+class Lock:
+    """Shared for correctness, exclusive for timing, across threads and processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._turn = path.with_suffix(".turn")
+        self._path = path
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        with _flock(self._turn, fcntl.LOCK_SH):
+            held = _open(self._path, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            os.close(held)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Whoever waits here holds the turn, so that no more sharers come in."""
+        with _flock(self._turn, fcntl.LOCK_EX):
+            held = _open(self._path, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            os.close(held)
+
+
+@contextlib.contextmanager
+def _flock(path: Path, kind: int) -> Iterator[None]:
+    held = _open(path, kind)
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+def _open(path: Path, kind: int) -> int:
+    """A lock on a file, waited for; it ends with the descriptor, so also with a killed process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fcntl.flock(descriptor, kind)
+    return descriptor
+
+
+class Admission:
+    """Bytes of GPU memory, handed out first come, first served."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._free = total
+        self._waiting: list[object] = []
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def admitted(self, size: int) -> Iterator[None]:
+        """Wait for room. What is larger than everything is let in alone."""
+        size = min(size, self.total)
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            self._changed.wait_for(lambda: self._waiting[0] is ticket and self._free >= size)
+            self._waiting.pop(0)
+            self._free -= size
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += size
+                self._changed.notify_all()
+
+
+class Gpu:
+    """Device processes of one GPU. Thread-safe."""
+
+    def __init__(self, index: int = 0) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UserError("backend 'cuda' needs a GPU that torch can use: choose --backend interpret here")
+        self.index = index
+        properties = torch.cuda.get_device_properties(index)
+        self.name = str(properties.name)
+        self.capability = f"{properties.major}{properties.minor}"
+        self.admission = Admission(int(0.85 * properties.total_memory))
+        identity = str(getattr(properties, "uuid", index)).replace("/", "_")
+        folder = Path(tempfile.gettempdir()) / f"kernelwright-gpu-{os.getuid()}"
+        folder.mkdir(exist_ok=True)
+        self.lock = Lock(folder / f"{identity}.lock")
+        self._idle: list[Confined] = []
+        self._guard = threading.Lock()
+
+    @contextlib.contextmanager
+    def process(self, zygote: Zygote, deadline: float, limit_s: float) -> Iterator[Confined]:
+        """A device process, warm where there is one. One that failed in any way is not used again."""
+        with self._guard:
+            process = self._idle.pop() if self._idle else None
+        if process is None or not process.alive:
+            process = Confined(zygote, "cuda", time.monotonic() + 120.0, 120.0)
+            try:
+                process.ask(Gate.LOAD, {"command": "close"})  # waits for its context
+            except Stop as stop:
+                process.dismiss()
+                raise InfrastructureError(f"no device process: {stop.detail}") from None
+        process.deadline, process.limit_s = deadline, limit_s
+        try:
+            yield process
+        except BaseException:
+            process.dismiss()
+            raise
+        if process.alive:
+            with self._guard:
+                self._idle.append(process)
+
+    def close(self) -> None:
+        with self._guard:
+            for process in self._idle:
+                process.dismiss()
+            self._idle.clear()
