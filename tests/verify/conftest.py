@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 from museum import DEADLINE_S, ENDLESS_DEADLINE_S, Exhibit, task_of
@@ -10,7 +11,18 @@ from museum import DEADLINE_S, ENDLESS_DEADLINE_S, Exhibit, task_of
 from kernelwright.records import Candidate, Verdict
 from kernelwright.verify import VerifierPool
 
+_GAPS = Path(__file__).with_name("known_gaps.txt")
 _DISTRIBUTED = "PYTEST_XDIST_WORKER" in os.environ
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests listed in `known_gaps.txt` (`file::test  reason` a line) must fail until they are mended and taken off."""
+    listed = [line.split(maxsplit=1) for line in _GAPS.read_text().splitlines() if line and line[0] != "#"]
+    gaps = {name: reason for name, reason in listed}
+    for item in items:
+        reason = gaps.get(f"{item.path.name}::{item.name}")
+        if reason is not None and item.path.parent == _GAPS.parent:
+            item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
 
 
 @pytest.fixture(scope="session")
