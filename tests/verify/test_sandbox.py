@@ -138,7 +138,7 @@ def test_no_signal_by_another_call(name: str, number: int, first: int, victim: i
 @pytest.mark.parametrize(
     ("name", "number"),
     [
-        ("ptrace attach", 101),
+        ("ptrace_attach", 101),
         ("process_vm_readv", 310),
         ("process_vm_writev", 311),
         ("pidfd_open", 434),
@@ -276,7 +276,7 @@ def test_a_large_file_is_stopped(scratch: Path) -> None:
     [
         ("mount", 165, (0, 0, 0, 0, 0)),
         ("umount", 166, (b"/nowhere", 0)),
-        ("unshare user", 272, (0x1000_0000,)),
+        ("unshare_user", 272, (0x1000_0000,)),
         ("setns", 308, (-1, 0)),
         ("bpf", 321, (0, 0, 0)),
         ("io_uring_setup", 425, (0, 0)),
@@ -318,7 +318,7 @@ def test_no_object_that_outlives_the_process(
     assert answer in ("'EPERM'", "'ENOSYS'")
 
 
-@pytest.mark.parametrize(("name", "option"), [("dumpable", 4), ("death of the parent", 1)])
+@pytest.mark.parametrize(("name", "option"), [("dumpable", 4), ("pdeathsig", 1)])
 def test_protections_cannot_be_taken_back(name: str, option: int, scratch: Path) -> None:
     assert confined(lambda _: _LIBC.prctl(option, 1 if option == 4 else 0, 0, 0, 0), scratch) == "-1"
 
