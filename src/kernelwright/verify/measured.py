@@ -15,7 +15,9 @@ from kernelwright.verify.zygote import Zygote
 
 _HALF_WIDTH = 0.01
 _BUDGET_S = 0.4
-_BATCHES = (4, 16)
+_FEW_CALLS, _MOST_CALLS, _BATCH_MS = 4, 64, 8.0
+"""Batches clocked from outside: a few calls, and as many as take about so long."""
+_SUSPICIONS = 8
 
 
 class MeasuredHearing(Hearing):
@@ -44,6 +46,8 @@ class MeasuredHearing(Hearing):
                 self._form(Gate.TRACE, trace, shape)
                 traces.append(trace)
         host.dismiss()
+        if self.protocol.honesty:
+            self._sanitize(shapes, traces)
         with self.gpu.admission.admitted(max(map(_footprint, shapes, traces))):
             self._extend()
             with self.gpu.process(self.zygote, self.deadline, self.judge.deadline_s) as device:
@@ -55,6 +59,39 @@ class MeasuredHearing(Hearing):
                         raise
                     wrong = stop
             raise wrong
+
+    def _sanitize(self, shapes: list[Any], traces: list[Trace]) -> None:
+        """The interpreter's checks of every pointer, and of who writes where, on one case of each small shape.
+
+        A GPU says nothing of an access that strays into valid memory. What is not interpreted is left to the GPU.
+        """
+        from kernelwright.verify import channel, oracle
+
+        with self._timed(Gate.SMALL):
+            device = self._summon("interpret")
+            for shape, trace in zip(shapes, traces, strict=True):
+                if shape.full:
+                    continue
+                tensors = list(trace.blobs)
+                state = {name: shape.state[name] for name in trace.traced.state}
+                body = {"command": "open", "key": shape.name, "trace": trace.answer}
+                inputs = [tensor.cpu() for tensor in oracle.flatten(shape.case(0).inputs)]
+                try:
+                    device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
+                    for call in (*trace.warm_up(), -1):
+                        body = {
+                            "command": "run",
+                            "key": shape.name,
+                            "call": call,
+                            "ablate": False,
+                            "races": True,
+                        }
+                        device.ask(Gate.SMALL, body, inputs)
+                except Stop as stop:
+                    if stop.outcome is Outcome.UNSUPPORTED:
+                        break
+                    raise
+            device.dismiss()
 
     def _extend(self) -> None:
         """Waiting for others to free memory is not the candidate's time."""
@@ -221,19 +258,25 @@ class MeasuredHearing(Hearing):
         )
 
     def _outside(self, device: Confined, shape: Any, claim_ms: float) -> None:
-        """A time that the device process cannot have made up: whole batches of two sizes by the judge's clock."""
+        """A time that the device process cannot have made up: whole batches of two sizes by the judge's clock.
+
+        Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused.
+        """
         flush = float(device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
+        many = max(_FEW_CALLS + 4, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
         batches: dict[bool, list[timing.Batch]] = {False: [], True: []}
-        for _ in range(2):
+        for attempt in range(_SUSPICIONS):
             for reference in (False, True):
-                for calls in _BATCHES:
+                for calls in (_FEW_CALLS, many):
                     body = {"command": "batch", "key": shape.name, "reference": reference, "calls": calls}
                     start = time.perf_counter()
                     device.ask(Gate.TIMING, body)
                     batches[reference].append(timing.Batch(calls, 1e3 * (time.perf_counter() - start)))
-        fraud = timing.forged(claim_ms, batches[False], batches[True], flush)
-        if fraud:
-            raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, fraud, where=shape.name)
+            fraud = timing.forged(claim_ms, batches[False], batches[True], flush)
+            if not fraud:
+                return
+            if attempt == _SUSPICIONS - 1:
+                raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, fraud, where=shape.name)
 
 
 def _tensor_bytes(shape: Any, trace: Trace) -> int:
