@@ -12,6 +12,8 @@ import dataclasses
 from typing import Any
 
 import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -20,9 +22,22 @@ from kernelwright.records import Cost, Task
 from kernelwright.verify import cost, oracle
 from kernelwright.verify.device import ALLOCATION, METADATA, VIEWS
 
-_EAGER_EFFICIENCY = 0.80
-"""Share of peak bandwidth that PyTorch's own pointwise and reduction kernels reach on large tensors."""
-_CONTRACTION_EFFICIENCY = 0.70
+# Share of peak bandwidth that PyTorch's own kernels reach on large tensors, measured on an H200 with torch 2.11
+# (benchmarks/golds.py); operators not named here are pointwise.
+_POINTWISE = 0.80
+_BANDWIDTH = {
+    "cumsum": 0.16, "cumprod": 0.02, "logcumsumexp": 0.05, "cummax": 0.05, "cummin": 0.05, "flip": 0.16,
+    "logsumexp": 0.11, "_softmax": 0.50, "_log_softmax": 0.50, "nll_loss_forward": 0.50,
+    "native_layer_norm": 0.37, "native_group_norm": 0.31, "native_batch_norm": 0.58, "rms_norm": 0.66,
+    "argmax": 0.45, "argmin": 0.45, "max": 0.45, "min": 0.45, "amax": 0.45, "amin": 0.45, "prod": 0.45,
+    "sum": 0.43, "mean": 0.60, "var": 0.40, "linalg_vector_norm": 0.48, "var_mean": 0.40, "std": 0.40,
+    "mse_loss": 0.37, "smooth_l1_loss": 0.37, "huber_loss": 0.37, "binary_cross_entropy": 0.37,
+    "avg_pool2d": 0.27, "avg_pool3d": 0.27, "max_pool2d_with_indices": 0.37, "max_pool3d_with_indices": 0.37,
+    "convolution": 0.24,
+}  # fmt: skip
+# Share of peak arithmetic of the library's matrix products, convolutions and fused attention.
+_ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
+_PRODUCT = 0.70
 _VECTOR_FLOPS = 4.0
 """Operations per element charged to a pointwise operator."""
 
@@ -53,6 +68,40 @@ class Baseline:
     """Operations of matrix products and convolutions, as the reference does them."""
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
+
+
+class _Fused(TorchFunctionMode):
+    """Functions that are one kernel on a GPU, though torch without one takes them apart."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in (functional.scaled_dot_product_attention, functional.rms_norm, torch.rms_norm):
+            return func(*args, **kwargs)
+        before = len(self.recorder.operators)
+        out = func(*args, **kwargs)
+        inside = self.recorder.operators[before:]
+        if not inside:
+            return out
+        del self.recorder.operators[before:]
+        given = oracle.flatten([list(args), kwargs])
+        flops = sum(op.flops for op in inside if op.contraction)
+        if kwargs.get("is_causal"):
+            flops /= 2
+        self.recorder.operators.append(
+            Operator(
+                name=func.__name__,
+                read_bytes=sum(_bytes(t) for t in given),
+                written_bytes=sum(_bytes(t) for t in oracle.flatten(out)),
+                flops=flops or _VECTOR_FLOPS * sum(t.numel() for t in given),
+                unit=str(given[0].dtype).removeprefix("torch.") if flops else "float32",
+                contraction=flops > 0,
+            )
+        )
+        return out
 
 
 class _Recorder(TorchDispatchMode):
@@ -108,7 +157,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         inputs = oracle.convert(inputs, lambda t: t.to("meta"))
         module = module.to("meta")
         recorder = _Recorder()
-        with recorder:
+        with _Fused(recorder), recorder:
             output = module(*inputs)
     edge = [*oracle.flatten(inputs), *oracle.flatten(output), *module.parameters()]
     min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
@@ -118,7 +167,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
             useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
     roofline = cost.roofline_ms(min_bytes, useful, target)
     times = [
-        _operator_ms(op.read_bytes + op.written_bytes, {op.unit: op.flops}, op.contraction, target)
+        _operator_ms(op.name, op.read_bytes + op.written_bytes, {op.unit: op.flops}, op.contraction, target)
         for op in recorder.operators
     ]
     eager = Cost(
@@ -142,9 +191,11 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     )
 
 
-def _operator_ms(moved: float, flops: dict[str, float], contraction: bool, target: Target) -> float:
-    memory = moved / (target.dram_gb_s * 1e9 * _EAGER_EFFICIENCY)
-    share = _CONTRACTION_EFFICIENCY if contraction else 0.5
+def _operator_ms(
+    name: str, moved: float, flops: dict[str, float], contraction: bool, target: Target
+) -> float:
+    memory = moved / (target.dram_gb_s * 1e9 * _BANDWIDTH.get(name, _POINTWISE))
+    share = _ARITHMETIC.get(name, _PRODUCT) if contraction else 0.5
     compute = sum(
         n / (target.peak_tflops.get(unit, target.fp32_tflops) * 1e12 * share) for unit, n in flops.items()
     )
@@ -163,8 +214,10 @@ def _compiled_ms(operators: list[Operator], min_bytes: float, target: Target) ->
             moved = run[0].read_bytes + run[-1].written_bytes
             if len(run) == len(operators):
                 moved = min_bytes
-            total += _operator_ms(moved, {"float32": sum(item.flops for item in run)}, False, target)
+            total += _operator_ms("", moved, {"float32": sum(item.flops for item in run)}, False, target)
             run = []
         if op is not None:
-            total += _operator_ms(op.read_bytes + op.written_bytes, {op.unit: op.flops}, True, target)
+            total += _operator_ms(
+                op.name, op.read_bytes + op.written_bytes, {op.unit: op.flops}, True, target
+            )
     return total
