@@ -273,6 +273,11 @@ def test_bare_code_has_no_comments_or_docstrings_and_runs() -> None:
     assert edits.bare(code) == 'X = 1\n\n\ndef f():\n    pass\n\n\nclass A:\n    y = "#"\n'
 
 
+def test_annotations_go_but_for_constexpr() -> None:
+    code = "def f(self, x: torch.Tensor, B: tl.constexpr, eps: float = 1e-5) -> torch.Tensor:\n    return x\n"
+    assert edits.untyped(code) == "def f(self, x, B: tl.constexpr, eps = 1e-5):\n    return x\n"
+
+
 def test_no_renaming_collides() -> None:
     for seed in range(20):
         names = edits.synonyms("out = y_ptr; n = mask", golds.SYNONYMS, random.Random(seed))

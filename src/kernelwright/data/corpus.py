@@ -107,6 +107,6 @@ def synth(config: CorpusConfig, out: Path, progress: Progress | None = None) -> 
 
 def estimate(config: CorpusConfig) -> int:
     """About how many drafts there will be, a few duplicates less."""
-    per_graph = config.variants + config.improve + config.repair
+    per_graph = config.variants + round(config.improve * config.improve_share) + config.repair
     others = (config.heldout_graphs + config.validation_graphs) * (1 + config.heldout_improve)
     return config.train_graphs * per_graph + others + config.golds * config.variants

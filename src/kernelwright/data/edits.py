@@ -42,6 +42,24 @@ def bare(code: str) -> str:
     return "\n".join(kept_lines).rstrip("\n") + "\n"
 
 
+def untyped(code: str) -> str:
+    """`code` without annotations of parameters and results, other than `tl.constexpr`."""
+    at = _offsets(code)
+    text = code.encode()
+    edits: list[Edit] = []
+    for node in ast.walk(ast.parse(code)):
+        if (
+            isinstance(node, ast.arg)
+            and node.annotation
+            and getattr(node.annotation, "attr", "") != "constexpr"
+        ):
+            edits.append((at(node)[0] + len(node.arg.encode()), at(node.annotation)[1], ""))
+        elif isinstance(node, ast.FunctionDef) and node.returns:
+            start, end = at(node.returns)
+            edits.append((len(text[: text.rindex(b"->", 0, start)].rstrip()), end, ""))
+    return apply(code, edits)
+
+
 def rename(code: str, names: Mapping[str, str]) -> str:
     """Rename variables, parameters and functions, and the strings that name them (autotuned tiles).
 

@@ -96,8 +96,12 @@ def gold_examples(config: CorpusConfig) -> Iterator[Example]:
     for gold in chosen(config):
         rng = random.Random(f"{config.seed}:gold:{gold.name}")
         for number in range(config.variants):
-            code = gold.code if number == 0 else vary(gold.code, rng)
-            task = resized(gold, rng)
+            code, task = gold.code, resized(gold, rng)
+            if number:
+                code = vary(code, rng)
+            if number % 2:
+                code = edits.untyped(code)
+                task = task.model_copy(update={"source": edits.untyped(task.source)})
             yield Example(
                 task=task, plan=plans.plan(code), code=code, teacher="gold", split="train", graph=gold.graph
             )

@@ -170,6 +170,8 @@ class _Kernel:
         self.held = held
         uses_first = self.begins and any(step.operand == "first" for step in self.steps)
         self.target = "h" if uses_first else self.main
+        self.names = [f"h{i + 1}" if reference.named else "" for i in group]
+        """Per step, the name of its value where the reference gives it one."""
 
     def launch(self, source: str, target: str) -> str:
         """The line that launches it from `source` into `target`."""
@@ -211,7 +213,7 @@ class _Kernel:
         """The arithmetic of pointwise `steps`, from `value`; returns the lines and the name of the result."""
         lines = []
         for i in steps:
-            target = value if value not in (self.main, self.target) else self.target
+            target = self.names[i] or (value if value not in (self.main, self.target) else self.target)
             constants = dict(zip("cd", (c.removeprefix("self.") for c in self.constants[i]), strict=False))
             lines.append(
                 f"{target} = {POINTWISE[self.steps[i].op].triton.format(x=value, y=self.values[i], **constants)}"
@@ -246,8 +248,9 @@ class _Kernel:
         if operator.final is None:
             lines, value = self._apply(after, operator.statistics[-1].name)
             return [*lines, f"tl.store(out_ptr + row, {value})"]
-        final = f"{self.target} = {operator.final.format(x=value)}"
-        lines, value = self._apply(after, self.target)
+        target = self.names[self.row] or self.target
+        final = f"{target} = {operator.final.format(x=value)}"
+        lines, value = self._apply(after, target)
         return [final, *lines, f"tl.store(out_ptr + row * n + cols, {value}, mask=mask)"]
 
     def _walk(self) -> list[str]:

@@ -8,9 +8,12 @@ Does not see through algebra or statement order.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
+from collections.abc import Sequence
 
 
+@functools.lru_cache(maxsize=16384)
 def normal_form(code: str, keep_sizes: bool = False, keep_warps: bool = True) -> str:
     """A canonical dump of `code`'s syntax tree. Raises SyntaxError.
 
@@ -19,9 +22,10 @@ def normal_form(code: str, keep_sizes: bool = False, keep_warps: bool = True) ->
     """
     tree = ast.parse(code)
     _strip(tree, keep_sizes, keep_warps)
-    bound = _bound(tree)
+    nodes = list(ast.walk(tree))
+    bound = _bound(nodes)
     numbers: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         for field in ("id", "arg", "name"):
             name = getattr(node, field, None)
             if isinstance(name, str) and name in bound:
@@ -39,10 +43,10 @@ def digest(*parts: str) -> str:
 KEPT = frozenset({"Model", "ModelNew", "forward", "get_inputs", "get_init_inputs", "__init__", "self"})
 
 
-def _bound(tree: ast.Module) -> set[str]:
+def _bound(nodes: Sequence[ast.AST]) -> set[str]:
     """Names assigned, defined or taken as parameters anywhere in the module, attributes of `self` among them."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.arg):

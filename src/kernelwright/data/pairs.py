@@ -64,27 +64,29 @@ def examples(config: CorpusConfig, rng: random.Random, graph: Graph, split: Spli
     held = split == "heldout"
     first = ask(config, rng, graph, held)
     best = library.best_variant(graph, first.width)
+    slower = library.slower_variants(graph, first.width)
+    wanted = config.heldout_improve
+    if split == "train":
+        wanted = config.improve if rng.random() < config.improve_share else 0
+    slow = rng.sample(slower, min(len(slower), wanted))
     answer = library.write(graph, first.reference, best)
-    slow = library.slower_variants(graph, first.width)
-    slow = (
-        rng.sample(slow, min(len(slow), 1 if split != "train" else config.improve)) if config.improve else []
-    )
     found = [
         _example(graph, first, "improve", split, answer, library.write(graph, first.reference, variant))
         for variant in slow
     ]
-    found.append(_example(graph, first, "translate", split, answer))
     if split != "train":
-        return found
-    for _ in range(config.variants - 1):
-        other = ask(config, rng, graph, held)
-        structure = rng.choice(slow) if slow and rng.random() < config.plain_share else best
-        variant = library.alike(rng, graph, structure, other.width, config.wide)
+        return [*found, _example(graph, first, "translate", split, answer)]
+    # Kernels that were heard above serve as structures; where there were none, one structure has to do.
+    plain = slow or [rng.choice(slower) if rng.random() < config.plain_share else best]
+    for _ in range(config.variants):
+        asked = ask(config, rng, graph, held)
+        structure = rng.choice(plain) if not slow or rng.random() < config.plain_share else best
+        variant = library.alike(rng, graph, structure, asked.width, config.wide)
         found.append(
-            _example(graph, other, "translate", split, library.write(graph, other.reference, variant))
+            _example(graph, asked, "translate", split, library.write(graph, asked.reference, variant))
         )
     for _ in range(config.repair):
-        variant = library.alike(rng, graph, best, first.width, config.wide)
+        variant = library.alike(rng, graph, plain[0], first.width, config.wide)
         code = library.write(graph, first.reference, variant)
         found.append(_example(graph, first, "repair", split, code, mutations.mutate(code, rng)))
     return found

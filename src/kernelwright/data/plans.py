@@ -9,8 +9,9 @@ recognise as a claim it lets pass.
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -88,21 +89,23 @@ def plan_is_true(text: str, code: str) -> bool:
         return False
 
 
+@functools.lru_cache(maxsize=4096)
 def read(code: str) -> Facts:
     """Facts of a module's kernels, from its syntax tree alone. Raises SyntaxError."""
-    tree = ast.parse(code)
-    kernels = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and is_kernel(f)}
-    values = _assigned(tree)
+    nodes = list(ast.walk(ast.parse(code)))
+    kernels = {f.name: f for f in nodes if isinstance(f, ast.FunctionDef) and is_kernel(f)}
+    within = {name: list(ast.walk(function)) for name, function in kernels.items()}
+    values = _assigned(nodes)
     count, loads, stores = 0, 0, 0
     whole = by_row = False
     warps: set[int] | None = set()
     tiles: list[tuple[str, int]] = []
-    for name, call in _launches(tree, kernels):
+    for name, call in _launches(nodes, kernels):
         function = kernels[name]
         count += 1
-        loads += _calls(function, "load")
-        stores += _calls(function, "store")
-        by_row = by_row or _by_row(function)
+        loads += _calls(within[name], "load")
+        stores += _calls(within[name], "store")
+        by_row = by_row or _by_row(function, within[name])
         for parameter, value in _constexprs(function, call):
             found = values.get(value.id, value) if isinstance(value, ast.Name) else value
             if isinstance(found, ast.Call) and _attribute(found.func) == "next_power_of_2":
@@ -130,10 +133,10 @@ def _warps(function: ast.FunctionDef, call: ast.Call, values: Mapping[str, ast.e
     return found
 
 
-def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+def _assigned(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
     """Names that are assigned once in the module, constants and locals, with what they are assigned."""
     seen: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 for name in ast.walk(target):
@@ -168,8 +171,10 @@ def constexprs(function: ast.FunctionDef) -> list[str]:
     ]
 
 
-def _launches(tree: ast.Module, kernels: dict[str, ast.FunctionDef]) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(tree):
+def _launches(
+    nodes: Sequence[ast.AST], kernels: Mapping[str, ast.FunctionDef]
+) -> Iterator[tuple[str, ast.Call]]:
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             name = getattr(node.func.value, "id", "")
             if name in kernels:
@@ -185,18 +190,18 @@ def _constexprs(function: ast.FunctionDef, call: ast.Call) -> Iterator[tuple[str
             yield name, passed[name]
 
 
-def _by_row(function: ast.FunctionDef) -> bool:
+def _by_row(function: ast.FunctionDef, nodes: Sequence[ast.AST]) -> bool:
     """Whether a program id, or a name bound to one, is multiplied by something that is not a constexpr."""
     ids = {
         target.id
-        for node in ast.walk(function)
+        for node in nodes
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         if _attribute(node.value.func) == "program_id"
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     tiles = set(constexprs(function))
-    for node in ast.walk(function):
+    for node in nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             left, right = node.left, node.right
             held = (isinstance(left, ast.Name) and left.id in ids) or (
@@ -207,8 +212,8 @@ def _by_row(function: ast.FunctionDef) -> bool:
     return False
 
 
-def _calls(function: ast.FunctionDef, name: str) -> int:
-    return sum(isinstance(n, ast.Call) and _attribute(n.func) == name for n in ast.walk(function))
+def _calls(nodes: Sequence[ast.AST], name: str) -> int:
+    return sum(isinstance(n, ast.Call) and _attribute(n.func) == name for n in nodes)
 
 
 def _attribute(node: ast.expr) -> str:

@@ -28,10 +28,12 @@ DOCSTRINGS = ("{ops} in sequence.", "Applies {ops}.", "Computes {ops} on the las
 class Style:
     """How a reference is written."""
 
-    spelling: int | None = 0
-    """Index into each operator's spellings (the last when there are fewer); None draws one per step."""
+    spelling: int | Literal["call"] | None = 0
+    """Index into each operator's spellings (the last when there are fewer); `call` takes the first that is a call
+    of a torch function; None draws one per step."""
     layout: Literal["steps", "nested", "names", "modules"] = "steps"
-    """One assignment per operator, one return expression, fresh names, or `nn` modules where there are any."""
+    """One assignment per operator, one return expression, a name for every step's value (which the kernel then
+    uses too), or `nn` modules where there are any."""
     inputs: tuple[str, ...] = INPUT_NAMES[0]
     sizes: tuple[str, ...] = SIZE_NAMES[2][0]
     docstring: str = ""
@@ -54,13 +56,14 @@ class Reference:
     init: tuple[str, ...]
     """Body lines of `__init__` after the super call that a `ModelNew` must repeat (state)."""
     init_arguments: tuple[str, ...]
+    named: bool = False
+    """The value after step i is called `h{i + 1}`."""
 
 
 def draw_style(rng: random.Random, graph: Graph, wide: bool) -> Style:
     """A random style; `wide` uses every option, otherwise the few that a very small model can learn."""
     if not wide:
-        layout: Literal["steps", "modules"] = "modules" if rng.random() < 0.2 else "steps"
-        return Style(spelling=rng.choice((0, 0, 1)), layout=layout, sizes=SIZE_NAMES[graph.rank][0])
+        return Style(spelling="call", layout="names", sizes=SIZE_NAMES[graph.rank][0])
     return Style(
         spelling=rng.choice((0, 1, 2, None)),
         layout=rng.choice(("steps", "nested", "names", "modules")),
@@ -127,15 +130,25 @@ def write(graph: Graph, style: Style, sizes: Mapping[str, int], rng: random.Rand
     lines += ["", "", "def get_inputs():", f"    return [{', '.join(tensors)}]"]
     lines += ["", "", "def get_init_inputs():", f"    return [{', '.join(values)}]", ""]
     return Reference(
-        "\n".join(lines), tuple(inputs), tuple(operands), tuple(constants), state, tuple(arguments)
+        "\n".join(lines),
+        tuple(inputs),
+        tuple(operands),
+        tuple(constants),
+        state,
+        tuple(arguments),
+        style.layout == "names",
     )
 
 
 def spell(step: Step, style: Style, value: str, operand: str, constants: Sequence[str], pick: float) -> str:
     """One step as a PyTorch expression over `value`."""
     spellings = ROWS[step.op].spellings if step.row else POINTWISE[step.op].spellings
-    index = int(pick * len(spellings)) if style.spelling is None else min(style.spelling, len(spellings) - 1)
-    spelling = spellings[index]
+    if style.spelling == "call":
+        spelling = next((s for s in spellings if s.startswith(("torch.", "F."))), spellings[0])
+    elif style.spelling is None:
+        spelling = spellings[int(pick * len(spellings))]
+    else:
+        spelling = spellings[min(style.spelling, len(spellings) - 1)]
     if not _atomic(value) and re.search(r"\{x\}( [-+*/]|\.|\[)|[-+*/] ?\{x\}", spelling):
         value = f"({value})"
     return spelling.format(x=value, y=operand, **dict(zip("cd", constants, strict=False)))
@@ -164,10 +177,10 @@ def _body(
             expression = spell(step, style, value, operand, constant, rng.random())
         last = position == len(steps) - 1
         nests = style.layout == "nested" and (value.isidentifier() or expression.count(value) == 1)
-        if nests or (last and (len(steps) == 1 or style.layout == "names")):
+        if nests or (last and len(steps) == 1 and style.layout != "names"):
             value = expression
         else:
-            value = f"h{position}" if style.layout == "names" else ("h" if keeps_first else first)
+            value = f"h{position + 1}" if style.layout == "names" else ("h" if keeps_first else first)
             body.append(f"{value} = {expression}")
     return [*body, f"return {value}"]
 

@@ -18,8 +18,8 @@ from typing import Any
 from kernelwright.errors import UserError
 
 PAD, END = "<|pad|>", "<|end|>"
-PIECES = r" *[A-Za-z_]\w*(?:\.|\(| =)?|\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
-"""A word with the spaces before it and the dot, bracket or equals sign after it; a number; punctuation."""
+PIECES = r"(?<=\n) +|^ +| ?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(| =)?|\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
+"""Indentation; a dotted name with the bracket or equals sign after it; a number; punctuation."""
 _LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
 _NUMBER = re.compile(r"(?<![\w.])([2-9]|\d\d+|\d+\.\d*[1-9]\d*)(?![\w.])")
 """A number that a writer is free to choose, such as a tile; not 0, 1, 0.0 or 1.0."""
@@ -34,7 +34,7 @@ def train_tokenizer(
     vocab_size: int,
     folder: Path | None = None,
     *,
-    share: float = 0.05,
+    share: float = 0.15,
     min_frequency: int = 3,
 ) -> Any:
     """Learn at most `vocab_size` tokens (256 bytes and 2 specials among them); save to `folder` where given.
@@ -96,5 +96,5 @@ def common_stretches(texts: Sequence[str], share: float) -> dict[str, int]:
     return {
         part: count
         for part, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        if count >= least and len(part.strip()) >= _SHORTEST
+        if count >= least and len(part.strip()) >= _SHORTEST and not _NUMBER.fullmatch(part)
     }
