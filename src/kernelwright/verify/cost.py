@@ -22,6 +22,12 @@ _DRAM_EFFICIENCY = 0.90
 _MATRIX_EFFICIENCY = 0.62
 _VECTOR_EFFICIENCY = 0.50
 _L1_BYTES = 192 * 1024
+_L1_BYTES_PER_CLOCK = 36.0
+"""Bytes of 32-byte sectors, repeats counted, that an SM's load path moves in a clock on strided access (measured with
+the pooling golds on an H200; coalesced access reaches 128)."""
+_CLOCK_GHZ = 1.7
+_L2_REUSE = 1.6
+"""How much more than the sheet's L2 bandwidth re-reads see, since part of them hits the L1."""
 _L2_SHARE = 0.6
 """Share of the L2 that one array can count on keeping."""
 _OVERLAP = 4.0
@@ -127,7 +133,8 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
         )
     chain = waves * latency_s * (1.0 + work.steps / _LOADS_IN_FLIGHT)
 
-    parts = (dram / bandwidth, l2 / (target.l2_gb_s * 1e9), arithmetic, chain)
+    l1 = work.touched_bytes * programs / (target.sms * _L1_BYTES_PER_CLOCK * _CLOCK_GHZ * 1e9)
+    parts = (dram / bandwidth, l2 / (target.l2_gb_s * _L2_REUSE * 1e9), l1, arithmetic, chain)
     busy = sum(part**_OVERLAP for part in parts) ** (1.0 / _OVERLAP)
     return Price(
         ms=1e3 * busy + 1e-3 * target.launch_us,

@@ -46,6 +46,8 @@ LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 
 
 _SHUFFLED = 1 << 16
+_UNEVEN = 1.3
+"""Ratio of the work of sampled instances beyond which more of them are looked at."""
 
 
 class Unsupported(Exception):
@@ -224,15 +226,29 @@ class Engine:
     def _sample(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
     ) -> None:
-        builder = interpreter.interpreter_builder
-        builder.set_grid_dim(*grid)
+        interpreter.interpreter_builder.set_grid_dim(*grid)
         total = traced.programs
         count = min(1 if self.benching else self.samples, total)
-        steps = 0
-        # One instance drawn from each of `count` equal parts of the grid: no part can hide its work.
+        self._look(body, arguments, grid, traced, count)
+        work = [traffic.touched_bytes for traffic in traced.traffic]
+        if not self.benching and count < total and max(work) > _UNEVEN * min(work):
+            traced.traffic.clear()  # programs differ (a triangle, say): a few are no fair sample
+            self._look(body, arguments, grid, traced, min(4 * count, total))
+
+    def _look(
+        self,
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+        grid: tuple[int, ...],
+        traced: TracedLaunch,
+        count: int,
+    ) -> None:
+        """Run one instance drawn from each of `count` equal parts of the grid: no part can hide its work."""
+        total, steps = traced.programs, 0
         for part in self.dice.sample(range(count), count):
             linear = self.dice.randrange(part * total // count, max((part + 1) * total // count, 1))
-            builder.set_grid_idx(linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
+            place = linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+            interpreter.interpreter_builder.set_grid_idx(*place)
             self.traffic = Traffic()
             try:
                 with _kernel_errors(), contextlib.suppress(_Enough):
@@ -241,7 +257,7 @@ class Engine:
                 steps += self.traffic.executed
             finally:
                 self.traffic = None
-            if steps > SAMPLED_STEPS * self.samples // SAMPLED_PROGRAMS:
+            if steps > SAMPLED_STEPS * count // SAMPLED_PROGRAMS:
                 break
 
     # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
