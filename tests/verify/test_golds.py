@@ -13,6 +13,7 @@ import torch
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool, oracle
+from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import PROTOCOLS
 
 TASKS = load_suite("wright")
@@ -35,7 +36,7 @@ def test_a_gold_is_accepted_and_priced(task: Task, pool: VerifierPool) -> None:
 
 @functools.cache
 def _cases(index: int, secret: int) -> oracle.ShapeCases:
-    return oracle.shape_cases(TASKS[index], "small", PROTOCOLS["strict"], secret, first=True)
+    return Judge(PROTOCOLS["strict"], "h200", secret).cases(TASKS[index])[0]
 
 
 def _refused(case: oracle.Case, outputs: list[torch.Tensor]) -> bool:

@@ -1,0 +1,326 @@
+"""The oracle: what it expects, how much error it allows, what it calls each kind of wrong."""
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+from kernelwright.verify import oracle
+from kernelwright.verify.device import poison_
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.protocol import PROTOCOLS, protocol
+
+STRICT = PROTOCOLS["strict"]
+
+MODULE = """
+import torch
+import torch.nn as nn
+{extra}
+N = {n}
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+{init}
+    def forward(self, x):
+        {body}
+
+def get_inputs():
+    return [{inputs}]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def task(body: str, inputs: str = "torch.randn(N)", n: int = 64, extra: str = "", init: str = "") -> Task:
+    source = MODULE.format(body=body, inputs=inputs, n=n, extra=extra, init=init)
+    return Task(id="test/task", source=source, shapes={"small": {}})
+
+
+def cases(made: Task, rules: Any = STRICT, secret: int = 1) -> list[oracle.Case]:
+    return Judge(rules, "h200", secret).cases(made)[0].cases
+
+
+def kind(case: oracle.Case, got: torch.Tensor, rules: Any = STRICT) -> str:
+    return oracle.compare(0, got, case.expected[0], rules).kind
+
+
+def right(case: oracle.Case) -> torch.Tensor:
+    expected = case.expected[0]
+    return expected.value.reshape(expected.shape).to(expected.dtype)
+
+
+SOFTMAX = task("return torch.softmax(x * 4, 0)")
+DOUBLE = task("return x * 2")
+
+
+# inputs
+
+
+def test_the_same_secret_draws_the_same_inputs_and_another_draws_others() -> None:
+    first, again, other = (cases(DOUBLE, secret=secret) for secret in (1, 1, 2))
+    for a, b, c in zip(first, again, other, strict=True):
+        assert torch.equal(a.inputs[0], b.inputs[0])
+        assert not torch.equal(a.inputs[0], c.inputs[0])
+
+
+def test_every_case_has_inputs_of_its_own() -> None:
+    found = [case.inputs[0] for case in cases(DOUBLE)]
+    ratios = [(b / a).std() for a in found for b in found if a is not b]
+    assert min(ratios) > 0
+
+
+def test_distributions_reach_from_tiny_to_far_and_negative() -> None:
+    sizes = [float(case.inputs[0].abs().mean()) for case in cases(DOUBLE)]
+    assert {1.0, 3.0, 0.01, -1.0} <= set(STRICT.distributions)
+    assert min(sizes) < 0.05
+    assert max(sizes) > 2.0
+
+
+def test_integer_inputs_are_never_scaled() -> None:
+    made = task("return x.float()", inputs="torch.randint(0, 9, (N,))")
+    assert all(case.inputs[0].max() < 9 for case in cases(made))
+
+
+def test_the_callers_random_state_is_put_back() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    cases(SOFTMAX)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_weights_are_those_of_the_public_seed() -> None:
+    made = task("return self.w * x", init="        self.w = nn.Parameter(torch.randn(N))\n")
+    first, second = (Judge(STRICT, "h200", secret).cases(made)[0].state["w"] for secret in (1, 2))
+    torch.manual_seed(oracle.INIT_SEED)
+    assert torch.equal(first, second)
+    assert torch.equal(first, torch.randn(64))
+
+
+def test_shape_sets_change_the_constants() -> None:
+    made = DOUBLE.model_copy(update={"shapes": {"small": {"N": 7}}})
+    assert cases(made)[0].inputs[0].shape == (7,)
+
+
+# a broken task is the user's error
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (task("return x.no_such_method()"), "no_such_method"),
+        (task("return x", extra="raise RuntimeError('at load')"), "at load"),
+        (task("return x", inputs="1/0"), "division by zero"),
+        (task("return x / 0"), "not finite"),
+        (Task(id="t/x", source="def get_inputs(): return []", shapes={"small": {}}), "no Model"),
+        (Task(id="t/x", source="class Model: pass", shapes={"small": {}}), "no get_inputs"),
+        (Task(id="t/x", source="x = (", shapes={"small": {}}), "t/x"),
+    ],
+)
+def test_a_broken_task_is_one_line_for_the_user(made: Task, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        cases(made)
+    assert "\n" not in str(caught.value)
+
+
+# what the reference itself does
+
+
+def test_a_reference_that_hands_its_input_back_is_known_to() -> None:
+    (case, *_) = cases(task("return x"))
+    assert case.aliases == [0]
+    assert cases(DOUBLE)[0].aliases == [-1]
+
+
+def test_a_reference_that_changes_its_input_is_known_to() -> None:
+    (case, *_) = cases(task("x.mul_(2); return x + 0"))
+    assert case.changed == [0]
+    assert cases(DOUBLE)[0].changed == []
+
+
+def test_nests_of_outputs_keep_their_form() -> None:
+    (case, *_) = cases(task('return {"a": [x + 1, (x + 2, 5)]}'))
+    assert case.structure == {"a": ["list", "*", ["tuple", "*", 5]]}
+    assert len(case.expected) == 2
+
+
+# tolerances
+
+
+@pytest.mark.parametrize("rules", PROTOCOLS.values(), ids=lambda rules: rules.name)
+@pytest.mark.parametrize(
+    "made",
+    [
+        SOFTMAX,
+        DOUBLE,
+        task("return x.half() * 3"),
+        task("return x.bfloat16() + 1"),
+        task("return (x * 9).long()"),
+    ],
+    ids=["softmax", "double", "half", "bfloat", "long"],
+)
+def test_torchs_own_answer_passes(made: Task, rules: Any) -> None:
+    module = oracle.Reference(made).build()
+    for case in cases(made, rules):
+        assert kind(case, module(*case.inputs), rules) == ""
+
+
+@pytest.mark.parametrize("error", [1e-3, 1e-2, 1.0])
+def test_an_error_above_the_preset_fails_under_every_protocol(error: float) -> None:
+    for rules in PROTOCOLS.values():
+        (case, *_) = cases(DOUBLE, rules)
+        assert kind(case, right(case) + error, rules) in ("wrong_value", "low_precision")
+
+
+def test_strict_never_allows_more_than_its_preset_near_the_tasks_own_scale() -> None:
+    """Relative to the element or, where sums cancel, to the typical one."""
+    rtol, atol = STRICT.preset("float32")
+    for case in cases(SOFTMAX):
+        expected = case.expected[0]
+        if not case.name.endswith("x30"):
+            value = expected.value.reshape(-1)
+            allowed = oracle.allowed_error(expected, value, STRICT)
+            assert bool((allowed <= atol + rtol * value.abs().clamp_min(expected.typical) + 1e-12).all())
+
+
+def test_rounding_to_half_is_called_low_precision() -> None:
+    for case in cases(task("return torch.relu(x)")):
+        assert kind(case, right(case).half().float()) == "low_precision"
+
+
+def test_an_honest_reordering_of_a_sum_passes() -> None:
+    made = task("return x.sum(0)", inputs="torch.randn(4096, 8)")
+    for case in cases(made):
+        (x,) = case.inputs
+        assert kind(case, torch.cumsum(x, 0)[-1]) == ""
+        assert kind(case, x.reshape(64, 64, 8).sum(1).sum(0)) == ""
+
+
+def test_integers_and_booleans_are_exact() -> None:
+    made = task("return (x > 0), (x * 100).long()")
+    (case, *_) = cases(made)
+    for index, expected in enumerate(case.expected):
+        value = expected.value.reshape(expected.shape).to(expected.dtype)
+        assert oracle.compare(index, value, expected, STRICT).kind == ""
+        other = value.clone()
+        other[3] = ~other[3] if other.dtype == torch.bool else other[3] + 1
+        found = oracle.compare(index, other, expected, STRICT)
+        assert found.kind == "wrong_value"
+        assert found.mismatch is not None
+        assert found.mismatch.index == (3,)
+        assert found.mismatch.output == index
+
+
+# kinds of wrong
+
+
+def test_the_first_wrong_index_is_told() -> None:
+    made = task("return x * 2", inputs="torch.randn(4, N)")
+    (case, *_) = cases(made)
+    got = right(case).clone()
+    got[2, 5] += 1.0
+    got[3, 1] += 1.0
+    found = oracle.compare(0, got, case.expected[0], STRICT)
+    assert found.mismatch is not None
+    assert found.mismatch.index == (2, 5)
+    assert found.mismatch.got - found.mismatch.expected == pytest.approx(1.0)
+    assert found.mismatch.wrong_share == pytest.approx(2 / 256)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_told(value: float) -> None:
+    (case, *_) = cases(SOFTMAX)
+    got = right(case).clone()
+    got[7] = value
+    assert kind(case, got) == "non_finite"
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "half", "bfloat16"])
+def test_poison_is_told_from_other_nans(dtype: str) -> None:
+    (case, *_) = cases(task(f"return x.{dtype}() * 2"))
+    got = right(case).clone()
+    got[7:9] = poison_(torch.empty(2, dtype=got.dtype))
+    assert kind(case, got) == "unwritten"
+
+
+@pytest.mark.parametrize("value", [math.nan, 0.0, math.inf, 1e30])
+def test_infinity_must_be_met_by_infinity(value: float) -> None:
+    made = task("y = x.clone(); y[0] = -float('inf'); return y")
+    (case, *_) = cases(made)
+    assert kind(case, right(case)) == ""
+    got = right(case).clone()
+    got[0] = value
+    assert kind(case, got) != ""
+
+
+def test_where_the_reference_is_nan_anything_goes_but_only_there() -> None:
+    made = task("y = x.clone(); y[0] = float('nan'); return y")
+    (case, *_) = cases(made)
+    got = right(case).clone()
+    got[0] = 3.0
+    assert kind(case, got) == ""
+    got[1] = math.nan
+    assert kind(case, got) == "non_finite"
+
+
+def test_an_empty_output_is_right() -> None:
+    made = task("return x[:0]")
+    (case, *_) = cases(made)
+    assert kind(case, torch.empty(0)) == ""
+
+
+def test_an_overflowing_distribution_is_passed_over() -> None:
+    made = task("return torch.exp(x.abs() * 40)")  # overflows float32 beyond 2.2
+    names = [case.name for case in cases(made)]
+    assert "small x1" in names
+    assert "small x30" not in names
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20),
+    st.floats(0, 1),
+    st.sampled_from(sorted(PROTOCOLS)),
+)
+def test_the_worst_error_is_a_share_of_the_allowed_one(values: list[float], share: float, name: str) -> None:
+    rules = protocol(name)
+    exact = torch.tensor(values, dtype=torch.float64)
+    expected = oracle.Expected(
+        value=exact,
+        shape=tuple(exact.shape),
+        dtype=torch.float64,
+        honest_error=1e-9,
+        typical=float(exact.abs().mean()),
+        judged=None,
+        infinite=None,
+    )
+    allowed = oracle.allowed_error(expected, exact, rules)
+    assert bool((allowed >= 0).all())
+    inside = oracle.compare(0, exact + 0.9 * share * allowed, expected, rules)
+    assert inside.kind == ""
+    assert inside.worst <= 1.0
+    outside = oracle.compare(0, exact + 3.0 * allowed + 1e-6 * exact.abs() + 1e-9, expected, rules)
+    assert outside.kind in ("wrong_value", "low_precision")
+
+
+def test_a_larger_honest_error_never_tightens() -> None:
+    value = torch.linspace(-3, 3, 50, dtype=torch.float64)
+    base = oracle.Expected(value, (50,), torch.float32, 0.0, float(value.abs().mean()), None, None)
+    allowed = [
+        oracle.allowed_error(dataclasses.replace(base, honest_error=error), value, STRICT)
+        for error in (0.0, 1e-7, 1e-5, 1e-3)
+    ]
+    assert all(bool((a <= b).all()) for a, b in itertools.pairwise(allowed))
+
+
+def test_protocols_by_name() -> None:
+    with pytest.raises(UserError, match="strict, kernelbench, toronto"):
+        protocol("lenient")
