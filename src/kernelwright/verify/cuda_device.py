@@ -232,10 +232,13 @@ class CudaDevice(Service):
     # -- the clock ---------------------------------------------------------------------------------------------
 
     def _reference_command(
-        self, key: str, task: dict[str, Any], sizes: dict[str, int], inputs: Any, compiled: bool
+        self, key: str, task: dict[str, Any], sizes: dict[str, int], inputs: Any, compiled: bool, own: bool
     ) -> dict[str, Any]:
         """The task's own module, to be called on the inputs that the candidate's session holds."""
         session, candidate = self.sessions[key]
+        if own:  # the candidate against itself: what the clock's noise is
+            self._reference = session.prepared(candidate.steady)
+            return {}
         module: Any = oracle.Reference(Task.model_validate(task), sizes, self.device).build().to(self.device)
         if compiled:
             module = torch.compile(module)

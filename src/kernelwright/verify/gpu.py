@@ -104,7 +104,9 @@ class Gpu:
         properties = torch.cuda.get_device_properties(index)
         self.name = str(properties.name)
         self.capability = f"{properties.major}{properties.minor}"
-        self.admission = Admission(int(0.85 * properties.total_memory))
+        self.kept_bytes = int(0.3 * properties.total_memory)
+        """Inputs and expected outputs kept for the next candidate of a task."""
+        self.admission = Admission(int(0.6 * properties.total_memory))
         identity = str(getattr(properties, "uuid", index)).replace("/", "_")
         folder = Path(tempfile.gettempdir()) / f"kernelwright-gpu-{os.getuid()}"
         folder.mkdir(exist_ok=True)

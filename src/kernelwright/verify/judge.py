@@ -103,6 +103,11 @@ class Judge:
             if found is None:
                 found = []
                 device = f"cuda:{gpu.index}"
+
+                def keep(size: int) -> bool:
+                    held = sum(item.kept_bytes for items in self._gpu_cases.values() for item in items)
+                    return held + sum(item.kept_bytes for item in found) + size <= gpu.kept_bytes
+
                 small = (
                     [name for name in task.shapes if name.startswith("small")]
                     if self.protocol.honesty
@@ -117,7 +122,7 @@ class Judge:
                     full = name == "full"
                     rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
                     plan = oracle.draws(self.protocol, self._secret, rank)
-                    found.append(oracle.LazyCases(task, name, sizes, self.protocol, plan, device, full))
+                    found.append(oracle.LazyCases(task, name, sizes, self.protocol, plan, device, full, keep))
                 self._gpu_cases[task.digest] = found
                 while len(self._gpu_cases) > _GPU_TASKS:
                     self._gpu_cases.popitem(last=False)

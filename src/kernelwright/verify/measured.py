@@ -28,6 +28,8 @@ class MeasuredHearing(Hearing):
     def __init__(self, judge: Judge, zygote: Zygote, gpu: Gpu, task: Task, candidate: Candidate) -> None:
         super().__init__(judge, zygote, task, candidate)
         self.gpu = gpu
+        self.against_itself = False
+        """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
 
     def _funnel(self) -> Timing | None:
@@ -231,6 +233,7 @@ class MeasuredHearing(Hearing):
             "sizes": shape.sizes,
             "inputs": inputs,
             "compiled": False,
+            "own": self.against_itself,
         }
         device.ask(Gate.TIMING, body)
         body = {"command": "time", "key": shape.name, "budget_s": _BUDGET_S, "half_width": _HALF_WIDTH}

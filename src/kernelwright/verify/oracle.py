@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -34,8 +34,6 @@ _HALF_PRECISION = (4.0, 4.0)
 _FAR, _FAR_SLACK = 3.0, 8.0
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
-_KEPT_BYTES = 1 << 30
-"""Inputs up to which a case is kept on the GPU."""
 _CHUNK = 1 << 26
 """Elements compared at a time."""
 
@@ -97,6 +95,12 @@ class Case:
     """Per output: the index of the input whose memory it shares, or -1."""
     changed: list[int]
     """Indices of inputs that the reference itself changes."""
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        inputs = sum(tensor.numel() * tensor.element_size() for tensor in flatten(self.inputs))
+        return inputs + sum(item.size for item in self.expected)
 
 
 @dataclasses.dataclass
@@ -234,9 +238,15 @@ class LazyCases:
         plan: list[tuple[float, int]],
         device: str,
         full: bool,
+        keep: Callable[[int], bool],
     ) -> None:
-        """Builds the reference and the first case. Raises UserError when the task fails."""
+        """Builds the reference and the first case. Raises UserError when the task fails.
+
+        `keep(bytes)` says whether there is room to keep a case of that size.
+        """
         self.name, self.sizes, self.full = name, sizes, full
+        self._keep = keep
+        self.kept_bytes = 0
         self._protocol, self._plan = protocol, plan
         self._lock = threading.Lock()
         self._kept: dict[int, Case | None] = {}
@@ -267,8 +277,10 @@ class LazyCases:
             scale, seed = self._plan[number]
             inputs = scaled(self._reference.inputs(seed), scale)
             case = make_case(f"{self.name} x{scale:g}", self._module, inputs, self._protocol, _slack(scale))
-            if case is None or sum(t.numel() * t.element_size() for t in flatten(inputs)) <= _KEPT_BYTES:
+            size = 0 if case is None else case.size
+            if self._keep(size):
                 self._kept[number] = case
+                self.kept_bytes += size
             return case
 
 

@@ -2,222 +2,25 @@
 
 A rule here names a construct whose only use in a kernel file is to reach the judge: leaving the process,
 walking frames, patching modules. Compute done by torch is *not* judged here (`nn.Linear` may just hold a
-weight): the aten trace sees what really ran. Regular expressions are not used, so strings and docstrings
-never matter.
+weight), nor whether a kernel is launched in the end: the tape tells. Regular expressions are not used, so strings
+and docstrings never matter, and neither does what stands under `if __name__ == "__main__":`.
+
+The one idea: every name that an import binds stands for a dotted path, also after `c = torch.cuda`, and a module is
+not a value. So whatever is reached through a module has a path that `static_rules.py` can judge.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Iterator
 
 from kernelwright.outcomes import Outcome
+from kernelwright.verify import static_rules as rules
 
-ALLOWED_IMPORTS = frozenset(
-    [
-        "torch",
-        "triton",
-        "math",
-        "typing",
-        "typing_extensions",
-        "functools",
-        "itertools",
-        "collections",
-        "dataclasses",
-        "enum",
-        "abc",
-        "numbers",
-        "operator",
-        "contextlib",
-        "copy",
-        "warnings",
-        "logging",
-        "__future__",
-        "numpy",
-        "einops",
-        "string",
-        "re",
-        "textwrap",
-        "time",
-        "os",
-        "sys",
-        "random",
-    ]
-)
-# Imported by honest kernel files out of habit; only the harmless part of them may be used.
-_RESTRICTED_MEMBERS: dict[str, frozenset[str]] = {
-    "os": frozenset({"environ", "path", "getenv", "linesep", "sep"}),
-    "sys": frozenset({"maxsize", "version", "version_info", "platform", "float_info"}),
-    "time": frozenset({"time", "perf_counter", "monotonic"}),
-    "random": frozenset({"random", "randint", "seed", "choice"}),
-}
-_FORBIDDEN_TORCH = frozenset(
-    [
-        "utils.cpp_extension",
-        "hub",
-        "multiprocessing",
-        "distributed",
-        "package",
-        "jit",
-        "compile",
-        "_dynamo",
-        "_inductor",
-        "serialization",
-        "load",
-        "save",
-        "ops",
-        "library",
-        "classes",
-        "sys",
-        "os",
-        "ctypes",
-        "inspect",
-        "builtins",
-        "importlib",
-        "threading",
-        "textwrap",
-        "platform",
-        "_C",
-        "_sources",
-        "_utils",
-        "_utils_internal",
-        "overrides",
-        "fx",
-        "export",
-        "testing",
-        "futures",
-        "profiler",
-    ]
-)
-_FORBIDDEN_TRITON = frozenset(
-    ["runtime", "compiler", "knobs", "testing", "backends", "_C", "tools", "profiler"]
-)
-_ALLOWED_TRITON_CHAINS = frozenset(
-    {
-        "triton.runtime.driver.active.utils.get_device_properties",
-        "triton.runtime.driver.active.get_current_device",
-    }
-)
-_FORBIDDEN_NAMES = frozenset(
-    [
-        "exec",
-        "eval",
-        "compile",
-        "open",
-        "input",
-        "breakpoint",
-        "globals",
-        "locals",
-        "vars",
-        "__import__",
-        "__builtins__",
-        "__loader__",
-        "__spec__",
-        "memoryview",
-        "exit",
-        "quit",
-        "help",
-    ]
-)
-_FORBIDDEN_ATTRIBUTES = frozenset(
-    [
-        "__globals__",
-        "__code__",
-        "__closure__",
-        "__subclasses__",
-        "__bases__",
-        "__base__",
-        "__mro__",
-        "__dict__",
-        "__builtins__",
-        "__import__",
-        "__getattribute__",
-        "__reduce__",
-        "__reduce_ex__",
-        "__loader__",
-        "__spec__",
-        "__traceback__",
-        "__wrapped__",
-        "__func__",
-        "__self__",
-        "__del__",
-        "__class_getitem__",
-        "__set_name__",
-        "__init_subclass__",
-        "__getstate__",
-        "__setstate__",
-        "__torch_function__",
-        "__torch_dispatch__",
-        "__cuda_array_interface__",
-        "__array_interface__",
-        "__dlpack__",
-        "tb_frame",
-        "f_back",
-        "f_globals",
-        "f_locals",
-        "f_builtins",
-        "gi_frame",
-        "cr_frame",
-        "ag_frame",
-        "co_code",
-        "func_globals",
-        "_getframe",
-        "settrace",
-        "setprofile",
-        "modules",
-        "meta_path",
-        "path_hooks",
-        "system",
-        "popen",
-        "fork",
-        "kill",
-        "_exit",
-        "abort",
-        "set_active",
-        "__defaults__",
-        "__kwdefaults__",
-        "record_function",
-        "CUDAGraph",
-        "graph",
-        "make_graphed_callables",
-        "cudart",
-        "caching_allocator_alloc",
-        "set_per_process_memory_fraction",
-        "memory_stats",
-        "register_forward_pre_hook",
-        "register_module_forward_hook",
-        "register_module_forward_pre_hook",
-        "_cdata",
-        "_storage",
-        "set_num_threads",
-        "set_float32_matmul_precision",
-        "use_deterministic_algorithms",
-        "set_deterministic_debug_mode",
-        "allow_tf32",
-        "set_default_dtype",
-        "set_default_device",
-        "set_default_tensor_type",
-        "manual_seed",
-        "set_rng_state",
-        "from_blob",
-        "frombuffer",
-        "from_file",
-        "untyped_storage",
-        "storage",
-        "_typed_storage",
-        "share_memory_",
-        "resize_",
-        "tofile",
-        "fromfile",
-        "memmap",
-        "ctypeslib",
-        "_rebuild_tensor",
-        "add_dll_directory",
-    ]
-)
-_FORBIDDEN_DEFINITIONS = frozenset(
-    ["__del__", "__torch_function__", "__torch_dispatch__", "__eq__", "__getattribute__"]
-)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
+_JIT = ("triton.jit", "triton.runtime.jit.jit")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +34,7 @@ class Finding:
 def inspect_code(code: str) -> Finding | None:
     """The first finding in `code`, or None when run-time evidence shall decide.
 
-    The order is: parses, imports, forbidden constructs, has a launched Triton kernel, has `ModelNew`.
+    The order is: parses, imports, forbidden constructs, has a Triton kernel that something uses, has `ModelNew`.
     """
     try:
         tree = ast.parse(code)
@@ -240,172 +43,95 @@ def inspect_code(code: str) -> Finding | None:
         return Finding(Outcome.SYNTAX_ERROR, f"line {line}: {getattr(error, 'msg', error)}"[:300])
     visitor = _Visitor()
     try:
-        visitor.visit(tree)
+        visitor.read(tree)
     except RecursionError:
         return Finding(Outcome.SYNTAX_ERROR, "nested too deeply")
     if visitor.finding is not None:
         return visitor.finding
-    if not visitor.kernels:
-        return Finding(Outcome.NOT_TRITON, "no function is decorated with @triton.jit")
+    if not visitor.jitted:
+        return Finding(Outcome.NOT_TRITON, "no function is made a kernel by @triton.jit")
     if not visitor.launched:
-        return Finding(
-            Outcome.NOT_TRITON, f"kernel `{visitor.kernels[0]}` is never launched: kernel[grid](...)"
-        )
-    if "ModelNew" not in visitor.classes:
+        kernel = next(iter(visitor.kernels), "")
+        return Finding(Outcome.NOT_TRITON, f"kernel `{kernel}` is never launched: kernel[grid](...)")
+    if "ModelNew" not in visitor.scopes[0].bound:
         return Finding(Outcome.NO_ENTRY, "no class ModelNew")
     return None
+
+
+@dataclasses.dataclass
+class _Scope:
+    """Names that a module or function binds."""
+
+    bound: set[str] = dataclasses.field(default_factory=set)
+    paths: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Those of them that stand for an imported module or member."""
 
 
 class _Visitor(ast.NodeVisitor):
     def __init__(self) -> None:
         self.finding: Finding | None = None
-        self.kernels: list[str] = []
-        self.classes: list[str] = []
-        self.launched = False
-        self._alias: dict[str, str] = {}
-        """Local name -> dotted path of the imported module or member."""
+        self.kernels: set[str] = set()
+        self.jitted = self.launched = False
+        self.scopes = [_Scope()]
+        self._in_kernel = 0
+        self._plain: set[int] = set()
+        """Nodes at which a module may stand by itself."""
+        self._decorators: set[int] = set()
+
+    def read(self, tree: ast.Module) -> None:
+        self._collect(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and self._is_kernel(node):
+                self.kernels.add(node.name)
+        self.visit(tree)
 
     def _reject(self, outcome: Outcome, node: ast.AST, what: str) -> None:
         if self.finding is None:
             self.finding = Finding(outcome, f"line {getattr(node, 'lineno', '?')}: {what}")
 
-    # -- imports
+    # -- scopes ------------------------------------------------------------------------------------------------
 
-    def visit_Import(self, node: ast.Import) -> None:
-        for name in node.names:
-            self._import(node, name.name)
-            local = name.asname or name.name.split(".")[0]
-            self._alias[local] = name.name if name.asname else name.name.split(".")[0]
+    def _collect(self, root: ast.AST) -> None:
+        """Enter what `root` binds in the innermost scope. Read twice, so that aliases of aliases are found."""
+        scope = self.scopes[-1]
+        outer = {n for node in _own(root) if isinstance(node, (ast.Global, ast.Nonlocal)) for n in node.names}
+        for _ in range(2):
+            for node in _own(root):
+                for name, path in self._bindings(node):
+                    if name in outer:
+                        continue
+                    scope.bound.add(name)
+                    if path is not None:
+                        scope.paths[name] = path
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        if node.level:
-            self._reject(
-                Outcome.FORBIDDEN_IMPORT, node, "relative import: a candidate is one stand-alone file"
-            )
-            return
-        for name in node.names:
-            path = f"{node.module}.{name.name}"
-            self._import(node, path)
-            self._alias[name.asname or name.name] = path
+    def _bindings(self, node: ast.AST) -> Iterator[tuple[str, str | None]]:
+        """(name, path) of what one node binds; a path where it is an imported thing."""
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                yield (
+                    item.asname or item.name.split(".")[0],
+                    item.name if item.asname else item.name.split(".")[0],
+                )
+        elif isinstance(node, ast.ImportFrom):
+            for item in node.names:
+                yield item.asname or item.name, f"{node.module}.{item.name}"
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name) and node.value is not None:
+                    yield target.id, self._path(node.value)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name, None
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, None
+        elif isinstance(node, ast.arg):
+            yield node.arg, None
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name:
+            yield node.name, None
 
-    def _import(self, node: ast.AST, path: str) -> None:
-        root, _, rest = path.partition(".")
-        if root not in ALLOWED_IMPORTS:
-            self._reject(
-                Outcome.FORBIDDEN_IMPORT, node, f"import of `{root}`: only torch, triton and pure helpers"
-            )
-        elif rest:
-            self._member(node, path, Outcome.FORBIDDEN_IMPORT)
-
-    def _member(self, node: ast.AST, path: str, outcome: Outcome) -> None:
-        """Judge a dotted path into an imported module."""
-        root, _, rest = path.partition(".")
-        parts = rest.split(".")
-        first = parts[0]
-        if root in _RESTRICTED_MEMBERS and first != "*" and first not in _RESTRICTED_MEMBERS[root]:
-            self._reject(outcome, node, f"`{root}.{first}` is not needed by a kernel")
-        elif root in _RESTRICTED_MEMBERS and first == "*":
-            self._reject(outcome, node, f"from {root} import *")
-        elif root == "torch" and (first in _FORBIDDEN_TORCH or ".".join(parts[:2]) in _FORBIDDEN_TORCH):
-            self._reject(outcome, node, f"`torch.{rest}` is not allowed in a kernel file")
-        elif root == "triton" and first in _FORBIDDEN_TRITON and path not in _ALLOWED_TRITON_CHAINS:
-            if not any(chain.startswith(path + ".") for chain in _ALLOWED_TRITON_CHAINS):
-                self._reject(outcome, node, f"`triton.{rest}` is not allowed in a kernel file")
-        elif root == "numpy" and first in {
-            "ctypeslib",
-            "f2py",
-            "testing",
-            "distutils",
-            "load",
-            "save",
-            "memmap",
-        }:
-            self._reject(outcome, node, f"`numpy.{rest}` is not allowed in a kernel file")
-        elif root == "operator" and first in {"attrgetter", "methodcaller"}:
-            self._reject(outcome, node, f"`operator.{first}` hides attribute access")
-
-    # -- names, attributes, calls
-
-    def visit_Name(self, node: ast.Name) -> None:
-        if node.id in _FORBIDDEN_NAMES:
-            self._reject(Outcome.FORBIDDEN_CODE, node, f"`{node.id}`")
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        path = self._path(node)
-        if node.attr in _FORBIDDEN_ATTRIBUTES:
-            self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{node.attr}`")
-        elif path is not None:
-            self._member(node, path, Outcome.FORBIDDEN_CODE)
-        if isinstance(node.ctx, (ast.Store, ast.Del)) and self._is_library(node.value):
-            self._reject(
-                Outcome.FORBIDDEN_CODE, node, f"assignment to `{ast.unparse(node)}` patches a library"
-            )
-        self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Subscript):
-            self.launched = True
-        if (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr == "run"
-            and any(k.arg == "grid" for k in node.keywords)
-        ):
-            self.launched = True
-        if isinstance(node.func, ast.Name) and node.func.id in {"getattr", "setattr", "delattr", "hasattr"}:
-            self._reflective(node, node.func.id)
-        if isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 3:
-            self._reject(Outcome.FORBIDDEN_CODE, node, "a class made by type(...)")
-        self.generic_visit(node)
-
-    def _reflective(self, node: ast.Call, name: str) -> None:
-        key = node.args[1] if len(node.args) > 1 else None
-        if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-            self._reject(Outcome.FORBIDDEN_CODE, node, f"{name} with a computed name")
-        elif key.value in _FORBIDDEN_ATTRIBUTES or key.value in _FORBIDDEN_NAMES:
-            self._reject(Outcome.FORBIDDEN_CODE, node, f"{name}(..., {key.value!r})")
-        elif name in {"setattr", "delattr"} and self._is_library(node.args[0]):
-            self._reject(Outcome.FORBIDDEN_CODE, node, f"{name} on a library")
-        elif self._is_library(node.args[0]):
-            base = self._path(node.args[0]) or ""
-            self._member(node, f"{base}.{key.value}", Outcome.FORBIDDEN_CODE)
-
-    def visit_Subscript(self, node: ast.Subscript) -> None:
-        if isinstance(node.ctx, (ast.Store, ast.Del)) and self._path(node.value) == "os.environ":
-            self._reject(Outcome.FORBIDDEN_CODE, node, "assignment to os.environ")
-        self.generic_visit(node)
-
-    def visit_Global(self, node: ast.Global) -> None:
-        # A module-level counter or cache is judged by what it does (`stateful`), not by its keyword.
-        self.generic_visit(node)
-
-    # -- definitions
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name in _FORBIDDEN_DEFINITIONS:
-            self._reject(Outcome.FORBIDDEN_CODE, node, f"definition of {node.name}")
-        for decorator in node.decorator_list:
-            target = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if self._path(target) in {"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"}:
-                self.kernels.append(node.name)
-        self.generic_visit(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._reject(Outcome.FORBIDDEN_CODE, node, "async function")
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.classes.append(node.name)
-        for base in node.bases:
-            path = self._path(base) or ""
-            if path in {"torch.Tensor", "torch.overrides.TorchFunctionMode"} or path.endswith(
-                "TorchDispatchMode"
-            ):
-                self._reject(Outcome.FORBIDDEN_CODE, node, f"subclass of {path}")
-        for keyword in node.keywords:
-            if keyword.arg == "metaclass":
-                self._reject(Outcome.FORBIDDEN_CODE, node, "a metaclass")
-        self.generic_visit(node)
-
-    # -- helpers
+    def _local(self, name: str) -> bool:
+        """Whether a function binds this name, so that it cannot be the builtin one."""
+        return any(name in scope.bound for scope in self.scopes[1:])
 
     def _path(self, node: ast.AST) -> str | None:
         """`tl.math.exp` with `import triton.language as tl` -> `triton.language.math.exp`."""
@@ -413,18 +139,266 @@ class _Visitor(ast.NodeVisitor):
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._alias:
+        if not isinstance(node, ast.Name):
             return None
-        return ".".join([self._alias[node.id], *reversed(parts)])
+        for scope in reversed(self.scopes):
+            if node.id in scope.paths:
+                return ".".join([scope.paths[node.id], *reversed(parts)])
+            if node.id in scope.bound:
+                return None
+        return None
 
-    def _is_library(self, node: ast.AST) -> bool:
+    def _scoped(self, node: ast.AST) -> None:
+        self.scopes.append(_Scope())
+        self._collect(node)
+        self.generic_visit(node)
+        self.scopes.pop()
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda = _scoped
+
+    # -- imports -----------------------------------------------------------------------------------------------
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for item in node.names:
+            self._judge(Outcome.FORBIDDEN_IMPORT, node, item.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.level:
+            self._reject(
+                Outcome.FORBIDDEN_IMPORT, node, "relative import: a candidate is one stand-alone file"
+            )
+        for item in node.names:
+            if item.name == "*" and node.module not in ("math", "__future__"):
+                self._reject(
+                    Outcome.FORBIDDEN_IMPORT, node, f"from {node.module} import *: name what you need"
+                )
+            self._judge(Outcome.FORBIDDEN_IMPORT, node, f"{node.module}.{item.name}")
+
+    def _judge(self, outcome: Outcome, node: ast.AST, path: str) -> None:
+        why = rules.forbidden(path)
+        if why:
+            self._reject(outcome, node, f"import of {why}" if "." not in path else why)
+
+    # -- names and attributes ------------------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name) -> None:
+        name = node.id
+        if _dunder(name):
+            allowed = rules.DUNDER_NAMES if isinstance(node.ctx, ast.Load) else rules.DUNDER_GLOBALS
+            if name not in allowed:
+                self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}`")
+        elif isinstance(node.ctx, ast.Load) and not self._local(name):
+            if name in rules.BUILTINS:
+                self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}`")
+            if name in rules.REFLECTION and id(node) not in self._plain:
+                self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}` as a value: call it")
+        if isinstance(node.ctx, ast.Load):
+            self._mentioned(node, name)
+            self._value(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
         path = self._path(node)
-        return path is not None and path.split(".")[0] in {
-            "torch",
-            "triton",
-            "numpy",
-            "math",
-            "builtins",
-            "os",
-            "sys",
-        }
+        self._attribute(node, node.attr, node.value)
+        if isinstance(node.ctx, (ast.Store, ast.Del)):
+            owner = self._path(node.value)
+            if owner is not None or self._is_foreign_class(node.value):
+                what = f"assignment to `{ast.unparse(node)}` patches a library"
+                self._reject(Outcome.FORBIDDEN_CODE, node, what)
+        if path is None:
+            self.visit(node.value)
+            return
+        self._judge(Outcome.FORBIDDEN_CODE, node, path)
+        if isinstance(node.ctx, ast.Load):
+            self._mentioned(node, "")
+            self._value(node)
+
+    def _attribute(self, node: ast.AST, name: str, base: ast.AST) -> None:
+        """Judge the name of an attribute, whatever it is an attribute of."""
+        of_super = isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super"
+        strange = _dunder(name) and name not in (rules.SUPER_DUNDERS if of_super else rules.DUNDERS)
+        if strange or name in rules.ATTRIBUTES:
+            self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{name}`")
+
+    def _value(self, node: ast.expr) -> None:
+        """A module that is handed on is out of sight."""
+        path = self._path(node)
+        if path is not None and id(node) not in self._plain and rules.is_module(path):
+            self._reject(Outcome.FORBIDDEN_CODE, node, f"module `{path}` as a value")
+
+    def _mentioned(self, node: ast.expr, name: str) -> None:
+        """Notes what tells a file with kernels from one without: `triton.jit`, and uses of a kernel's name."""
+        path = self._path(node)
+        if path in _JIT or (path or "").startswith("triton.experimental"):
+            self.jitted = True
+            self.launched = (
+                self.launched or id(node) not in self._decorators
+            )  # made by a call: who knows its name
+        if name in self.kernels and not self._in_kernel:
+            self.launched = True
+
+    def _is_foreign_class(self, node: ast.AST) -> bool:
+        """`type(x)` or `x.__class__` of anything but `self` and `cls`."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
+            return not (node.args and _own_object(node.args[0]))
+        return isinstance(node, ast.Attribute) and node.attr == "__class__" and not _own_object(node.value)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        for name in node.kwd_attrs:  # a pattern reads attributes, and no Attribute node shows it
+            self._attribute(node, name, node)
+            if name.startswith("_"):
+                self._reject(Outcome.FORBIDDEN_CODE, node, f"attribute `{name}` in a pattern")
+        self.generic_visit(node)
+
+    # -- places where a module may stand -------------------------------------------------------------------------
+
+    def _allow(self, *nodes: ast.AST | None) -> None:
+        for node in nodes:
+            if isinstance(node, ast.BoolOp):
+                self._allow(*node.values)
+            elif isinstance(node, ast.UnaryOp):
+                self._allow(node.operand)
+            elif node is not None:
+                self._plain.add(id(node))
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if all(isinstance(target, ast.Name) for target in node.targets):
+            self._allow(node.value)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self._allow(node.value)
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self._allow(node.value)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        self._allow(node.left, *node.comparators)
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        if _is_main(node.test):
+            for statement in node.orelse:
+                self.visit(statement)
+            return
+        self._allow(node.test)
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._allow(node.test)
+        self.generic_visit(node)
+
+    # -- calls and stores ------------------------------------------------------------------------------------------
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func
+        if isinstance(function, ast.Subscript):
+            self.launched = self.launched or not self._in_kernel
+        if isinstance(function, ast.Name) and not self._local(function.id):
+            if function.id in rules.REFLECTION and node.args:
+                self._allow(function, node.args[0])
+                self._reflective(node, function.id)
+            if function.id == "type" and len(node.args) == 3:
+                self._reject(Outcome.FORBIDDEN_CODE, node, "a class made by type(...)")
+        path = self._path(function) or ""
+        if path == "functools.wraps" and (len(node.args) != 1 or node.keywords):
+            self._reject(Outcome.FORBIDDEN_CODE, node, "functools.wraps with more than a function")
+        owner, _, method = path.rpartition(".")
+        if owner == "os.environ" and method not in ("get", "keys", "values", "items", "copy"):
+            self._reject(Outcome.FORBIDDEN_CODE, node, f"os.environ.{method}")
+        self.generic_visit(node)
+
+    def _reflective(self, node: ast.Call, name: str) -> None:
+        """getattr and its kind: a literal name is judged as an attribute, a computed one by how it can begin."""
+        base, key = node.args[0], node.args[1] if len(node.args) > 1 else None
+        path = self._path(base)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            self._attribute(node, key.value, base)
+            if path is not None:
+                self._judge(Outcome.FORBIDDEN_CODE, node, f"{path}.{key.value}")
+        elif path is not None or not (_own_object(base) or _harmless(_beginning(key))):
+            self._reject(Outcome.FORBIDDEN_CODE, node, f"{name} with a computed name")
+        if name in ("setattr", "delattr") and (path is not None or self._is_foreign_class(base)):
+            self._reject(Outcome.FORBIDDEN_CODE, node, f"{name} on a library")
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        path = self._path(node.value)
+        if path is not None:
+            self._allow(node.value if path == "os.environ" else None)
+            if isinstance(node.ctx, (ast.Store, ast.Del)):
+                self._reject(Outcome.FORBIDDEN_CODE, node, f"assignment to {path}[...]")
+        self.generic_visit(node)
+
+    # -- definitions -----------------------------------------------------------------------------------------------
+
+    def _is_kernel(self, node: ast.FunctionDef) -> bool:
+        targets = [item.func if isinstance(item, ast.Call) else item for item in node.decorator_list]
+        self._decorators.update(map(id, targets))
+        return any(self._path(item) in _JIT for item in targets)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name in rules.DEFINITIONS:
+            self._reject(Outcome.FORBIDDEN_CODE, node, f"definition of {node.name}")
+        kernel = self._is_kernel(node)
+        self.jitted = self.jitted or kernel
+        self._in_kernel += kernel
+        self._scoped(node)
+        self._in_kernel -= kernel
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._reject(Outcome.FORBIDDEN_CODE, node, "async function")
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for base in node.bases:
+            path = self._path(base) or ""
+            if path == "torch.Tensor" or path.endswith(("TorchFunctionMode", "TorchDispatchMode")):
+                self._reject(Outcome.FORBIDDEN_CODE, node, f"subclass of {path}")
+        if any(keyword.arg == "metaclass" for keyword in node.keywords):
+            self._reject(Outcome.FORBIDDEN_CODE, node, "a metaclass")
+        self.generic_visit(node)
+
+
+def _own(root: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of one scope: `root`'s, without the insides of functions within it."""
+    waiting = [*ast.iter_child_nodes(root)][::-1]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            waiting.extend([*ast.iter_child_nodes(node)][::-1])
+
+
+def _dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _is_main(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`: never so here."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)):
+        return False
+    sides = [test.left, test.comparators[0]]
+    names = [side.id for side in sides if isinstance(side, ast.Name)]
+    return names == ["__name__"] and any(isinstance(s, ast.Constant) and s.value == "__main__" for s in sides)
+
+
+def _own_object(node: ast.AST) -> bool:
+    """`self`, `cls`, or something that hangs on them."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _beginning(key: ast.AST | None) -> str:
+    """The literal text that a computed name begins with."""
+    while isinstance(key, ast.BinOp):
+        key = key.left
+    if isinstance(key, ast.JoinedStr) and key.values:
+        key = key.values[0]
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+
+
+def _harmless(beginning: str) -> bool:
+    """Whether no forbidden attribute begins so."""
+    return beginning[:1] not in ("", "_") and not any(name.startswith(beginning) for name in rules.ATTRIBUTES)

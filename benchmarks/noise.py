@@ -1,0 +1,51 @@
+"""Kernels raced against themselves: how often does the clock call one faster, and does its interval hold the truth?
+
+    python benchmarks/noise.py [--tasks relu,softmax_rows,layernorm,matmul_batched] [--races 50]
+
+The truth is a ratio of 1. Prints the share of races whose interval's lower end lies beyond the 3 % dead band (a false
+"faster"), and the share whose 95 % interval contains 1.
+"""
+
+import argparse
+import time
+
+from kernelwright import tasks
+from kernelwright.records import Candidate
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.measured import MeasuredHearing
+
+DEAD_BAND = 0.03
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tasks", default="relu,softmax_rows,layernorm,matmul_batched,cumsum,loss_mse")
+    parser.add_argument("--races", type=int, default=50)
+    options = parser.parse_args()
+    suite = tasks.load_suite(f"wright/{options.tasks}")
+    false, held, total = 0, 0, 0
+    with VerifierPool(1, "cuda") as pool:
+        for task in suite:
+            candidate = Candidate(code=tasks.gold(task.id))
+            widest, start = 0.0, time.perf_counter()
+            for _ in range(options.races):
+                hearing = pool._hearing(task, candidate)
+                assert isinstance(hearing, MeasuredHearing)
+                hearing.against_itself = True
+                verdict = hearing.verdict()
+                assert verdict.timing is not None, verdict
+                low, high = verdict.timing.speedup_ci["eager"]
+                total += 1
+                false += low > 1 + DEAD_BAND
+                held += low <= 1.0 <= high
+                widest = max(widest, (high - low) / 2)
+            print(
+                f"{task.id}: widest half-width {widest:.2%}, {time.perf_counter() - start:.1f} s", flush=True
+            )
+    print(
+        f"{total} races: {false / total:.2%} false 'faster' beyond {DEAD_BAND:.0%}, {held / total:.1%} intervals hold 1"
+    )
+
+
+if __name__ == "__main__":
+    main()
