@@ -233,7 +233,7 @@ def test_a_launch_costs_at_least_its_overhead() -> None:
         {"programs": -3},
         {"programs": "many"},
     ],
-    ids=str,
+    ids=range(12),
 )
 def test_a_work_record_is_checked(change: dict[str, Any]) -> None:
     record = cost.Work("k", 8, 4, 3, {"x": 64.0}, {"x": 512}, 64.0, 1.0, {"float32": 8.0}).to_json()
