@@ -302,10 +302,53 @@ class _Properties:
         self.L2_cache_size = target.l2_bytes
 
 
+class _Driver:
+    """What Triton's own tutorials ask the active driver for."""
+
+    def __init__(self, target: Target, properties: _Properties) -> None:
+        from triton.backends.compiler import GPUTarget
+
+        arch: Any = int(target.arch) if target.backend == "cuda" else target.arch
+        self._target = GPUTarget(target.backend, arch, target.warp_size)
+        self._properties = properties
+        self.utils = self
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+    def get_active_torch_device(self) -> torch.device:
+        return _CUDA
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+    def get_device_properties(self, device: Any = None) -> dict[str, int]:
+        known = self._properties
+        return {
+            "max_shared_mem": known.shared_memory_per_block_optin,
+            "max_num_regs": known.regs_per_multiprocessor,
+            "multiprocessor_count": known.multi_processor_count,
+            "warpSize": known.warp_size,
+            "sm_clock_rate": 1_980_000,
+            "mem_clock_rate": 2_619_000,
+            "mem_bus_width": 6144,
+        }
+
+
 @contextlib.contextmanager
 def pretend_torch_cuda(target: Target) -> Iterator[None]:
-    """`torch.cuda` answers as on one idle GPU of this kind. Restored on exit."""
+    """`torch.cuda` and Triton's driver answer as on one idle GPU of this kind. Restored on exit."""
+    from triton.runtime import driver
+
     properties = _Properties(target)
+    former = driver._active
+    driver.set_active(_Driver(target, properties))
     stand_ins: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -338,5 +381,6 @@ def pretend_torch_cuda(target: Target) -> Iterator[None]:
     try:
         yield
     finally:
+        driver._active = former
         for name, value in saved.items():
             setattr(torch.cuda, name, value)

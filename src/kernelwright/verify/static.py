@@ -77,6 +77,7 @@ class _Visitor(ast.NodeVisitor):
         self._plain: set[int] = set()
         """Nodes at which a module may stand by itself."""
         self._decorators: set[int] = set()
+        self._callees: set[int] = set()
 
     def read(self, tree: ast.Module) -> None:
         self._collect(tree)
@@ -190,7 +191,7 @@ class _Visitor(ast.NodeVisitor):
         elif isinstance(node.ctx, ast.Load) and not self._local(name):
             if name in rules.BUILTINS:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}`")
-            if name in rules.REFLECTION and id(node) not in self._plain:
+            if name in rules.REFLECTION and id(node) not in self._callees:
                 self._reject(Outcome.FORBIDDEN_CODE, node, f"`{name}` as a value: call it")
         if isinstance(node.ctx, ast.Load):
             self._mentioned(node, name)
@@ -201,7 +202,8 @@ class _Visitor(ast.NodeVisitor):
         self._attribute(node, node.attr, node.value)
         if isinstance(node.ctx, (ast.Store, ast.Del)):
             owner = self._path(node.value)
-            if owner is not None or self._is_foreign_class(node.value):
+            strange = _dunder(node.attr) and node.attr not in rules.ASSIGNED_DUNDERS
+            if strange or owner is not None or self._is_foreign_class(node.value):
                 what = f"assignment to `{ast.unparse(node)}` patches a library"
                 self._reject(Outcome.FORBIDDEN_CODE, node, what)
         if path is None:
@@ -222,7 +224,7 @@ class _Visitor(ast.NodeVisitor):
     def _value(self, node: ast.expr) -> None:
         """A module that is handed on is out of sight."""
         path = self._path(node)
-        if path is not None and id(node) not in self._plain and rules.is_module(path):
+        if path is not None and not (id(node) in self._plain or self._in_kernel) and rules.is_module(path):
             self._reject(Outcome.FORBIDDEN_CODE, node, f"module `{path}` as a value")
 
     def _mentioned(self, node: ast.expr, name: str) -> None:
@@ -294,11 +296,13 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func
+        self._allow(function)
+        self._callees.add(id(function))
         if isinstance(function, ast.Subscript):
             self.launched = self.launched or not self._in_kernel
         if isinstance(function, ast.Name) and not self._local(function.id):
             if function.id in rules.REFLECTION and node.args:
-                self._allow(function, node.args[0])
+                self._allow(node.args[0])
                 self._reflective(node, function.id)
             if function.id == "type" and len(node.args) == 3:
                 self._reject(Outcome.FORBIDDEN_CODE, node, "a class made by type(...)")

@@ -77,7 +77,6 @@ _SETTERS = _words("set_grad_enabled set_device set_stream set_printoptions set_r
 _NAMESAKES = _words("""
     torch.random torch.cuda.random torch.types torch.select torch.trace torch.signal torch.Tensor.select
     torch.Tensor.trace triton.language.math triton.language.random numpy.random numpy.trace numpy.select numpy.typing
-    collections.abc os.path
     """)
 """Paths whose last part is only a namesake of a module of the standard library."""
 _MODULES = sys.stdlib_module_names | {"bltns", "torch", "triton", "numpy", "np", "sympy"}
@@ -93,7 +92,10 @@ def forbidden(path: str) -> str:
     parts = rest.split(".")
     if any(part.startswith("_") and not part.endswith("__") for part in parts):
         return f"`{path}` is private"
-    for count in range(1, len(parts) + 1):
+    first = (
+        2 if parts[0] in STANDARD.get(root, ()) else 1
+    )  # `copy.copy` and its kind are what they are called
+    for count in range(first, len(parts) + 1):
         below = ".".join([root, *parts[:count]])
         if parts[count - 1] in _MODULES and below not in _NAMESAKES:
             return f"`{below}` leads to another module"
@@ -147,6 +149,7 @@ DUNDERS = _words("""
 """Attributes with two underscores that honest code reads."""
 SUPER_DUNDERS = DUNDERS | {"__getattr__", "__setattr__", "__delattr__", "__init_subclass__"}
 """The same on `super()`."""
+ASSIGNED_DUNDERS = frozenset(["__name__", "__qualname__", "__doc__"])
 DUNDER_NAMES = _words("__name__ __file__ __doc__ __class__ __debug__")
 DUNDER_GLOBALS = _words("__all__ __version__ __author__ __slots__ __constants__ __hash__ __doc__")
 """Names with two underscores that may be read, and that may be assigned."""
