@@ -72,6 +72,14 @@ _SHOWN = _words("""
     """)
 """Paths that are allowed though a part of them is hidden: what Triton's own tutorials use."""
 
+_KNOWN_PRIVATE = _words(
+    """
+    torch.nn.init._calculate_fan_in_and_fan_out torch.nn.init._calculate_correct_fan torch.nn.init._no_grad_trunc_normal_
+    torch.nn.modules.utils._single torch.nn.modules.utils._pair torch.nn.modules.utils._triple
+    """
+)
+"""Private by name, and part of every module that copies torch's own constructors."""
+
 _UTILS = frozenset(["checkpoint", "data", "dlpack"])
 _SETTERS = _words("set_grad_enabled set_device set_stream set_printoptions set_rng_state")
 _NAMESAKES = _words("""
@@ -88,6 +96,8 @@ def forbidden(path: str) -> str:
     if root not in STANDARD and root not in PACKAGES:
         return f"`{root}`: only torch, triton, numpy, einops and pure helpers of the standard library"
     if not rest:
+        return ""
+    if path in _KNOWN_PRIVATE:
         return ""
     parts = rest.split(".")
     if any(part.startswith("_") and not part.endswith("__") for part in parts):
