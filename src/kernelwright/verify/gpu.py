@@ -20,6 +20,8 @@ from kernelwright.outcomes import Gate
 from kernelwright.verify.hearing import Confined, Stop
 from kernelwright.verify.zygote import Zygote
 
+_HOARD_BYTES = 4 << 30
+
 
 class Lock:
     """Shared for correctness, exclusive for timing, across threads and processes."""
@@ -104,7 +106,7 @@ class Gpu:
         properties = torch.cuda.get_device_properties(index)
         self.name = str(properties.name)
         self.capability = f"{properties.major}{properties.minor}"
-        self.kept_bytes = int(0.3 * properties.total_memory)
+        self.kept_bytes = int(0.25 * properties.total_memory)
         """Inputs and expected outputs kept for the next candidate of a task."""
         self.admission = Admission(int(0.6 * properties.total_memory))
         identity = str(getattr(properties, "uuid", index)).replace("/", "_")
@@ -136,7 +138,18 @@ class Gpu:
             with self._guard:
                 self._idle.append(process)
 
+    def tidy(self) -> None:
+        """Give back what torch holds in this process and does not use, where that is much."""
+        import torch
+
+        if torch.cuda.memory_reserved(self.index) - torch.cuda.memory_allocated(self.index) > _HOARD_BYTES:
+            torch.cuda.empty_cache()
+
     def close(self) -> None:
+        """End all device processes and give this process's unused GPU memory back."""
+        import torch
+
+        torch.cuda.empty_cache()
         with self._guard:
             for process in self._idle:
                 process.dismiss()

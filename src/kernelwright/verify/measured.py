@@ -15,9 +15,11 @@ from kernelwright.verify.zygote import Zygote
 
 _HALF_WIDTH = 0.01
 _BUDGET_S = 0.4
-_FEW_CALLS, _MOST_CALLS, _BATCH_MS = 4, 64, 8.0
+_FEW_CALLS, _MOST_CALLS, _BATCH_MS = 3, 64, 8.0
 """Batches clocked from outside: a few calls, and as many as take about so long."""
 _SUSPICIONS = 8
+_PEAK = 8.0
+"""GPU memory at a hearing's peak, over the bytes of inputs, weights and outputs."""
 
 
 class MeasuredHearing(Hearing):
@@ -34,7 +36,21 @@ class MeasuredHearing(Hearing):
 
     def _funnel(self) -> Timing | None:
         self._read()
+        with self.gpu.admission.admitted(self._footprint()):
+            self._extend()
+            try:
+                return self._admitted()
+            finally:
+                self.gpu.tidy()
+
+    def _footprint(self) -> int:
+        """Bytes of GPU memory at the peak: the oracle's fp64 pass, the arena and the device process's copies."""
+        base = self.judge.baseline(self.task)
+        return int(_PEAK * base.min_bytes) + (1 << 30) if base is not None else 8 << 30
+
+    def _admitted(self) -> Timing | None:
         shapes = self.judge.gpu_cases(self.task, self.gpu)
+        self.gpu.tidy()
         with self._timed(Gate.LOAD):
             host = self._summon("host")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
@@ -50,17 +66,15 @@ class MeasuredHearing(Hearing):
         host.dismiss()
         if self.protocol.honesty:
             self._sanitize(shapes, traces)
-        with self.gpu.admission.admitted(max(map(_footprint, shapes, traces))):
-            self._extend()
-            with self.gpu.process(self.zygote, self.deadline, self.judge.deadline_s) as device:
-                try:
-                    return self._on_gpu(device, shapes, traces)
-                except Stop as stop:
-                    # A wrong answer leaves the process as it was; a failure inside it does not.
-                    if not device.alive or "where" not in stop.evidence:
-                        raise
-                    wrong = stop
-            raise wrong
+        with self.gpu.process(self.zygote, self.deadline, self.judge.deadline_s) as device:
+            try:
+                return self._on_gpu(device, shapes, traces)
+            except Stop as stop:
+                # A wrong answer leaves the process as it was; a failure inside it does not.
+                if not device.alive or "where" not in stop.evidence:
+                    raise
+                wrong = stop
+        raise wrong
 
     def _sanitize(self, shapes: list[Any], traces: list[Trace]) -> None:
         """The interpreter's checks of every pointer, and of who writes where, on one case of each small shape.
@@ -266,7 +280,7 @@ class MeasuredHearing(Hearing):
         Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused.
         """
         flush = float(device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
-        many = max(_FEW_CALLS + 4, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
+        many = max(_FEW_CALLS + 3, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
         batches: dict[bool, list[timing.Batch]] = {False: [], True: []}
         for attempt in range(_SUSPICIONS):
             for reference in (False, True):
@@ -292,8 +306,3 @@ def _arena_bytes(shape: Any, trace: Trace) -> int:
     weights += sum(blob.numel() + 2048 for blob in trace.blobs)
     count = len(trace.inputs) + len(trace.tape.outputs())
     return max(weights, _tensor_bytes(shape, trace) + 2048 * count) + (4 << 20)
-
-
-def _footprint(shape: Any, trace: Trace) -> int:
-    """Bytes of GPU memory that a hearing may use at its peak: judge, arena, device process and oracle."""
-    return 6 * _tensor_bytes(shape, trace) + 2 * trace.tape.allocated() + (768 << 20)

@@ -34,6 +34,10 @@ _T95 = (
     2.131,
 )
 
+_STOPPING = 1.15
+"""Rounds end when the interval is narrow, which favours rounds that happen to agree: 93 % of plain 95 % intervals held
+the truth (benchmarks/noise.py); wider by so much, they do as they say."""
+
 SLOPE_SLACK = 0.25
 """Share by which a claim may lie below the outside slope before it is called forged."""
 SLOPE_SLACK_MS = 0.004
@@ -68,7 +72,7 @@ def geometric(samples: Sequence[float]) -> Interval:
     mean = statistics.fmean(logs)
     if len(logs) < 2:
         return Interval(math.exp(mean), 0.0, math.inf)
-    half = t95(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = _STOPPING * t95(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
