@@ -1,0 +1,320 @@
+"""Many hearings at once: order, sharing, cancelling, closing, and failures that are the machine's."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Task
+from kernelwright.tasks import gold, load_suite
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.zygote import Zygote
+
+(RELU,) = load_suite("wright/relu")
+GOLD = Candidate(code=gold(RELU.id))
+EMPTY = Candidate(problem=Outcome.EMPTY_COMPLETION, detail="nothing was said")
+WRONG = Candidate(code=GOLD.code.replace("tl.maximum(x, 0.0)", "tl.minimum(x, 0.0)"))
+ENDLESS = Candidate(
+    code=GOLD.code.replace("out = torch.empty_like(x)", "out = torch.empty_like(x)\n        while True: pass")
+)
+
+
+def children(pid: int) -> list[int]:
+    """Living descendants of a process, zombies left out."""
+    found, frontier = [], [pid]
+    while frontier:
+        parent = frontier.pop()
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent and fields[0] != "Z":
+                found.append(int(path.parent.name))
+                frontier.append(int(path.parent.name))
+    return found
+
+
+# what is asked for is answered
+
+
+def test_verdicts_come_in_the_order_of_the_candidates(pool: VerifierPool) -> None:
+    verdicts = pool.verify_many([(RELU, GOLD), (RELU, EMPTY), (RELU, WRONG), (RELU, GOLD)])
+    wrong = verdicts[2].outcome
+    assert [verdict.outcome for verdict in verdicts] == [
+        Outcome.CORRECT,
+        Outcome.EMPTY_COMPLETION,
+        wrong,
+        Outcome.CORRECT,
+    ]
+    assert wrong.category.value == "wrong_result"
+
+
+def test_equal_candidates_are_judged_once_and_reported_each(pool: VerifierPool) -> None:
+    seen: list[int] = []
+    verdicts = pool.verify_many([(RELU, GOLD)] * 3, on_result=lambda index, verdict: seen.append(index))
+    assert sorted(seen) == [0, 1, 2]
+    assert verdicts[0] is verdicts[1] is verdicts[2]
+
+
+def test_one_code_for_two_tasks_is_two_hearings(pool: VerifierPool) -> None:
+    (other,) = load_suite("wright/softmax_rows")
+    verdicts = pool.verify_many([(RELU, GOLD), (other, GOLD)])
+    assert [verdict.task_id for verdict in verdicts] == [RELU.id, other.id]
+    assert not verdicts[1].correct
+
+
+def test_a_verdict_tells_whose_it_is(pool: VerifierPool) -> None:
+    verdict = pool.verify(RELU, GOLD)
+    assert (verdict.task_id, verdict.candidate_digest) == (RELU.id, GOLD.digest)
+    assert (verdict.protocol, verdict.backend) == ("strict", "interpret")
+    assert set(verdict.evidence.seconds) <= {str(gate) for gate in Gate}
+
+
+def test_no_candidates_no_verdicts(pool: VerifierPool) -> None:
+    assert pool.verify_many([]) == []
+
+
+def test_a_candidate_cannot_spoil_the_next(pool: VerifierPool) -> None:
+    vandal = Candidate(
+        code="import torch\ntorch.relu = None\nimport triton.language as tl\ntl.load = None\n" + GOLD.code
+    )
+    pool.verify(RELU, vandal)
+    assert pool.verify(RELU, GOLD).correct
+
+
+def test_the_same_secret_gives_the_same_evidence() -> None:
+    worst = []
+    for _ in range(2):
+        with VerifierPool(workers=1, backend="interpret", secret=11) as pool:
+            worst.append(pool.verify(*_softmax()).evidence.worst_error)
+    assert worst[0] == worst[1]
+
+
+def _softmax() -> tuple[Task, Candidate]:
+    (task,) = load_suite("wright/softmax_rows")
+    return task, Candidate(code=gold(task.id))
+
+
+# the user's mistakes
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "tpu"}, "auto, interpret, cuda"),
+        ({"protocol": "lenient"}, "strict, kernelbench, toronto"),
+        ({"target": "h300"}, "h200"),
+    ],
+)
+def test_an_unknown_option_names_the_valid_ones(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        VerifierPool(workers=1, **{"backend": "interpret", **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        RELU.model_copy(update={"shapes": {}}),
+        RELU.model_copy(update={"source": "raise RuntimeError('broken')"}),
+        RELU.model_copy(update={"source": RELU.source.replace("get_inputs", "inputs")}),
+    ],
+    ids=["no small shapes", "raises", "no get_inputs"],
+)
+def test_a_broken_task_is_a_user_error_not_a_verdict(task: Task, pool: VerifierPool) -> None:
+    with pytest.raises(UserError):
+        pool.verify(task, GOLD)
+    assert pool.verify(RELU, GOLD).correct
+
+
+# cancelling and closing
+
+
+def test_what_has_not_started_can_be_cancelled() -> None:
+    with VerifierPool(workers=1, backend="interpret", deadline_s=3.0) as pool:
+        running = pool.submit(RELU, ENDLESS)
+        waiting = [pool.submit(RELU, GOLD) for _ in range(5)]
+        assert all(future.cancel() for future in waiting)
+        assert running.result().outcome is Outcome.TIMEOUT
+
+
+def test_closing_leaves_no_process_and_no_file() -> None:
+    before = set(children(os.getpid()))
+    scratch = set(Path(tempfile.gettempdir()).glob("kernelwright-*"))
+    with VerifierPool(workers=2, backend="interpret") as pool:
+        pool.verify_many([(RELU, GOLD), (RELU, WRONG)])
+        assert set(children(os.getpid())) - before
+    deadline = time.monotonic() + 5
+    while set(children(os.getpid())) - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert set(children(os.getpid())) <= before
+    assert set(Path(tempfile.gettempdir()).glob("kernelwright-*")) <= scratch
+
+
+def test_closing_twice_and_closing_unused_are_harmless() -> None:
+    pool = VerifierPool(workers=1, backend="interpret")
+    pool.close()
+    pool.close()
+
+
+def test_descriptors_and_threads_stay_flat(pool: VerifierPool) -> None:
+    pool.verify_many([(RELU, GOLD), (RELU, WRONG)])
+
+    def used() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    before = used()
+    for number in range(6):
+        pool.verify(RELU, Candidate(code=f"{GOLD.code}\n# {number}"))
+        pool.verify(RELU, Candidate(code=f"{WRONG.code}\n# {number}"))
+    files, threads = used()
+    assert files <= before[0] + 2
+    assert threads <= before[1] + 1
+
+
+SCRIPT = """
+import sys
+from kernelwright.records import Candidate
+from kernelwright.tasks import gold, load_suite
+from kernelwright.verify import VerifierPool
+
+if __name__ == "__main__":
+    (task,) = load_suite("wright/relu")
+    code = gold(task.id).replace("out = torch.empty_like(x)", "out = torch.empty_like(x)\\n        while True: pass")
+    pool = VerifierPool(workers=2, backend="interpret", deadline_s=60.0)
+    print("ready", flush=True)
+    try:
+        pool.verify_many([(task, Candidate(code=code + f"# {n}")) for n in range(4)])
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        sys.exit(130)
+    finally:
+        pool.close()
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_judge_leaves_no_orphans(how: int, tmp_path: Path) -> None:
+    path = tmp_path / "judge.py"
+    path.write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, str(path)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "ready"
+    deadline = time.monotonic() + 30
+    below: list[int] = []
+    while len(below) < 3 and time.monotonic() < deadline:  # a zygote and at least two workers
+        time.sleep(0.1)
+        below = children(process.pid)
+    assert len(below) >= 3
+    process.send_signal(how)
+    process.wait(timeout=10)
+    deadline = time.monotonic() + 5
+    while any(os.path.exists(f"/proc/{pid}") for pid in below) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = [pid for pid in below if os.path.exists(f"/proc/{pid}")]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
+# the machine's failures
+
+
+def test_a_dead_zygote_is_replaced() -> None:
+    with VerifierPool(workers=1, backend="interpret") as pool:
+        assert pool.verify(RELU, GOLD).correct
+        zygote = pool._zygote
+        assert zygote is not None
+        zygote._process.kill()
+        zygote._process.wait()
+        assert pool.verify(RELU, GOLD).correct
+
+
+def test_a_zygote_that_dies_in_the_middle_is_not_the_candidates_fault() -> None:
+    slow = Candidate(code=GOLD.code.replace("import torch\n", "import torch\nsum(range(20_000_000))\n", 1))
+    with VerifierPool(workers=1, backend="interpret") as pool:
+        assert pool.verify(RELU, GOLD).correct
+        future = pool.submit(RELU, slow)
+        time.sleep(0.3)
+        assert pool._zygote is not None
+        pool._zygote._process.kill()
+        outcome = future.result().outcome
+    assert outcome in (Outcome.CORRECT, Outcome.INFRASTRUCTURE_ERROR)
+
+
+def test_a_worker_killed_from_outside_is_typed() -> None:
+    with VerifierPool(workers=1, backend="interpret") as pool:
+        assert pool.verify(RELU, GOLD).correct
+        assert pool._zygote is not None
+        future = pool.submit(RELU, ENDLESS)
+        time.sleep(0.5)
+        for pid in children(pool._zygote._process.pid):
+            os.kill(pid, signal.SIGKILL)
+        verdict = future.result()
+        assert verdict.outcome in (Outcome.OUT_OF_MEMORY, Outcome.INFRASTRUCTURE_ERROR)
+        assert pool.verify(RELU, GOLD).correct
+
+
+def test_a_zygote_that_cannot_start_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    start = time.monotonic()
+    with VerifierPool(workers=1, backend="interpret") as pool:
+        try:
+            outcome = pool.verify(RELU, GOLD).outcome
+        except InfrastructureError:
+            outcome = Outcome.INFRASTRUCTURE_ERROR
+    assert outcome is Outcome.INFRASTRUCTURE_ERROR
+    assert time.monotonic() - start < 10
+
+
+def test_a_full_scratch_folder_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with VerifierPool(workers=1, backend="interpret") as pool:
+        assert pool.verify(RELU, GOLD).correct
+
+        def full(*args: object, **kwargs: object) -> str:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(tempfile, "mkdtemp", full)
+        verdict = pool.verify(RELU, GOLD)
+        assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
+        assert "No space left" in verdict.detail
+        monkeypatch.undo()
+        assert pool.verify(RELU, GOLD).correct
+
+
+def test_an_infrastructure_error_teaches_nothing() -> None:
+    assert not Outcome.INFRASTRUCTURE_ERROR.judged
+    assert not Outcome.UNSUPPORTED.judged
+
+
+def test_a_zygote_forks_nothing_for_a_judge_that_has_gone() -> None:
+    zygote = Zygote("h200")
+    pid, sock = zygote.fork(Path(tempfile.mkdtemp()), "host")
+    zygote.close()
+    sock.close()
+    deadline = time.monotonic() + 5
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_time_is_counted_from_when_a_process_was_there() -> None:
+    """A zygote that is still warming up costs no candidate its hearing."""
+    with VerifierPool(workers=1, backend="interpret", deadline_s=1.5) as pool:
+        assert pool.verify(RELU, GOLD).outcome is not Outcome.TIMEOUT
+
+
+def test_verdicts_are_plain_data(pool: VerifierPool) -> None:
+    verdict = pool.verify(RELU, GOLD)
+    assert type(verdict).model_validate(json.loads(verdict.model_dump_json())) == verdict
