@@ -184,10 +184,11 @@ def _any_tensor(args: Any) -> bool:
 class PretendCuda(TorchFunctionMode):
     """Redirects device arguments to `real` (`cpu` or `meta`) and remembers which tensors are host tensors."""
 
-    def __init__(self, real: str) -> None:
+    def __init__(self, real: str, host: dict[int, torch.UntypedStorage] | None = None) -> None:
+        """`host` is the table of host tensors, for modes that share one."""
         super().__init__()
         self.real = torch.device(real)
-        self._host: dict[int, torch.UntypedStorage] = {}
+        self._host = {} if host is None else host
         self.upload: Callable[[torch.Tensor], torch.Tensor] | None = None
         """Makes a tensor without data that stands for a real one, where `real` has no data."""
 

@@ -218,6 +218,10 @@ class Hearing:
             return
         names = ", ".join(f"{name} x{count}" for name, count in sorted(operators.items()))
         if not any(launch.programs for launch in trace.tape.launches()):
+            if trace.traced.once:
+                did = f"computes with torch: {names}" if operators else "hands out what it kept"
+                detail = f"forward launches its kernels on the first call, and later {did}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
             did = f"; torch did the work: {names}" if operators else ""
             raise Stop(Outcome.KERNEL_NOT_LAUNCHED, Gate.CAUSALITY, f"no Triton kernel ran{did}")
         if operators and self.task.policy == "full":

@@ -3,18 +3,20 @@
 Nothing here knows a value of an input. Weights it drew itself, under a public seed, are the only data it has; those
 that the reference has under the same name and shape are replaced by the reference's own before a kernel sees them.
 
-Commands: load; trace (build for one shape set, then call `forward` several times).
+Commands: load; trace (build for one shape set, then call `forward` several times). Every trace begins with a fresh copy
+of the module, so that nothing is carried from shape to shape; a launch while the module is built belongs to the
+first call.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import inspect
 import linecache
 import math
 import sys
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -248,7 +250,7 @@ class Recorder(TorchDispatchMode):
         if isinstance(value, torch.Tensor):
             if self.cuda.on_host(value):
                 raise HostTensor(f"Pointer argument `{name}` cannot be accessed from Triton (cpu tensor?)")
-            return {"view": self.view(value)}
+            return {"view": self.view(value if value.is_meta else self.upload(value))}
         if isinstance(value, jit.JITFunction):
             return {"kernel": kernels.describe(value, self.kernels)}
         if type(value).__name__ == "TensorDescriptor":
@@ -306,7 +308,10 @@ class HostWorker(Service):
         self.scratch = scratch
         self.module: Any = None
         self.recorder: Recorder | None = None
-        """Set while `forward` runs."""
+        """Hears of launches; None between commands."""
+        self._code: Any = None
+        self._traced = False
+        self._host: dict[int, torch.UntypedStorage] = {}
         _patch_triton(self)
 
     def answer(
@@ -326,21 +331,35 @@ class HostWorker(Service):
 
     def load(self, code: str) -> dict[str, Any]:
         """Execute the candidate's top level, as a module, under the pretended device."""
-        path = self.scratch / f"{MODULE}.py"
-        path.write_text(code)
-        linecache.lazycache(str(path), {"__name__": MODULE, "__loader__": None})
-        spec = importlib.util.spec_from_file_location(MODULE, path)
-        assert spec is not None
-        assert spec.loader is not None
-        self.module = sys.modules[MODULE] = importlib.util.module_from_spec(spec)
-        with self.failures(Outcome.LOAD_ERROR), PretendCuda("cpu"):
+        path = str(self.scratch / f"{MODULE}.py")
+        linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
+        with self.failures(Outcome.LOAD_ERROR):
+            self._code = compile(code, path, "exec")
+        self._execute()
+        return {}
+
+    def _execute(self) -> None:
+        """A fresh copy of the candidate's module. Launches at its top level are checked, and lost."""
+        self.module = sys.modules[MODULE] = types.ModuleType(MODULE)
+        self.module.__file__ = self._code.co_filename
+        self._host.clear()
+        cuda = PretendCuda("cpu", self._host)
+        with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda:
             try:
-                spec.loader.exec_module(self.module)
+                exec(self._code, self.module.__dict__)
             except ImportError as error:
                 raise Failure(Outcome.INVALID_IMPORT, last_line(error)) from None
         if not isinstance(getattr(self.module, "ModelNew", None), type):
             raise Failure(Outcome.NO_ENTRY, "no class ModelNew after loading")
-        return {}
+
+    @contextlib.contextmanager
+    def listening(self, recorder: Recorder) -> Iterator[None]:
+        """Launches go to `recorder`."""
+        self.recorder = recorder
+        try:
+            yield
+        finally:
+            self.recorder = None
 
     def construct(self, init: Any, seed: int, state: dict[str, torch.Tensor]) -> torch.nn.Module:
         """The candidate's module, with the reference's weights where names and shapes agree and values are given."""
@@ -370,11 +389,16 @@ class HostWorker(Service):
         `state` holds the shapes of the reference's weights (values only of the very small). Without `values` weights
         are not drawn either: enough for a tape that will be priced, not run.
         """
-        real, cuda = PretendCuda("cpu" if values else "meta"), PretendCuda("meta")
+        if self._traced:
+            self._execute()
+        self._traced = True
+        real, cuda = PretendCuda("cpu" if values else "meta", self._host), PretendCuda("meta", self._host)
         recorder = Recorder(cuda)
         cuda.upload = recorder.upload
-        with self.failures(Outcome.CONSTRUCTOR_ERROR), real, torch.no_grad():
+        builder = recorder if values else Recorder(real)
+        with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
             module = self.construct(init, seed, state)
+        prepared = list(recorder.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
         shared = [
             name
@@ -397,17 +421,15 @@ class HostWorker(Service):
                     ),
                 )
             )
-            recorder.operations = []
+            recorder.operations = [] if call else list(prepared)
             given.append([recorder.view(tensor) for tensor in flat(fresh)])
-            self.recorder = recorder
-            try:
-                with self.failures(Outcome.RUNTIME_ERROR), cuda, torch.no_grad(), recorder:
-                    output = module(*fresh)
-            finally:
-                self.recorder = None
+            failures = self.failures(Outcome.RUNTIME_ERROR)
+            with failures, self.listening(recorder), cuda, torch.no_grad(), recorder:
+                output = module(*fresh)
             tapes.append(self._tape(recorder, output))
         return {
             "tapes": tapes,
+            "prepared": len(prepared),
             "inputs": given,
             "constants": self._constants(recorder, list(views.values()), outputs),
             "state": views,
@@ -497,7 +519,7 @@ def _patch_triton(worker: HostWorker) -> None:
         if warmup:
             return
         if worker.recorder is None:
-            raise RuntimeError("a kernel is launched outside of forward")
+            raise RuntimeError("a kernel is launched between calls")
         worker.recorder.launch(function, grid, args, kwargs)
 
     def bench(tuner: autotuner.Autotuner) -> Callable[..., Any]:

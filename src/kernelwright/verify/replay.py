@@ -124,6 +124,7 @@ class Candidate:
                 (int(item["storage"]), int(item["bytes"]), int(item.get("blob", -1)))
                 for item in answer["constants"]
             ]
+            self._prepared = int(answer["prepared"])
             if not self.tapes or len(self.tapes) != len(self.inputs):
                 raise TapeError("no tape")
             known = {storage: size for storage, size, _ in self.constants}
@@ -140,8 +141,14 @@ class Candidate:
             for view in self.state.values():
                 if known.get(view.storage, -1) < view.end:
                     raise TapeError("weights outside their storage")
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise TapeError("bad trace") from None
+
+    @property
+    def once(self) -> bool:
+        """Whether the first call launches something, what was launched to build the module apart."""
+        steps = self.tapes[0].operations[self._prepared :]
+        return any(step.kind == "launch" and step.fields["launches"][0].programs for step in steps)
 
     @property
     def steady(self) -> Tape:
