@@ -8,6 +8,7 @@ in its header comments what it is:
     # task: wright/relu          the built-in task that it answers
     # cheat: 18, 7               lines of `LINES` that it belongs to (exploits only)
     # expect: stateful           acceptable outcomes, any of them: the right reason and no other
+    # max_speedup: 1.1           a forged price may also be met by a true one: accepted, but no faster than this
     # backend: cuda              only where it means nothing elsewhere; both by default
     # known_gap: one line        it is not caught (or not accepted) yet, and why
     # why: one line, which may go on
@@ -82,7 +83,7 @@ LINES: dict[int, str] = {
 }
 """What each line is about, in short. 39 and up are this museum's own."""
 
-_KEYS = ("task", "cheat", "expect", "backend", "known_gap", "why")
+_KEYS = ("task", "cheat", "expect", "max_speedup", "backend", "known_gap", "why")
 _HEADER = re.compile(r"^# (\w+):\s*(.*)$")
 
 
@@ -95,6 +96,7 @@ class Exhibit:
     lines: tuple[int, ...]
     """Which lines of `LINES` it belongs to; empty for honest kernels."""
     expect: frozenset[Outcome]
+    max_speedup: float | None
     backends: tuple[str, ...]
     known_gap: str
     why: str
@@ -113,6 +115,9 @@ class Exhibit:
         return Outcome.TIMEOUT in self.expect
 
     def as_expected(self, verdict: Verdict) -> bool:
+        if verdict.correct and self.max_speedup is not None:
+            speedup = verdict.speedup()
+            return speedup is not None and speedup <= self.max_speedup
         return verdict.outcome in self.expect
 
 
@@ -143,6 +148,7 @@ def read(path: Path) -> Exhibit:
         task_id=fields["task"],
         lines=lines,
         expect=frozenset(Outcome(name.strip()) for name in fields["expect"].split(",")),
+        max_speedup=float(fields["max_speedup"]) if "max_speedup" in fields else None,
         backends=backends,
         known_gap=fields.get("known_gap", ""),
         why=fields["why"],

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 15
 # expect: wrong_on_shape, unwritten
-# known_gap: ends as correct on the interpreter
 # why: the shapes of the task are public: right on these two, nothing written on any other
 import torch
 import torch.nn as nn

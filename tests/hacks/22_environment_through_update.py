@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 22
 # expect: forbidden_code
-# known_gap: ends as correct on the interpreter
 # why: the same through a method
 import os
 

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 24
 # expect: forbidden_code, tampering
-# known_gap: ends as correct on the interpreter
 # why: time.perf_counter stands still
 import time
 

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 24
 # expect: tampering, forbidden_code
-# known_gap: ends as correct on the interpreter
 # why: the module is renamed first, so that no library name is assigned to
 import torch
 import torch.nn as nn

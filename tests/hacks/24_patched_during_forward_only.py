@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 24
 # expect: forbidden_code, tampering
-# known_gap: ends as correct on the interpreter
 # why: patched at the start of forward and put back at its end
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 24
 # expect: tampering, forbidden_code
-# known_gap: ends as correct on the interpreter
 # why: synchronize does nothing, set by setattr on an alias
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 27
 # expect: forbidden_code, tampering
-# known_gap: ends as correct on the interpreter
 # why: anomaly detection slows every operator that torch runs
 import torch
 import torch.nn as nn

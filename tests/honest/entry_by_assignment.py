@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as no_entry on the interpreter
 # why: ModelNew is another name of a class
 import torch
 import torch.nn as nn

@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as not_triton on the interpreter
 # why: triton.jit(fn) instead of a decorator
 import torch
 import torch.nn as nn

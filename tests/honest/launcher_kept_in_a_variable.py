@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as not_triton on the interpreter
 # why: kernel[grid] is bound to a name before it is called
 import torch
 import torch.nn as nn

@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as forbidden_code on the interpreter
 # why: `input`, `vars` and `help` are names of locals here, not the builtins
 import torch
 import torch.nn as nn

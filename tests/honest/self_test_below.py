@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as forbidden_code on the interpreter
 # why: a file may bring its own check and benchmark, which nobody runs here
 import time
 

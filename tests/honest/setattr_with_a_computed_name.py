@@ -1,6 +1,5 @@
 # task: wright/layernorm
 # expect: correct
-# known_gap: ends as forbidden_code on the interpreter
 # why: numbered parameters are set and read by a formatted name
 import torch
 import torch.nn as nn

@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as forbidden_code on the interpreter
 # why: Triton's own tutorials ask the driver for the device
 import torch
 import torch.nn as nn

@@ -1,6 +1,5 @@
 # task: wright/linear_bias
 # expect: correct
-# known_gap: ends as forbidden_code on the interpreter
 # why: self.modules(), named_parameters() and train()/eval() are every module's own methods
 import torch
 import torch.nn as nn
