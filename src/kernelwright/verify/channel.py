@@ -1,7 +1,8 @@
 """The wire between judge and worker: a JSON header and raw tensor bytes, length-prefixed, nothing executable.
 
 There is no pickle in either direction, so a forged message can at worst be a wrong answer or a malformed one.
-Every size is checked against a limit before memory is spent on it.
+Every size is checked against a limit, and memory is spent on bytes that came, not on bytes that were announced. The
+socket's timeout is a deadline for a whole message: a peer that drips gets no more time than a silent one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import math
 import socket
 import struct
+import time
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ _HEAD = struct.Struct("!4sIQ")
 _MAGIC = b"KWv1"
 MAX_HEADER = 4 << 20
 MAX_PAYLOAD = 2 << 30
+_CHUNK = 1 << 20
 
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
@@ -61,22 +64,34 @@ def send(sock: socket.socket, body: dict[str, Any], tensors: list[torch.Tensor] 
     header = json.dumps({"body": body, "tensors": described}).encode()
     head = _HEAD.pack(_MAGIC, len(header), sum(map(len, blobs)))
     try:
-        sock.sendall(b"".join([head, header, *blobs]))
+        sock.sendall(b"".join([head, header, *blobs]))  # its timeout is one for all of it
     except OSError as error:
         raise ChannelClosed(str(error)) from None
 
 
 def receive(sock: socket.socket, max_payload: int = MAX_PAYLOAD) -> tuple[dict[str, Any], list[torch.Tensor]]:
     """Read one message. Raises ChannelClosed on silence or EOF, ChannelError on anything that is not a message."""
-    magic, header_size, payload_size = _HEAD.unpack(_exactly(sock, _HEAD.size))
+    limit = sock.gettimeout()
+    deadline = None if limit is None else time.monotonic() + limit
+    try:
+        return _receive(sock, max_payload, deadline)
+    finally:
+        if deadline is not None:
+            sock.settimeout(limit)
+
+
+def _receive(
+    sock: socket.socket, max_payload: int, deadline: float | None
+) -> tuple[dict[str, Any], list[torch.Tensor]]:
+    magic, header_size, payload_size = _HEAD.unpack(_exactly(sock, _HEAD.size, deadline))
     if magic != _MAGIC or header_size > MAX_HEADER or payload_size > max_payload:
         raise ChannelError("bad frame")
     try:
-        header = json.loads(_exactly(sock, header_size))
+        header = json.loads(_exactly(sock, header_size, deadline))
         body, described = header["body"], header["tensors"]
         shapes = [tuple(int(extent) for extent in item["shape"]) for item in described]
         dtypes = [DTYPES[item["dtype"]] for item in described]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise ChannelError(f"bad header: {type(error).__name__}") from None
     if not isinstance(body, dict) or any(extent < 0 for shape in shapes for extent in shape):
         raise ChannelError("bad header: form")
@@ -85,18 +100,22 @@ def receive(sock: socket.socket, max_payload: int = MAX_PAYLOAD) -> tuple[dict[s
         raise ChannelError("payload size does not match the header")
     tensors = []
     for shape, dtype, size in zip(shapes, dtypes, sizes, strict=True):
-        raw = bytearray(_exactly(sock, size))
+        raw = _exactly(sock, size, deadline)
         flat = torch.frombuffer(raw, dtype=torch.uint8).view(dtype) if size else torch.empty(0, dtype=dtype)
         tensors.append(flat.reshape(shape))
     return body, tensors
 
 
-def _exactly(sock: socket.socket, count: int) -> bytearray:
-    data = bytearray(count)
-    view, done = memoryview(data), 0
+def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearray:
+    data, done = bytearray(min(count, _CHUNK)), 0
     while done < count:
+        if done == len(data):
+            data += bytes(min(count - done, done))
         try:
-            got = sock.recv_into(view[done:], count - done)
+            if deadline is not None:
+                sock.settimeout(max(deadline - time.monotonic(), 1e-3))
+            with memoryview(data) as view:
+                got = sock.recv_into(view[done:])
         except TimeoutError:
             raise ChannelClosed("silence") from None
         except OSError as error:
@@ -104,6 +123,8 @@ def _exactly(sock: socket.socket, count: int) -> bytearray:
         if got == 0:
             raise ChannelClosed("end of stream")
         done += got
+        if deadline is not None and done < count and time.monotonic() >= deadline:
+            raise ChannelClosed("silence")
     return data
 
 
@@ -147,6 +168,6 @@ def decode(spec: Any, tensors: list[torch.Tensor]) -> Any:
             return tuple(decode(item, tensors) for item in value)
         if kind == "dict":
             return {key: decode(item, tensors) for key, item in value.items()}
-    except (AttributeError, ValueError, IndexError, KeyError, TypeError, RecursionError):
+    except (AttributeError, ValueError, IndexError, KeyError, TypeError, RecursionError, OverflowError):
         pass
     raise ChannelError("bad tree")
