@@ -134,6 +134,8 @@ class RlConfig(Section):
     scale: Literal["std", "none", "batch"] = "std"
     """Divide advantages by the group's standard deviation, by nothing, or by the batch's."""
     baseline: Literal["mean", "leave_one_out"] = "mean"
+    negatives: float = Field(1.0, ge=0, le=1)
+    """Weight of negative advantages. Below 1 a step learns more from what was right than from what was wrong."""
     truncated: Literal["keep", "mask", "drop"] = "keep"
     """Completions that ran out of tokens: trained on; out of the loss but in the baseline; out of both."""
     save_every: int = Field(5, gt=0)

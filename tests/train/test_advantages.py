@@ -60,6 +60,13 @@ def test_a_group_sums_to_nothing_and_keeps_its_order(rewards: list[float], scale
         assert (row[values.argmax()] >= row - 1e-5).all()
 
 
+@given(groups())
+def test_negatives_can_weigh_less(rewards: list[float]) -> None:
+    values = torch.tensor(rewards)
+    full, half = group_advantages(values, 4), group_advantages(values, 4, negatives=0.5)
+    torch.testing.assert_close(half, full.clamp(min=0) + 0.5 * full.clamp(max=0))
+
+
 @given(groups(), st.data())
 def test_a_reward_of_none_leaves_the_others_as_a_smaller_group(
     rewards: list[float], data: st.DataObject

@@ -22,12 +22,18 @@ EPSILON = 1e-4
 
 
 def group_advantages(
-    rewards: Tensor, group: int, *, scale: Scale = "std", baseline: Baseline = "mean"
+    rewards: Tensor,
+    group: int,
+    *,
+    scale: Scale = "std",
+    baseline: Baseline = "mean",
+    negatives: float = 1.0,
 ) -> Tensor:
     """Advantages (B,) of rewards (B,) whose consecutive `group` samples share a prompt.
 
     Standard deviations are the unbiased ones (over n - 1), of the rewards that are there. A group with fewer
-    than two of them compares nothing: advantage 0.
+    than two of them compares nothing: advantage 0. `negatives` scales those below 0 (Xiong et al. 2025, arXiv
+    2504.11343, find that learning from positives alone comes close to GRPO, and sooner).
     """
     rows = rewards.view(-1, group)
     there = ~rows.isnan()
@@ -45,6 +51,7 @@ def group_advantages(
         advantages = advantages / (variance.sqrt() + EPSILON)
     elif scale == "batch":
         advantages = advantages / (_std(rewards) + EPSILON)
+    advantages = torch.where(advantages < 0, negatives * advantages, advantages)
     return advantages.masked_fill(~there | (count < 2), 0.0).reshape(-1)
 
 

@@ -184,7 +184,7 @@ def segment_advantages(rewards: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
 
     `uniform` credit compares the sums and gives both segments the same.
     """
-    options: Any = {"scale": rl.scale, "baseline": rl.baseline}
+    options: Any = {"scale": rl.scale, "baseline": rl.baseline, "negatives": rl.negatives}
     if rl.credit == "uniform":
         both = group_advantages(rewards.sum(1), rl.samples, **options)
         return both, both
