@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.config import Recipe, load_recipe, parse_recipe
+from kernelwright.config import DataConfig, Recipe, load_recipe, parse_recipe
 from kernelwright.errors import UserError
 
 
@@ -71,6 +71,15 @@ def test_an_unreadable_recipe_is_one_line(tmp_path: Path, content: bytes, said: 
 def test_a_missing_recipe_says_where_recipes_are(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         load_recipe(tmp_path / "none.toml")
+
+
+def test_the_corpus_has_the_recipes_settings_and_defaults() -> None:
+    from kernelwright.data import CorpusConfig
+
+    ours, theirs = DataConfig.model_fields, CorpusConfig.model_fields
+    shared = set(ours) - {"examples", "tokenizer"}
+    assert shared <= set(theirs)
+    assert {name: ours[name].default for name in shared} == {name: theirs[name].default for name in shared}
 
 
 def test_a_recipe_survives_json() -> None:

@@ -75,11 +75,19 @@ class DataConfig(Section):
     """JSONL of Example records; empty: `RUN/data/examples.jsonl`."""
     tokenizer: str = ""
     """Folder of a saved tokenizer, for `init = "random"`; empty: `RUN/data/tokenizer`."""
-    vocab_size: int = Field(2048, ge=260)
-    variants: int = Field(24, gt=0)
-    """Variants of each gold (names, block sizes, style, shape)."""
     style: Style = "compact"
     """How prompts are rendered."""
+    train_graphs: int = Field(320, ge=0)
+    """Different operator graphs to train on. This and what follows is read by `kernelwright.data.CorpusConfig`,
+    which has more settings and says what they mean."""
+    heldout_graphs: int = Field(32, ge=0)
+    variants: int = Field(3, ge=1)
+    improve_share: float = Field(0.3, ge=0, le=1)
+    golds: int = Field(12, ge=0)
+    lengths: tuple[int, ...] = Field((1, 2, 2, 3), min_length=1)
+    plain_share: float = Field(0.4, ge=0, le=1)
+    vocab_size: int = Field(2048, ge=260)
+    max_tokens: int = Field(400, ge=0)
 
 
 class SftConfig(Section):
