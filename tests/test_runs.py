@@ -26,16 +26,20 @@ def test_a_written_file_is_whole_and_alone(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_the_old_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_text(tmp_path / "a.json", "old")
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(UserError, match="disk is full.*--resume"):
+    with pytest.raises(UserError, match=r"disk is full.*--resume"):
         write_text(path, "new")
     monkeypatch.undo()
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"a.json": "old"}
 
 
 def test_an_interrupted_folder_is_absent(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "checkpoint") as staging:
-        (staging / "weights").write_text("half")
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with new_folder(tmp_path / "checkpoint") as staging:
+            (staging / "weights").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert list(tmp_path.iterdir()) == []
 
 
