@@ -1,0 +1,26 @@
+# task: wright/relu
+# cheat: 31
+# expect: wrong_structure, unwritten, wrong_value, runtime_error, kernel_not_launched, torch_compute
+# why: a tensor without memory has nothing to compare
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+def run_relu(x):
+    out = torch.empty_like(x)
+    n = x.numel()
+    relu_kernel[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
+    return out
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        run_relu(x)
+        return torch.empty(x.shape, device="meta")
