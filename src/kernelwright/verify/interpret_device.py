@@ -92,6 +92,7 @@ class InterpretDevice(Service):
         self.sessions: dict[str, InterpretedSession] = {}
         self._choices: dict[Any, int] = {}
         self._compiled: set[str] = set()
+        self._built: dict[str, Any] = {}
 
     def answer(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
@@ -109,7 +110,7 @@ class InterpretDevice(Service):
         self, key: str, trace: dict[str, Any], state: dict[str, torch.Tensor], tensors: list[torch.Tensor]
     ) -> dict[str, Any]:
         """Memory for one shape, with constants as given and weights as the reference has them."""
-        self.kernels = Kernels(trace["kernels"])
+        self.kernels = Kernels(trace["kernels"], self._built)
         candidate = self.candidates[key] = Candidate(trace)
         session = InterpretedSession("cpu", self.kernels, self.engine, self._choices)
         for storage, size, blob in candidate.constants:
@@ -151,7 +152,8 @@ class InterpretDevice(Service):
     def model(self, trace: dict[str, Any], to_assembly: bool, samples: int) -> dict[str, Any]:
         """Play the steady call without memory: launches with their work, and their assembler text."""
         candidate = Candidate(trace)
-        session = InterpretedSession("meta", Kernels(trace["kernels"]), self.engine, self._choices)
+        kernels = Kernels(trace["kernels"], self._built)
+        session = InterpretedSession("meta", kernels, self.engine, self._choices)
         sizes = {storage: size for storage, size, _ in candidate.constants}
         for tape, views in zip(candidate.tapes, candidate.inputs, strict=True):
             sizes |= {view.storage: view.end for view in views} | tape.foreign

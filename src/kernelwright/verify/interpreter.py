@@ -12,7 +12,9 @@ descriptors with host-side TMA, warp specialisation; those raise `Unsupported`.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import copy
 import dataclasses
 import functools
 import inspect
@@ -31,6 +33,7 @@ import triton.compiler.code_generator  # before any patch: it binds `min` to tl.
 import triton.language as tl
 from triton.runtime import interpreter, jit
 
+from kernelwright.verify.kernels import HELPERS, tree_of
 from kernelwright.verify.memory import Memory, OutOfBounds, Region, Traffic
 
 Mode = Literal["execute", "model"]
@@ -611,12 +614,31 @@ def _rewritten(function: jit.JITFunction) -> Callable[..., Any]:
     """The kernel's body as a Python function over interpreter tensors (Triton's own rewriting, cached)."""
     body = _REWRITTEN.get(function.fn)
     if body is None:
-        made = interpreter.FunctionRewriter(function.fn).rewrite_ast()
-        names = {name: _implemented(value) for name, value in made.__globals__.items()}
+        tree = tree_of(function)
+        made = interpreter.FunctionRewriter(function.fn).rewrite_ast() if tree is None else None
+        names = function.fn.__globals__ if made is None else made.__globals__
+        names = {name: _implemented(value) for name, value in names.items()}
         names = {"range": lambda *args: _LOOPS["range"](*args), **names}
-        body = types.FunctionType(made.__code__, names, made.__name__, made.__defaults__, made.__closure__)
-        body.__kwdefaults__ = made.__kwdefaults__
+        if made is None:
+            assert tree is not None
+            body = _compiled(function, tree, names)
+        else:
+            body = types.FunctionType(
+                made.__code__, names, made.__name__, made.__defaults__, made.__closure__
+            )
+            body.__kwdefaults__ = made.__kwdefaults__
         _REWRITTEN[function.fn] = body
+    return body
+
+
+def _compiled(function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]) -> Callable[..., Any]:
+    """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
+    module = ast.Module([interpreter.ASTTransformer().visit(copy.deepcopy(tree))], type_ignores=[])
+    names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)}
+    code = compile(ast.fix_missing_locations(module), function.fn.__code__.co_filename, "exec")
+    exec(code, names)
+    body: Callable[..., Any] = names[tree.name]
+    names[tree.name] = function
     return body
 
 

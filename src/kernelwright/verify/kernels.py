@@ -3,6 +3,9 @@
 Kernels leave the candidate's process as text plus the constants and library names that the text refers to. Triton's
 interpreter runs a kernel as Python, so the text is held to what a kernel is made of: arithmetic, control flow, `tl.*`,
 tensor methods, other kernels. Anything that could reach past Triton's own language is refused here, before it is run.
+
+The text has one reading: what the parser makes of it is checked, and exactly that is what the compiler gets (as text
+that it parses alike) and what the interpreter runs (as a tree, see `tree_of`). Nothing searches it for lines.
 """
 
 from __future__ import annotations
@@ -11,12 +14,16 @@ import ast
 import builtins
 import contextlib
 import functools
+import hashlib
 import importlib
 import itertools
+import json
+import keyword
 import linecache
 import math
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import triton
@@ -28,7 +35,7 @@ _NODES = (
     ast.If, ast.IfExp, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.Name, ast.Constant, ast.Tuple,
     ast.List, ast.Subscript, ast.Slice, ast.Attribute, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.BoolOp,
     ast.Compare, ast.Starred, ast.JoinedStr, ast.FormattedValue, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
-    ast.expr_context, ast.Module, ast.Load,
+    ast.expr_context, ast.Module, ast.Load, ast.ListComp, ast.comprehension, ast.NamedExpr,
 )  # fmt: skip
 _BUILTINS = frozenset(
     [
@@ -71,7 +78,10 @@ _MEMBERS = frozenset(
     "load",
     "store",
 }
+HELPERS = ("interpreter_semantic", "_InterpreterComparison")
+"""Names that Triton's rewriting for the interpreter puts into a kernel's scope."""
 _OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline")
+_MAX_TEXT = 1 << 20
 _counter = itertools.count()
 
 
@@ -113,7 +123,7 @@ def inspect_closure(function: Any) -> dict[str, Any]:
 
 def _reference(value: Any, found: dict[int, tuple[int, dict[str, Any]]]) -> Any:
     if isinstance(value, jit.JITFunction):
-        return {"kernel": describe(value, found)}
+        return member(value) or {"kernel": describe(value, found)}
     if isinstance(value, types.ModuleType):
         return {"module": value.__name__}
     return constant(value) or member(value) or {"unknown": type(value).__name__}
@@ -147,19 +157,45 @@ def member(value: Any) -> dict[str, Any] | None:
 class Kernels:
     """On the trusted side: kernels by number, each rebuilt when first asked for."""
 
-    def __init__(self, specs: list[dict[str, Any]]) -> None:
-        if len(specs) > 256:
+    def __init__(self, specs: list[dict[str, Any]], built: dict[str, jit.JITFunction] | None = None) -> None:
+        """`built` keeps kernels for later lists that describe the same ones. Raises NotAKernel."""
+        if not isinstance(specs, list) or len(specs) > 256:
             raise NotAKernel("more than 256 kernels")
         self._specs = specs
+        self._built = {} if built is None else built
         self._made: dict[int, jit.JITFunction] = {}
+        self._identities: dict[int, str] = {}
 
     def __getitem__(self, number: int) -> jit.JITFunction:
         """Raises NotAKernel."""
         if number not in self._made:
-            if not 0 <= number < len(self._specs):
-                raise NotAKernel("a launch of a kernel that was not described")
-            self._made[number] = self._rebuild(self._specs[number])
+            try:
+                identity = self._identity(number)
+                if identity not in self._built:
+                    self._built[identity] = self._rebuild(number, self._specs[number])
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
+                raise NotAKernel(f"not the description of a kernel: {type(error).__name__}") from None
+            self._made[number] = self._built[identity]
         return self._made[number]
+
+    def _identity(self, number: int, above: tuple[int, ...] = ()) -> str:
+        """What a kernel is made of, other kernels included, as a hash. Raises NotAKernel for a circle of kernels."""
+        if number in self._identities:
+            return self._identities[number]
+        if not 0 <= number < len(self._specs):
+            raise NotAKernel("a launch of a kernel that was not described")
+        spec = self._specs[number]
+        others = [other for other in _referenced(spec["names"]) if other != number]
+        if number in above or len(above) > 64:
+            raise NotAKernel("kernels that call each other in a circle")
+        parts = [
+            json.dumps(spec, sort_keys=True),
+            *(self._identity(other, (*above, number)) for other in others),
+        ]
+        made = self._identities[number] = hashlib.sha256(
+            "\n".join(parts).encode("utf-8", "replace")
+        ).hexdigest()
+        return made
 
     def argument(self, value: Any) -> Any:
         """A launch argument or referenced constant as the object it stands for (tensors excepted)."""
@@ -181,45 +217,117 @@ class Kernels:
             pass
         raise NotAKernel(f"a constant of a kind that kernels do not take: {str(value)[:60]}")
 
-    def _rebuild(self, spec: dict[str, Any]) -> jit.JITFunction:
+    def _rebuild(self, number: int, spec: dict[str, Any]) -> jit.JITFunction:
+        source, name, names = str(spec["source"]), str(spec["name"]), dict(spec["names"])
         try:
-            source, name, names, options = (spec[key] for key in ("source", "name", "names", "options"))
-            tree = ast.parse(source)
-        except (KeyError, TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
+            tree = ast.parse(source[:_MAX_TEXT])
+        except (SyntaxError, RecursionError, MemoryError, ValueError):
             raise NotAKernel("a kernel whose text does not parse") from None
         (root,) = tree.body if len(tree.body) == 1 else (None,)
-        if not isinstance(root, ast.FunctionDef) or root.name != name:
+        if not isinstance(root, ast.FunctionDef) or root.name != name or root.decorator_list:
             raise NotAKernel(f"`{name}` is not one function")
         scope: dict[str, Any] = {"__builtins__": _SAFE_BUILTINS, "__name__": "candidate"}
-        checker = _Checker(scope)
+        members: dict[str, tuple[str, str]] = {}
         for key, value in names.items():
-            bound = self._name(value, key)
-            if bound is not None:
-                scope[str(key)] = bound[0]
-        root.decorator_list = []
-        checker.check(root)
+            if not key.isidentifier() or keyword.iskeyword(key) or _reserved(key):
+                raise NotAKernel(f"`{key[:60]}` is no name for a kernel to use")
+            if value.get("kernel") == number:
+                continue  # itself, bound below
+            if "member" in value:
+                members[key] = (str(value["module"]), str(value["member"]))
+            elif (bound := self._global(value)) is not None:
+                scope[key] = bound[0]
+        if _spell_out(root, members, scope):
+            source = ast.unparse(tree)
+        _Checker({**scope, name: None}).check(root)
         filename = f"<kernel {next(_counter)} {name}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         exec(compile(tree, filename, "exec"), scope)
         function = scope[name]
         function.__module__ = "candidate"
-        made = triton.jit(function, **{str(key): value for key, value in options.items() if key in _OPTIONS})
+        made = triton.jit(function, **_options(dict(spec["options"])))
+        made._unsafe_update_src(source)  # the whole text, whatever was made of its lines
+        function.tree = root
         scope[name] = made
         return made
 
-    def _name(self, value: Any, name: str) -> tuple[Any] | None:
+    def _global(self, value: dict[str, Any]) -> tuple[Any] | None:
         """The object that a name refers to, in a 1-tuple; None for one that must not be used."""
         if "unknown" in value:
             return None
         if "module" in value:
             module = _module(str(value["module"]))
-            if module is None:
-                return None
-            if "member" in value:
-                member = str(value["member"])
-                return (getattr(module, member),) if member in _PUBLIC[module.__name__] else None
-            return (module,)
+            return None if module is None else (module,)
         return (self.argument(value),)
+
+
+def tree_of(function: Any) -> ast.FunctionDef | None:
+    """The checked tree of a kernel that was rebuilt here; None for one that came with a library."""
+    return getattr(function.fn, "tree", None)
+
+
+def _referenced(tree: Any) -> list[int]:
+    """Numbers of the kernels that a description refers to."""
+    if isinstance(tree, dict):
+        own = [tree["kernel"]] if isinstance(tree.get("kernel"), int) else []
+        return own + [number for value in tree.values() for number in _referenced(value)]
+    return [number for item in tree for number in _referenced(item)] if isinstance(tree, list) else []
+
+
+def _reserved(name: str) -> bool:
+    return name in HELPERS or name.startswith("__")
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Options of `triton.jit`, of the types that it takes."""
+    found: dict[str, Any] = {}
+    for name in _OPTIONS:
+        value = given.get(name)
+        if name == "noinline":
+            found[name] = value is True
+        elif isinstance(value, list):
+            found[name] = [item for item in value if isinstance(item, (int, str))]
+    return found
+
+
+def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope: dict[str, Any]) -> bool:
+    """Write `load` as `language.load` where it was imported by name: only a look-up in the module finds the
+    interpreter's own. Returns whether the tree has changed."""
+    used = {node.id for node in ast.walk(root) if isinstance(node, ast.Name)} | set(scope)
+    local = _locals(root)
+    spelt: dict[str, tuple[str, str]] = {}
+    for name, (path, member) in members.items():
+        module = _module(path)
+        if module is None or name in local or member not in _PUBLIC[path]:
+            continue
+        if member in _PUBLIC[tl.__name__] and getattr(tl, member, None) is getattr(module, member, None):
+            module = tl
+        alias = next(name for name in _aliases(module) if name not in used or scope.get(name) is module)
+        scope[alias] = module
+        spelt[name] = (alias, member)
+
+    class Speller(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            if node.id not in spelt:
+                return node
+            alias, member = spelt[node.id]
+            base = ast.copy_location(ast.Name(alias, ast.Load()), node)
+            return ast.copy_location(ast.Attribute(base, member, ast.Load()), node)
+
+    if spelt:
+        Speller().visit(root)
+    return bool(spelt)
+
+
+def _aliases(module: types.ModuleType) -> Iterator[str]:
+    """Names for a module, in a kernel that may use some of them for other things."""
+    short = module.__name__.rpartition(".")[2]
+    return itertools.chain([short], (f"{short}_{number}" for number in itertools.count()))
+
+
+def _locals(root: ast.FunctionDef) -> set[str]:
+    names = {node.arg for node in ast.walk(root) if isinstance(node, ast.arg)}
+    return names | {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _public(value: Any, name: str) -> bool:
@@ -269,8 +377,14 @@ class _Checker:
         self.scope = scope
 
     def check(self, root: ast.FunctionDef) -> None:
-        local = {node.arg for node in ast.walk(root) if isinstance(node, ast.arg)}
-        local |= {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        local = _locals(root)
+        for name in (root.name, *local):
+            if _reserved(name):
+                raise NotAKernel(f"`{name}` is no name for a kernel to use")
+        hints = [node.annotation for node in ast.walk(root) if isinstance(node, ast.arg)]
+        for hint in (*hints, root.returns):
+            if hint is not None and not isinstance(hint, (ast.Constant, ast.Attribute, ast.Name)):
+                raise NotAKernel(f"line {hint.lineno}: an annotation that is computed")
         for default in (*root.args.defaults, *root.args.kw_defaults):
             if default is not None and not isinstance(
                 default, (ast.Constant, ast.UnaryOp, ast.Attribute, ast.Name)
@@ -283,8 +397,8 @@ class _Checker:
                 self._attribute(node, local)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self._name(node, local)
-            elif isinstance(node, ast.Name) and node.id.startswith("__"):
-                raise NotAKernel(f"line {node.lineno}: name `{node.id}`")
+            elif isinstance(node, ast.keyword) and node.arg in _KEYWORDS:
+                raise NotAKernel(f"argument `{node.arg}` is Triton's own")
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 20_000:
                 raise NotAKernel("a very long text in a kernel")
 
@@ -296,7 +410,7 @@ class _Checker:
         ):
             return
         # Undefined, or defined as something no kernel may use: the compiler's own complaint names it best.
-        if hasattr(builtins, node.id) or node.id.startswith("__"):
+        if hasattr(builtins, node.id) or _reserved(node.id):
             raise NotAKernel(f"line {node.lineno}: name `{node.id}` in a kernel")
 
     def _attribute(self, node: ast.Attribute, local: set[str]) -> None:
@@ -326,4 +440,20 @@ class _Checker:
             )
 
 
-_SAFE_BUILTINS = {name: getattr(builtins, name) for name in _BUILTINS}
+def _least(*values: Any, **options: Any) -> Any:
+    return _choice("min", values, options)
+
+
+def _greatest(*values: Any, **options: Any) -> Any:
+    return _choice("max", values, options)
+
+
+def _choice(name: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """`min` and `max` of tensors are Triton's, element by element; Python's would compare whole blocks."""
+    if any(isinstance(value, tl.tensor) for value in values):
+        return getattr(tl.core, f"builtin_{name}")(*values, **options)
+    return getattr(builtins, name)(*values, **options)
+
+
+_KEYWORDS = ("member", "_semantic", "_builder", "_generator")
+_SAFE_BUILTINS = {name: getattr(builtins, name) for name in _BUILTINS} | {"min": _least, "max": _greatest}
