@@ -8,6 +8,7 @@ SMALL = {
     "train_graphs": 6,
     "validation_graphs": 2,
     "heldout_graphs": 3,
+    "practice_graphs": 5,
     "variants": 3,
     "improve": 1,
     "improve_share": 1.0,

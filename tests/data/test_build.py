@@ -11,11 +11,11 @@ from judges import FakeJudge
 
 from kernelwright.data import CorpusConfig, Rejected, build, synth, validate
 from kernelwright.data.corpus import drafts
-from kernelwright.data.split import split
+from kernelwright.data.split import Guard, split
 from kernelwright.data.validate import structure_of
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Outcome
-from kernelwright.records import Candidate, Example, read_jsonl
+from kernelwright.records import Candidate, Example, Task, read_jsonl
 
 
 def records(path: Path) -> list[Example]:
@@ -145,10 +145,22 @@ def test_every_structure_has_had_its_hearing(config: CorpusConfig, tmp_path: Pat
     judge = FakeJudge(mutant)
     build(config, tmp_path, judge)
     heard = {code for _, code in judge.heard}
-    examples = records(tmp_path / "accepted.jsonl")
-    structures = {structure_of(e) for e in examples if e.code in heard}
-    structures |= {structure_of(e, e.kernel) for e in examples if e.kind == "improve"}
-    assert {structure_of(e) for e in examples} <= structures
+    drafted = records(tmp_path / "drafts.jsonl")
+    structures = {structure_of(e) for e in drafted if e.code in heard}
+    structures |= {structure_of(e, e.kernel) for e in drafted if e.kernel in heard and e.kind == "improve"}
+    assert {structure_of(e) for e in records(tmp_path / "accepted.jsonl")} <= structures
+
+
+def test_practice_tasks_are_new_and_nothing_held_out(config: CorpusConfig, tmp_path: Path) -> None:
+    card = build(config, tmp_path, FakeJudge())
+    tasks = list(read_jsonl(tmp_path / "tasks.jsonl", Task))
+    examples = records(tmp_path / "examples.jsonl")
+    assert len(tasks) == card["practice"] == config.practice_graphs
+    assert {task.source for task in tasks}.isdisjoint(e.task.source for e in examples)
+    guard = Guard(e for e in examples if e.split == "heldout")
+    digests = {task.id.removeprefix("synth/").partition("-")[0] for task in tasks}
+    assert digests.isdisjoint(e.graph for e in examples)
+    assert {guard.leak(task, "") for task in tasks} == {""}
 
 
 def test_nothing_held_out_is_in_training(tmp_path: Path) -> None:

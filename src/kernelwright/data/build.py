@@ -3,6 +3,7 @@
     DATA/drafts.jsonl      unverified          DATA/examples.jsonl   what training reads
     DATA/accepted.jsonl    verified            DATA/tokenizer/       where the style needs one
     DATA/rejected.jsonl    with verdicts       DATA/card.json        counts, lengths, what was dropped and why
+    DATA/tasks.jsonl       without kernels, for reinforcement learning
 
 A stopped run goes on where it was; a finished one is returned as it is.
 """
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from kernelwright import prompts
 from kernelwright.config import Style
 from kernelwright.data.config import CorpusConfig
-from kernelwright.data.corpus import Progress, synth
-from kernelwright.data.split import split
+from kernelwright.data.corpus import Progress, practice, synth
+from kernelwright.data.split import Guard, split
 from kernelwright.data.tokenizer import train_tokenizer
 from kernelwright.data.validate import validate
 from kernelwright.errors import UserError
@@ -61,6 +62,8 @@ def finish(
         raise UserError(
             f"data: no example for training was accepted; {accepted[0].with_name('rejected.jsonl')} says why"
         )
+    guard = Guard(example for example in kept if example.split == "heldout")
+    tasks = [t for t in practice(config, {e.graph for e in kept}) if not guard.leak(t, "")]
     lengths: dict[str, Any] = {}
     if config.style == "compact":
         texts = [text_of(example, config.style) for example in kept]
@@ -78,9 +81,10 @@ def finish(
     # In random order, so that any head of the file is a fair sample.
     random.Random(config.seed).shuffle(kept)
     write_text(folder / "examples.jsonl", "".join(example.model_dump_json() + "\n" for example in kept))
+    write_text(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
     if progress is not None:
         progress("split", len(kept), len(kept))
-    return {**describe(config, kept), "tokens": lengths, "dropped": dict(dropped)}
+    return {**describe(config, kept), "practice": len(tasks), "tokens": lengths, "dropped": dict(dropped)}
 
 
 def text_of(example: Example, style: Style) -> tuple[str, str]:

@@ -8,7 +8,7 @@ file ends. Drafts are unverified, and may be duplicates of each other but for si
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kernelwright.data import graphs, normal, pairs
@@ -17,7 +17,7 @@ from kernelwright.data.golds import gold_examples, gold_graphs
 from kernelwright.data.probe import is_sound
 from kernelwright.data.streams import Stream
 from kernelwright.errors import UserError
-from kernelwright.records import Example
+from kernelwright.records import Example, Task
 
 Progress = Callable[[str, int, int], None]
 """Called with (step, done, total)."""
@@ -44,37 +44,45 @@ def _all(config: CorpusConfig) -> Iterator[Example]:
     )
     for split, count in wanted:
         # A gold's function may be drawn for training too, and for nothing else.
-        drawn = set() if split == "train" else gold_graphs(config)
-        for number in range(count):
-            rng = random.Random(f"{config.seed}:{split}:{number}")
-            graph = _new_graph(config, rng, split, drawn)
-            if graph is None:
-                raise UserError(
-                    f"data: only {number} of {count} different {split} graphs could be drawn; set {split}_graphs "
-                    "lower, or allow more operators or lengths"
-                )
-            drawn.add(graph.digest)
+        taken = set() if split == "train" else gold_graphs(config)
+        for rng, graph in _new_graphs(config, split, split, count, taken):
             yield from pairs.examples(config, rng, graph, split)
     yield from gold_examples(config)
 
 
-def _new_graph(
-    config: CorpusConfig, rng: random.Random, split: pairs.Split, drawn: set[str]
-) -> graphs.Graph | None:
-    for _ in range(_ATTEMPTS):
-        graph = graphs.draw(
-            rng,
-            rng.choice(config.lengths),
-            operators=config.operators,
-            row_share=config.row_share,
-            operand_share=config.operand_share,
-            ranks=config.ranks,
-            operands=config.operands,
-        )
-        wanted = pairs.split_of(graph.digest, len(graph.steps), config) == split
-        if wanted and graph.digest not in drawn and is_sound(graph.steps):
-            return graph
-    return None
+def practice(config: CorpusConfig, taken: Iterable[str]) -> Iterator[Task]:
+    """Tasks of the training split on graphs that are not among the digests `taken`."""
+    for rng, graph in _new_graphs(config, "practice", "train", config.practice_graphs, taken):
+        yield pairs.ask(config, rng, graph, heldout=False).task
+
+
+def _new_graphs(
+    config: CorpusConfig, name: str, split: pairs.Split, count: int, taken: Iterable[str]
+) -> Iterator[tuple[random.Random, graphs.Graph]]:
+    """`count` sound graphs of a split, all different, each with the random state it was drawn from."""
+    drawn = set(taken)
+    for number in range(count):
+        rng = random.Random(f"{config.seed}:{name}:{number}")
+        for _ in range(_ATTEMPTS):
+            graph = graphs.draw(
+                rng,
+                rng.choice(config.lengths),
+                operators=config.operators,
+                row_share=config.row_share,
+                operand_share=config.operand_share,
+                ranks=config.ranks,
+                operands=config.operands,
+            )
+            wanted = pairs.split_of(graph.digest, len(graph.steps), config) == split
+            if wanted and graph.digest not in drawn and is_sound(graph.steps):
+                break
+        else:
+            raise UserError(
+                f"data: only {number} of {count} different {name} graphs could be drawn; set {name}_graphs "
+                "lower, or allow more operators or lengths"
+            )
+        drawn.add(graph.digest)
+        yield rng, graph
 
 
 def identity(example: Example) -> str:

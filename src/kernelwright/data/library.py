@@ -19,7 +19,7 @@ from kernelwright.data.graphs import Graph
 from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
 from kernelwright.data.source import Reference
 
-BLOCKS = (128, 256, 512, 1024)
+BLOCKS = (64, 128, 256, 512, 1024)
 ROW_BLOCKS = (256, 512, 1024, 2048)
 WARPS = (1, 2, 4, 8)
 REDUCE = {"sum": "tl.sum", "max": "tl.max", "min": "tl.min"}

@@ -28,7 +28,6 @@ COLUMNS = (500, 512, 768, 1000, 1024, 1536, 2048, 3000, 4096)
 LONG_COLUMNS = (*COLUMNS, 5000, 8192, 10000)
 ELEMENTS = (4 << 20, 64 << 20)
 """16 to 256 MB of float32 for the main input."""
-SMALL_ELEMENTS = 8192
 HELDOUT_SHAPE_SHARE = 0.2
 
 
@@ -117,7 +116,7 @@ def draw_sizes(
     """Full sizes, and those of the shape sets `small` and `small_odd`.
 
     The odd ones are no powers of two and larger than any tile, so that a kernel which forgets its program id, or
-    which part of a row it is at, is found out. All have at most `SMALL_ELEMENTS`.
+    which part of a row it is at, is found out; not much larger, for the interpreter runs program after program.
     """
     while True:
         lead = [rng.choice((4, 8, 12, 16, 32))] if graph.rank == 3 else []
@@ -127,10 +126,11 @@ def draw_sizes(
     extra = [2] if graph.rank == 3 else []
     if graph.row_index is not None:
         small = [rng.choice((2, 4)), rng.choice((64, 128, 256))]
-        odd = [1 if extra else 2, rng.randrange(max(library.ROW_BLOCKS) + 1, SMALL_ELEMENTS // 2, 2)]
+        odd = [1 if extra else 2, rng.randrange(max(library.ROW_BLOCKS) + 1, 2 * max(library.ROW_BLOCKS), 2)]
     else:
-        small = [rng.choice((4, 8)), rng.choice((64, 128))]
-        odd = [rng.choice((3, 5, 7)), rng.randrange(351, 581, 2)]
+        small = [rng.choice((2, 4)), rng.choice((64, 128))]
+        rows, least = rng.choice((3, 5, 7)), max(library.BLOCKS)
+        odd = [rows, rng.randrange(least // rows | 1, 3 * least // (2 * rows), 2) + 2]
     return full, [*extra, *small], [*extra, *odd]
 
 

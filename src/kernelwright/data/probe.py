@@ -17,35 +17,38 @@ from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
 if TYPE_CHECKING:
     from kernelwright.data.graphs import Step
 
-DISTRIBUTIONS = (1.0, 3.0, 0.01, -1.0)
-"""Factors on the inputs: those of the strict protocol."""
-
 
 @functools.lru_cache(maxsize=65536)
 def is_sound(steps: tuple[Step, ...]) -> bool:
     """Whether the chain may be asked about.
 
     Rejects values that are not finite or of no common size, steps that hardly change their input (relu after
-    sigmoid), outputs that hardly vary, and kernels whose float32 arithmetic is too far off the float64 chain.
+    sigmoid), outputs that hardly vary, and kernels whose float32 arithmetic is too far off the float64 chain on any
+    of the strict protocol's distributions. Where inputs are scaled up, values may overflow as PyTorch's do.
     """
     import torch
 
+    from kernelwright.verify.protocol import protocol
+
     generator = torch.Generator().manual_seed(20)
     drawn = [torch.randn(6, 96, generator=generator, dtype=torch.float64) for _ in range(4)]
-    for scale in DISTRIBUTIONS:
+    for scale in protocol("strict").distributions:
         # The judge scales inputs; parameters keep the values that the module gives them.
         scaled = [scale * tensor for tensor in drawn]
-        exact = evaluate(steps, scaled, drawn)
-        value, size = exact[-1], float(exact[-1].abs().max())
-        # NaN fails every comparison, so anything not finite ends here.
-        if not 1e-4 < size < 1e4:
-            return False
-        if scale == 1.0 and (float(value.std()) < 1e-2 * size or not _every_step_counts(exact)):
-            return False
         low = [[t.float() for t in tensors] for tensors in (scaled, drawn)]
-        honest = evaluate(steps, *low)[-1]
+        exact, honest = evaluate(steps, scaled, drawn), evaluate(steps, *low)[-1]
+        value = exact[-1]
+        judged = torch.isfinite(value) & torch.isfinite(honest)
+        if abs(scale) <= 3.0 and not (bool(judged.all()) and 1e-4 < float(value.abs().max()) < 1e4):
+            return False
+        if scale == 1.0 and not _every_step_counts(exact):
+            return False
+        if not bool(judged.any()):
+            continue
+        value, honest = value[judged], honest[judged]
         allowed = _tolerated(value, honest)
-        for got in (honest, evaluate(steps, *low, triton=True)[-1]):
+        for got in (honest, evaluate(steps, *low, triton=True)[-1][judged]):
+            # NaN fails every comparison, so it ends here.
             if not bool(((got.double() - value).abs() <= allowed).all()):
                 return False
     return True
@@ -83,8 +86,8 @@ def evaluate(
 
 
 def _every_step_counts(values: Sequence[Any]) -> bool:
-    """Whether each step changes its input, and none makes a constant of it."""
-    return all(
+    """Whether each step changes its input, and none makes a constant of it, the last least of all."""
+    return float(values[-1].std()) >= 1e-2 * float(values[-1].abs().max()) and all(
         float(after.std()) > 1e-3 * float(after.abs().max())
         and (before.shape != after.shape or float((before != after).double().mean()) >= 0.1)
         for before, after in itertools.pairwise(values)

@@ -13,17 +13,38 @@ from kernelwright import shapes
 from kernelwright.data import normal
 from kernelwright.data.corpus import identity
 from kernelwright.data.fingerprint import fingerprint
-from kernelwright.records import Example
+from kernelwright.records import Example, Task
+
+
+class Guard:
+    """What training must not share with the held-out examples."""
+
+    def __init__(self, heldout: Iterable[Example]) -> None:
+        heldout = list(heldout)
+        self._prints: dict[str, str] = {}
+        self._graphs = {example.graph for example in heldout}
+        self._sizes = {full_sizes(example.task) for example in heldout}
+        self._functions = {self._print(example.task) for example in heldout} - {""}
+
+    def leak(self, task: Task, graph: str) -> str:
+        """What a task on an operator graph shares; empty where there is nothing."""
+        if graph in self._graphs:
+            return "held-out graph"
+        if full_sizes(task) in self._sizes:
+            return "held-out sizes"
+        return "held-out function" if self._print(task) in self._functions else ""
+
+    def _print(self, task: Task) -> str:
+        source = normal.normal_form(task.source)
+        if source not in self._prints:
+            self._prints[source] = fingerprint(task)
+        return self._prints[source]
 
 
 def split(examples: Iterable[Example]) -> tuple[list[Example], Counter[str]]:
     """The examples to keep, in their order, and how many were dropped why."""
     examples = list(examples)
-    heldout = [e for e in examples if e.split == "heldout"]
-    guarded = {e.graph for e in heldout}
-    prints = Prints()
-    functions = {prints.of(e) for e in heldout} - {""}
-    sizes = {full_sizes(e) for e in heldout}
+    guard = Guard(e for e in examples if e.split == "heldout")
     validation = {e.graph for e in examples if e.split == "validation"}
     seen: set[str] = set()
     dropped: Counter[str] = Counter()
@@ -33,16 +54,10 @@ def split(examples: Iterable[Example]) -> tuple[list[Example], Counter[str]]:
         reason = ""
         if key in seen:
             reason = "duplicate"
-        elif example.split == "heldout":
-            pass
-        elif example.graph in guarded:
-            reason = "held-out graph"
-        elif full_sizes(example) in sizes:
-            reason = "held-out sizes"
-        elif prints.of(example) in functions:
-            reason = "held-out function"
         elif example.split == "train" and example.graph in validation:
             reason = "validation graph"
+        elif example.split != "heldout":
+            reason = guard.leak(example.task, example.graph)
         seen.add(key)
         if reason:
             dropped[reason] += 1
@@ -51,20 +66,6 @@ def split(examples: Iterable[Example]) -> tuple[list[Example], Counter[str]]:
     return kept, dropped
 
 
-def full_sizes(example: Example) -> tuple[int, ...]:
-    """The sizes that an example's task has as it stands, in order of appearance."""
-    return tuple(shapes.constants(example.task.source).values())
-
-
-class Prints:
-    """Fingerprints of tasks, each distinct source traced once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-
-    def of(self, example: Example) -> str:
-        """The fingerprint of an example's task; empty where there is none."""
-        source = normal.digest(normal.normal_form(example.task.source))
-        if source not in self._known:
-            self._known[source] = fingerprint(example.task)
-        return self._known[source]
+def full_sizes(task: Task) -> tuple[int, ...]:
+    """The sizes that a task has as it stands, in order of appearance."""
+    return tuple(shapes.constants(task.source).values())
