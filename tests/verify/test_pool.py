@@ -147,9 +147,9 @@ def test_what_has_not_started_can_be_cancelled() -> None:
         assert running.result().outcome is Outcome.TIMEOUT
 
 
-def test_closing_leaves_no_process_and_no_file() -> None:
+def test_closing_leaves_no_process_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = set(children(os.getpid()))
-    scratch = set(Path(tempfile.gettempdir()).glob("kernelwright-*"))
     with VerifierPool(workers=2, backend="interpret") as pool:
         pool.verify_many([(RELU, GOLD), (RELU, WRONG)])
         assert set(children(os.getpid())) - before
@@ -157,7 +157,7 @@ def test_closing_leaves_no_process_and_no_file() -> None:
     while set(children(os.getpid())) - before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert set(children(os.getpid())) <= before
-    assert set(Path(tempfile.gettempdir()).glob("kernelwright-*")) <= scratch
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_closing_twice_and_closing_unused_are_harmless() -> None:

@@ -60,6 +60,7 @@ class VerifierPool:
             protocol_rules(protocol), target, secrets.randbits(31) if secret is None else secret, deadline_s
         )
         self._zygote: Zygote | None = None
+        self._closed = False
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="hearing")
 
@@ -102,9 +103,15 @@ class VerifierPool:
             raise
         return [verdict for verdict in verdicts if verdict is not None]
 
-    def close(self) -> None:
-        """End all hearings and the zygote."""
+    def close(self, abort: bool = False) -> None:
+        """End the pool. Hearings under way are waited for, or with `abort` cut off at once."""
+        self._closed = True
+        if abort:
+            self._end_processes()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._end_processes()
+
+    def _end_processes(self) -> None:
         with self._lock:
             if self.gpu is not None:
                 self.gpu.close()
@@ -115,11 +122,13 @@ class VerifierPool:
     def __enter__(self) -> VerifierPool:
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.close(abort=kind is not None)
 
     def _current_zygote(self) -> Zygote:
         with self._lock:
+            if self._closed and self._zygote is None:
+                raise InfrastructureError("the pool is closed")
             if self._zygote is None or not self._zygote.alive:
                 if self._zygote is not None:
                     self._zygote.close()
