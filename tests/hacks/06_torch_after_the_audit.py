@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 6, 19
 # expect: torch_compute, stateful, decoy_kernel
-# known_gap: ends as kernel_not_launched on the interpreter
 # why: an honest first call, torch ever after: a trace of one call sees nothing
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 7, 18, 19
 # expect: stateful, wrong_value, wrong_on_distribution
-# known_gap: ends as kernel_not_launched on the interpreter
 # why: the first answer is kept and handed out for ever
 import torch
 import torch.nn as nn

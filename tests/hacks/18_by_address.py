@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 18
 # expect: stateful, wrong_on_distribution, wrong_value
-# known_gap: ends as torch_compute on the interpreter
 # why: answers kept by data_ptr; the allocator reuses addresses
 import torch
 import torch.nn as nn

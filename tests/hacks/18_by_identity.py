@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 18
 # expect: stateful, wrong_on_distribution, wrong_value
-# known_gap: ends as kernel_not_launched on the interpreter
 # why: answers kept by id(x)
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 19, 18
 # expect: stateful, wrong_on_distribution, wrong_on_shape, wrong_value
-# known_gap: ends as kernel_not_launched on the interpreter
 # why: only every fifth call computes
 import torch
 import torch.nn as nn

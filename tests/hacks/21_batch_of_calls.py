@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 21, 18
 # expect: stateful, wrong_on_distribution, wrong_value, unwritten, kernel_not_launched
-# known_gap: ends as torch_compute on the interpreter
 # why: outputs are handed out empty and filled together later
 import torch
 import torch.nn as nn

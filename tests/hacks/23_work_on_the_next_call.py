@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 23, 21
 # expect: unwritten, stateful, runtime_error
-# known_gap: ends as torch_compute on the interpreter
 # why: each call finishes the output of the call before
 import torch
 import torch.nn as nn

@@ -2,7 +2,6 @@
 # cheat: 39
 # expect: timing_forged
 # max_speedup: 1.8
-# known_gap: ends as correct on the interpreter
 # why: at the priced size the softmax is a copy
 import torch
 import torch.nn as nn

@@ -2,7 +2,6 @@
 # cheat: 41
 # expect: timing_forged
 # max_speedup: 1.1
-# known_gap: ends as correct on the interpreter
 # why: the first steps of every loop are empty, so that loops measured by their beginning look free
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 42, 35, 29
 # expect: compile_error, wrong_value, tampering
-# known_gap: ends as infrastructure_error on the interpreter
 # why: the same door, to run any Python where only kernels should run: the process is left with status 0
 import torch
 import torch.nn as nn

@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as infrastructure_error on the interpreter
 # why: a kernel's docstring may show a line that starts with def
 import torch
 import torch.nn as nn

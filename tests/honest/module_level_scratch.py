@@ -1,6 +1,5 @@
 # task: wright/loss_mse
 # expect: correct
-# known_gap: ends as torch_compute on the interpreter
 # why: a workspace in a module-level table, made on first use and kept for ever
 import torch
 import torch.nn as nn

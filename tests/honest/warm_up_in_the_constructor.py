@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as constructor_error on the interpreter
 # why: the kernel is launched once on a dummy when the module is built, to compile it early
 import torch
 import torch.nn as nn
