@@ -230,7 +230,7 @@ def _refused_or_undefined(body: str, names: dict[str, Any]) -> bool:
     except NotAKernel:
         return True
     engine = Engine(lambda launch: 1.0)
-    with engine.installed(), pytest.raises((KernelError, Unsupported), match="NameError|not defined"):
+    with engine.installed(), pytest.raises((KernelError, Unsupported), match=r"NameError|not defined"):
         engine.launch(made, (1,), (torch.zeros(1), 1), {"BLOCK": 16})
     return True
 
