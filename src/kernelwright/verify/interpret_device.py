@@ -16,9 +16,10 @@ import torch
 from kernelwright.hardware import Target
 from kernelwright.outcomes import Outcome
 from kernelwright.verify import channel, cost, crosscompile
-from kernelwright.verify.interpreter import Engine, KernelError, Race, TracedLaunch, Unsupported
+from kernelwright.verify.interpreter import Engine, KernelError, TracedLaunch, Unsupported
 from kernelwright.verify.kernels import Kernels, NotAKernel
 from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
+from kernelwright.verify.races import Race
 from kernelwright.verify.replay import Candidate, Session
 from kernelwright.verify.service import Failure, Service
 from kernelwright.verify.tape import Launch, View

@@ -167,15 +167,15 @@ class InterpretedHearing(Hearing):
             raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail)
 
     def _repeat(self, device: Confined, shape: Any, trace: Trace) -> None:
-        """The first case once more, after all others and in another order of programs: state and races show."""
+        """The first case once more, after all others and with the programs in reverse order: races show."""
         with self._timed(Gate.DETERMINISM):
             try:
                 self._play(Gate.DETERMINISM, device, shape, shape.cases[0], races=True)
             except Stop as stop:
-                if stop.outcome is Outcome.NONDETERMINISTIC:
+                if stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
                     raise
-                detail = f"right at first, wrong when called again: {stop.detail}"
-                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
+                detail = f"right at first, wrong when programs run in another order: {stop.detail}"
+                raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail) from None
 
     # -- price -------------------------------------------------------------------------------------------------
 

@@ -18,12 +18,12 @@ import copy
 import dataclasses
 import functools
 import inspect
-import itertools
 import math
 import random
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +35,7 @@ from triton.runtime import interpreter, jit
 
 from kernelwright.verify.kernels import HELPERS, tree_of
 from kernelwright.verify.memory import Memory, OutOfBounds, Region, Traffic
+from kernelwright.verify.races import Race, Races
 
 Mode = Literal["execute", "model"]
 
@@ -46,19 +47,12 @@ MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
 LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 """Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
-
-
-_SHUFFLED = 1 << 16
 _UNEVEN = 1.3
 """Ratio of the work of sampled instances beyond which more of them are looked at."""
 
 
 class Unsupported(Exception):
     """The interpreter cannot run this kernel. Not the candidate's failure."""
-
-
-class Race(Exception):
-    """The result depends on the order in which program instances run."""
 
 
 class KernelError(Exception):
@@ -111,10 +105,11 @@ class Engine:
         self.traffic: Traffic | None = None
         self.benching = False
         self.races = False
-        """Execute instances in a random order and watch for two of them using one element."""
-        self._program = 0
-        self._writers: dict[int, np.ndarray] = {}
-        self._atomic = False
+        """Execute instances in reverse order, and watch for two of them using one element."""
+        self._watch: Races | None = None
+        self._stored: dict[Any, set[str]] = {}
+        """By kernel, the arguments that an instance was ever seen to write to."""
+        self._storing: set[str] = set()
         self.samples = SAMPLED_PROGRAMS
         """Program instances of a launch that a model looks at."""
         self.dice = random.Random()
@@ -158,7 +153,7 @@ class Engine:
         body = _rewritten(function)
         traced.sizes = {region.name: region.size for region in self.memory.regions}
         if self.mode == "execute":
-            self._execute(body, arguments, shape)
+            self._execute(function, body, arguments, shape)
         else:
             self._sample(body, arguments, shape, traced)
 
@@ -213,18 +208,31 @@ class Engine:
             return tl.tensor(handle, tl.float32)
         return interpreter._implicit_cvt(value)
 
-    def _execute(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
+    def _execute(
+        self,
+        function: jit.JITFunction,
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+        grid: tuple[int, ...],
+    ) -> None:
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
-        order: Iterable[tuple[int, ...]] = itertools.product(*map(range, grid))
-        if self.races and math.prod(grid) <= _SHUFFLED:
-            order = self.dice.sample(list(order), math.prod(grid))
-        self._writers, self._atomic = {}, False
-        with _kernel_errors():
-            for number, index in enumerate(order):
-                builder.set_grid_idx(*index)
-                self._program = number
-                body(**arguments)
+        order: Iterable[int] = range(math.prod(grid))
+        known = self._stored.get(function.fn)
+        self._storing = self._stored.setdefault(function.fn, set())
+        if self.races:
+            self._watch = Races(self.memory, math.prod(grid), known)
+            if not _waits(function):  # one that waits for an earlier instance would wait for ever
+                order = reversed(range(math.prod(grid)))
+        try:
+            with _kernel_errors():
+                for linear in order:
+                    builder.set_grid_idx(*_index(linear, grid))
+                    if self._watch is not None:
+                        self._watch.start(linear)
+                    body(**arguments)
+        finally:
+            self._watch = None
 
     def _sample(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
@@ -250,8 +258,7 @@ class Engine:
         total, steps = traced.programs, 0
         for part in self.dice.sample(range(count), count):
             linear = self.dice.randrange(part * total // count, max((part + 1) * total // count, 1))
-            place = linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
-            interpreter.interpreter_builder.set_grid_idx(*place)
+            interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
             self.traffic = Traffic()
             try:
                 with _kernel_errors(), contextlib.suppress(_Enough):
@@ -265,7 +272,7 @@ class Engine:
 
     # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
 
-    def load(self, ptrs: Any, mask: Any, other: Any) -> Any:
+    def load(self, ptrs: Any, mask: Any, other: Any, volatile: bool = False) -> Any:
         dtype = ptrs.get_element_ty()
         dtype_np = interpreter._get_np_dtype(dtype)
         region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
@@ -274,8 +281,8 @@ class Engine:
             if dtype.is_bf16():
                 data = np.full(ptrs.data.shape, 0x3F00, dtype=np.uint16)
             return interpreter.TensorHandle(data, dtype)
-        if self.races:
-            self._reads(ptrs.data, mask.data, region)
+        if self._watch is not None:
+            self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = np.zeros_like(ptrs.data, dtype=dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
         return interpreter.TensorHandle(
@@ -287,60 +294,23 @@ class Engine:
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
         if self.mode == "execute":
             real = self.memory.translate(ptrs.data, region)
-            if self.races:
-                self._writes(ptrs, real, value, mask.data, region)
+            self._storing.update([region.name] if region is not None else self.memory.names())
+            if self._watch is not None:
+                changed = partial(_changed, ptrs, real, value, mask.data)
+                self._watch.write(ptrs.data, mask.data, itemsize, changed)
             interpreter._interpreter.store(real, value.data, mask.data)
 
-    def real_pointers(self, ptrs: Any, mask: np.ndarray) -> Any:
+    def real_pointers(self, ptrs: Any, mask: np.ndarray, sem: Any, scope: Any) -> Any:
         """For atomics: checked, translated pointers, or None when nothing may be touched."""
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
         region = self._touch(ptrs.data, mask, itemsize, "atomic access")
         if self.mode != "execute":
             return None
-        self._atomic = True
+        self._storing.update([region.name] if region is not None else self.memory.names())
+        if self._watch is not None:
+            orders = "RELAXED" not in str(sem) and "CTA" not in str(scope)
+            self._watch.atomic(ptrs.data, mask, itemsize, orders)
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
-
-    def _elements(
-        self, pointers: np.ndarray, mask: np.ndarray, region: Region
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(who wrote each element of the region, indices of the elements meant)."""
-        writers = self._writers.get(id(region))
-        if writers is None:
-            writers = self._writers[id(region)] = np.full(
-                region.size // region.itemsize + 1, -1, dtype=np.int64
-            )
-        base = self.memory.base(region)
-        meant = pointers[np.broadcast_to(mask, pointers.shape)]
-        return writers, ((meant - np.uint64(base)) // np.uint64(region.itemsize)).astype(np.int64)
-
-    def _reads(self, pointers: np.ndarray, mask: np.ndarray, region: Region | None) -> None:
-        """Raises Race where an instance reads what another wrote, unless atomics may have ordered the two."""
-        if region is None or self._atomic:
-            return
-        writers, elements = self._elements(pointers, mask, region)
-        others = writers[elements]
-        if bool(((others >= 0) & (others != self._program)).any()):
-            raise Race(f"`{region.name}` is read by one program and written by another in the same launch")
-
-    def _writes(
-        self, ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray, region: Region | None
-    ) -> None:
-        """Raises Race where two instances write different values to one element."""
-        if region is None or self._atomic:
-            return
-        writers, elements = self._elements(ptrs.data, mask, region)
-        others = writers[elements]
-        contested = (others >= 0) & (others != self._program)
-        if bool(contested.any()):
-            mask = np.broadcast_to(mask, ptrs.data.shape)
-            dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
-            there = interpreter._interpreter.load(
-                real, np.ascontiguousarray(mask), np.zeros(real.shape, dtype), dtype
-            )
-            new = np.broadcast_to(value.data, real.shape)
-            if bool((there[mask] != new[mask])[contested].any()):
-                raise Race(f"two programs write different values to one element of `{region.name}`")
-        writers[elements] = self._program
 
     def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
         mask = np.broadcast_to(mask, pointers.shape)
@@ -458,17 +428,23 @@ class Engine:
                 raise Unsupported("a reduction in bfloat16 is not interpreted: cast to float32 first")
             return reduce(self, values)
 
-        def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
-            real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape))
+        def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+            real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
             if real is None:
                 return interpreter.TensorHandle(np.zeros_like(val.data), val.dtype.scalar)
-            return rmw(self, op, real, val, mask, *rest)
+            if "XCHG" in str(op):  # moves bits, but Triton's own knows only integers
+                moved = rmw(self, op, real, _as_integers(val), mask, sem, scope)
+                return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)
+            if val.dtype.scalar.is_bf16():
+                raise Unsupported("an atomic operation in bfloat16 is not interpreted")
+            return rmw(self, op, real, val, mask, sem, scope)
 
-        def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, *rest: Any) -> Any:
-            real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool))
+        def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+            real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool), sem, scope)
             if real is None:
                 return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
-            return cas(self, real, cmp, val, *rest)
+            found = cas(self, real, _as_integers(cmp), _as_integers(val), sem, scope)
+            return interpreter.TensorHandle(found.data.view(cmp.data.dtype), cmp.dtype.scalar)
 
         def extern(self: Any, lib: Any, path: Any, symbol: str, args: Any, ret_type: Any, pure: Any) -> Any:
             function = _LIBDEVICE.get(symbol.removeprefix("__nv_").removesuffix("f")) or _LIBDEVICE.get(
@@ -488,7 +464,7 @@ class Engine:
             (
                 builder,
                 "create_masked_load",
-                lambda self, ptrs, mask, other, *rest, **kw: engine.load(ptrs, mask, other),
+                lambda self, ptrs, mask, other, *rest: engine.load(ptrs, mask, other, bool(rest[-1])),
             ),
             (
                 builder,
@@ -529,6 +505,43 @@ class Engine:
                 setattr(owner, name, value)
 
         self._restore.append(restore)
+
+
+def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
+    """Where an instance lies in the grid; the first dimension runs fastest, as on a GPU."""
+    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+@functools.lru_cache(maxsize=256)
+def _waits(function: jit.JITFunction) -> bool:
+    """Whether a kernel, or one that it calls, has a loop that could wait for another instance."""
+    nodes = list(ast.walk(tree_of(function) or function.parse()))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    called = [function.fn.__globals__.get(name) for name in names]
+    return any(isinstance(node, ast.While) for node in nodes) or any(
+        _waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
+    )
+
+
+def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.ndarray:
+    """Which of the unmasked lanes of a store bring a value that is not there yet, bit for bit."""
+    mask = np.ascontiguousarray(np.broadcast_to(mask, real.shape))
+    dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+    there = interpreter._interpreter.load(real, mask, np.zeros(real.shape, dtype), dtype)
+    new = np.broadcast_to(value.data, real.shape).astype(dtype, copy=False)
+    bits = np.dtype(f"u{dtype.itemsize}")
+    changed: np.ndarray = there[mask].view(bits) != new[mask].view(bits)
+    return changed
+
+
+def _as_integers(handle: Any) -> Any:
+    """The same bits as integers of the same size."""
+    if handle.data.dtype.kind != "f":
+        return handle
+    kind = {2: (np.int16, tl.int16), 4: (np.int32, tl.int32), 8: (np.int64, tl.int64)}[
+        handle.data.dtype.itemsize
+    ]
+    return interpreter.TensorHandle(handle.data.view(kind[0]), kind[1])
 
 
 def _widened(handle: Any) -> Any:

@@ -86,9 +86,9 @@ class Memory:
                 f"valid 0..{region.size // region.itemsize - 1}"
             )
 
-    def base(self, region: Region) -> int:
-        """The fake address of a region's first byte."""
-        return (self.regions.index(region) + 1) << REGION_BITS
+    def names(self) -> list[str]:
+        """The names of all regions."""
+        return [region.name for region in self.regions]
 
     def translate(self, pointers: np.ndarray, region: Region | None) -> np.ndarray:
         """Real addresses of checked pointers (masked-off lanes come out as anything)."""
