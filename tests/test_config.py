@@ -39,7 +39,8 @@ def test_whole_numbers_serve_as_floats() -> None:
         ("frontend.steps=four", 'frontend.steps = "four"'),
         ("frontend.steps=1.5", "frontend.steps = 1.5"),
         ("frontend.samples=1", "frontend.samples = 1"),
-        ("frontend.minibatch=3", "does not divide prompts * samples = 32"),
+        ("frontend.minibatch=3", "does not divide an update's 32 samples"),
+        ("frontend.updates=5", "does not divide prompts * samples = 32"),
         ("model.init=none", "'random' or 'pretrained'"),
         ("model.init=pretrained", "set model.base"),
         ('stages=["midend", "sft"]', "in the order sft, frontend, midend, backend"),
@@ -77,7 +78,7 @@ def test_the_corpus_has_the_recipes_settings_and_defaults() -> None:
     from kernelwright.data import CorpusConfig
 
     ours, theirs = DataConfig.model_fields, CorpusConfig.model_fields
-    shared = set(ours) - {"examples", "tokenizer"}
+    shared = set(ours) - {"examples", "tasks", "tokenizer"}
     assert shared <= set(theirs)
     assert {name: ours[name].default for name in shared} == {name: theirs[name].default for name in shared}
 

@@ -73,19 +73,23 @@ class DataConfig(Section):
 
     examples: str = ""
     """JSONL of Example records; empty: `RUN/data/examples.jsonl`."""
+    tasks: str = ""
+    """JSONL of Task records without kernels, for the front end to practise on; empty: `RUN/data/tasks.jsonl`, and
+    where there are none the tasks of the training examples."""
     tokenizer: str = ""
     """Folder of a saved tokenizer, for `init = "random"`; empty: `RUN/data/tokenizer`."""
     style: Style = "compact"
     """How prompts are rendered."""
-    train_graphs: int = Field(320, ge=0)
+    train_graphs: int = Field(300, ge=0)
     """Different operator graphs to train on. This and what follows is read by `kernelwright.data.CorpusConfig`,
     which has more settings and says what they mean."""
     heldout_graphs: int = Field(32, ge=0)
-    variants: int = Field(3, ge=1)
-    improve_share: float = Field(0.3, ge=0, le=1)
+    practice_graphs: int = Field(200, ge=0)
+    variants: int = Field(2, ge=1)
+    improve_share: float = Field(0.2, ge=0, le=1)
     golds: int = Field(12, ge=0)
     lengths: tuple[int, ...] = Field((1, 2, 2, 3), min_length=1)
-    plain_share: float = Field(0.4, ge=0, le=1)
+    plain_share: float = Field(0.1, ge=0, le=1)
     vocab_size: int = Field(2048, ge=260)
     max_tokens: int = Field(400, ge=0)
 
@@ -118,8 +122,12 @@ class RlConfig(Section):
     """Prompts a step."""
     samples: int = Field(8, ge=2)
     """Completions of one prompt: the group whose mean is the baseline."""
+    updates: int = Field(1, gt=0)
+    """Updates of the weights that a step makes, each from its share of the step's samples, drawn at random."""
+    epochs: int = Field(1, gt=0)
+    """How often a step goes through its samples."""
     minibatch: int = Field(0, ge=0)
-    """Samples per forward pass; 0: the whole step's."""
+    """Samples per forward pass; 0: all of an update's."""
     max_tokens: int = Field(400, gt=0)
     """Longest completion."""
     temperature: float = Field(1.0, gt=0)
@@ -152,11 +160,18 @@ class RlConfig(Section):
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> RlConfig:
-        if self.minibatch and (self.prompts * self.samples) % self.minibatch:
+        total = self.prompts * self.samples
+        if total % self.updates:
+            raise ValueError(f"updates = {self.updates} does not divide prompts * samples = {total}")
+        if self.minibatch and (total // self.updates) % self.minibatch:
             raise ValueError(
-                f"minibatch = {self.minibatch} does not divide prompts * samples = {self.prompts * self.samples}"
+                f"minibatch = {self.minibatch} does not divide an update's {total // self.updates} samples"
             )
         return self
+
+    @property
+    def updates_per_step(self) -> int:
+        return self.updates * self.epochs
 
 
 class EvalConfig(Section):

@@ -1,5 +1,6 @@
 """Data and a recipe for training runs of seconds."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from kernelwright import prompts
 from kernelwright.config import Recipe
 from kernelwright.data.tokenizer import train_tokenizer
 from kernelwright.records import write_jsonl
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def trainer(data: Path, tmp_path: Path) -> Callable[..., SegmentTrainer]:
             "frontend",
             new_model(recipe.model, tokenizer, seed=3),
             tokenizer,
-            Curriculum(frontend_asks(examples()), recipe.seed),
+            Curriculum(frontend_asks(e.task for e in examples()), recipe.seed),
             ReadJudge(),
             run=run,
             steps_dir=tmp_path / "run" / "steps",
@@ -214,7 +214,7 @@ def test_half_a_reward_is_none() -> None:
 
 
 def test_prompts_of_a_step_depend_on_seed_and_step_alone(recipe: Recipe) -> None:
-    asks = frontend_asks(e for e in examples() if e.split == "train")
+    asks = frontend_asks(e.task for e in examples() if e.split == "train")
     first = Curriculum(asks, 0)
     assert [a.task.id for a in first.draw(3, 4)] == [a.task.id for a in Curriculum(asks, 0).draw(3, 4)]
     drawn = [a.task.id for step in range(6) for a in first.draw(step, 1)]

@@ -99,6 +99,18 @@ def test_only_training_examples_are_seen(whole: Path) -> None:
     assert {r.task_id for r in read_jsonl(whole / "rollouts.jsonl", Rollout)} == {"synth/a", "synth/b"}
 
 
+def test_a_step_may_make_several_updates(data: Path, tmp_path: Path, after_sft: Path) -> None:
+    """Each sees its share of the samples, and all of them start from what was sampled."""
+    recipe = make_recipe(data, frontend={"updates": 4, "epochs": 2, "steps": 2}, stages=["sft", "frontend"])
+    RunFolder(after_sft).write_json("config.json", recipe)
+    run(recipe, after_sft, resume=True)
+    lines = [line for line in curve(after_sft) if line["stage"] == "frontend"]
+    assert [line["step"] for line in lines] == [1, 2]
+    assert all(sum(line["outcomes"].values()) == 8 for line in lines)
+    assert len(rollouts(after_sft)) == 16
+    assert lines[0]["trl"]["clip_ratio/region_mean"] < 0.5
+
+
 def test_the_same_seed_gives_the_same_run_and_another_does_not(
     data: Path, whole: Path, tmp_path: Path
 ) -> None:

@@ -61,6 +61,8 @@ def make_recipe(folder: Path, **tables: Any) -> Recipe:
             "steps": 2,
             "prompts": 1,
             "samples": 4,
+            "updates": 2,
+            "epochs": 2,
             "max_tokens": 48,
             "learning_rate": 0.01,
             "save_every": 1,

@@ -19,10 +19,13 @@ from kernelwright.runs import RunFolder
 
 
 class Curves(transformers.TrainerCallback):
-    """Writes one line a step for `stage`; `extra` is what the trainer wants added to the next line."""
+    """Writes one line a step for `stage`; `extra` is what the trainer wants added to the next line.
 
-    def __init__(self, run: RunFolder, stage: str, *, quiet: bool = False) -> None:
-        self.run, self.stage, self.quiet = run, stage, quiet
+    TRL counts updates of the weights; a step of ours makes `updates` of them and is logged after the last.
+    """
+
+    def __init__(self, run: RunFolder, stage: str, *, updates: int = 1, quiet: bool = False) -> None:
+        self.run, self.stage, self.updates, self.quiet = run, stage, updates, quiet
         self.extra: dict[str, Any] = {}
         self._bar: Bar | None = None
         self._since = 0.0
@@ -30,19 +33,19 @@ class Curves(transformers.TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._since = time.perf_counter()
         if state.is_world_process_zero:
-            self._bar = Bar(self.stage, state.max_steps, done=state.global_step, quiet=self.quiet).__enter__()
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._since = time.perf_counter()
+            steps, done = state.max_steps // self.updates, state.global_step // self.updates
+            self._bar = Bar(self.stage, steps, done=done, quiet=self.quiet).__enter__()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if not state.is_world_process_zero or "loss" not in (logs or {}):
             return
         extra, self.extra = self.extra, {}
-        seconds = {**extra.pop("seconds", {}), "step": round(time.perf_counter() - self._since, 3)}
+        now, step = time.perf_counter(), state.global_step // self.updates
+        seconds = {**extra.pop("seconds", {}), "step": round(now - self._since, 3)}
+        self._since = now
         line = {
             "stage": self.stage,
-            "step": state.global_step,
+            "step": step,
             "loss": logs["loss"],
             **extra,
             "seconds": seconds,
@@ -51,7 +54,7 @@ class Curves(transformers.TrainerCallback):
         line["trl"] = {key: value for key, value in logs.items() if key not in ("loss", "num_tokens")}
         self.run.append("curves.jsonl", [line])
         if self._bar is not None:
-            self._bar.advance(state.global_step - self._bar.done, _note(line))
+            self._bar.advance(step - self._bar.done, _note(line))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.close()

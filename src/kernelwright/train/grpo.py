@@ -77,6 +77,7 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
         self.recipe, self.stage, self.rl = recipe, stage, recipe.rl(stage)
         self.curriculum, self.judge, self.run_folder, self.curves = curriculum, Judge(verifier), run, curves
         self._segments: tuple[Tensor, Tensor] | None = None
+        # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         super().__init__(
             model=model,
@@ -91,7 +92,7 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
 
     def rollouts(self, slots: int) -> list[Rollout]:
         """This process's rollouts of the current step: `slots` samples, groups side by side."""
-        n, step = self.rl.samples, self.state.global_step
+        n, step = self.rl.samples, self.state.global_step // self.rl.updates_per_step
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         count = slots // n
         asks = self.curriculum.draw(step, count * world)[rank * count : (rank + 1) * count]
@@ -235,14 +236,17 @@ def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
 def _grpo_config(recipe: Recipe, rl: RlConfig, steps_dir: Path) -> trl.GRPOConfig:
     from accelerate import PartialState
 
-    world = PartialState().num_processes
-    local = rl.prompts * rl.samples // world
-    minibatch = min(rl.minibatch or local, local)
+    world, per_step = PartialState().num_processes, rl.updates_per_step
+    update = rl.prompts * rl.samples // rl.updates // world
+    minibatch = min(rl.minibatch or update, update)
     return trl.GRPOConfig(
-        **common_args(recipe, steps_dir, rl.save_every, rl.learning_rate, rl.warmup),
+        **common_args(recipe, steps_dir, rl.save_every * per_step, rl.learning_rate, rl.warmup),
+        logging_steps=per_step,
         per_device_train_batch_size=minibatch,
-        gradient_accumulation_steps=local // minibatch,
-        max_steps=rl.steps,
+        gradient_accumulation_steps=update // minibatch,
+        steps_per_generation=rl.updates * update // minibatch,
+        num_iterations=rl.epochs,
+        max_steps=rl.steps * per_step,
         num_generations=rl.samples,
         max_completion_length=rl.max_tokens,
         temperature=rl.temperature,

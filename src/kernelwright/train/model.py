@@ -6,7 +6,6 @@ there.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -101,7 +100,3 @@ def parameters(model: Any) -> int:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
-
-
-def is_folder(spec: str) -> bool:
-    return Path(spec).expanduser().is_dir()

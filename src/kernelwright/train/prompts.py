@@ -1,8 +1,8 @@
 """From examples and tasks to the prompts of a stage.
 
-SFT pairs each example's prompt with its answer. Reinforcement learning asks: the front end about every
-training task, the mid-end about every verified kernel it is shown, with its profile. Examples whose split is
-not `train` are never looked at.
+SFT pairs each example's prompt with its answer. Reinforcement learning asks: the front end about practice tasks,
+whose kernels nobody has shown (or, without any, about the tasks of the training examples), the mid-end about
+kernels that were verified, with their profiles. Examples whose split is not `train` are never looked at.
 """
 
 from __future__ import annotations
@@ -70,6 +70,11 @@ def read_examples(path: Path) -> list[Example]:
     return examples
 
 
+def read_practice(path: Path) -> list[Task]:
+    """Tasks without kernels, on graphs that no example shows: what reinforcement practises on. None without a file."""
+    return list(read_jsonl(path, Task)) if path.exists() else []
+
+
 def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
     """What SFT shows and what it wants said."""
     improve = example.kind == "improve"
@@ -84,25 +89,36 @@ def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
     return prompt, prompts.completion_text(example.plan, example.code)
 
 
-def frontend_asks(examples: Iterable[Example], families: Sequence[str] = ()) -> list[Ask]:
-    """Each training task once."""
-    tasks = {example.task.digest: example.task for example in examples}
-    return [Ask(task) for task in tasks.values() if not families or task.family in families]
+def read_tasks(path: Path) -> list[Task]:
+    """The practice tasks in a JSONL file; none where there is no such file."""
+    return list(read_jsonl(path, Task)) if path.exists() else []
+
+
+def frontend_asks(tasks: Iterable[Task], families: Sequence[str] = ()) -> list[Ask]:
+    """Each task once."""
+    different = {task.digest: task for task in tasks}
+    return [Ask(task) for task in different.values() if not families or task.family in families]
 
 
 def midend_asks(
-    examples: Sequence[Example], accepted: Iterable[Rollout] = (), families: Sequence[str] = ()
+    examples: Sequence[Example],
+    tasks: Iterable[Task] = (),
+    accepted: Iterable[Rollout] = (),
+    families: Sequence[str] = (),
 ) -> list[Ask]:
-    """Kernels that may be made faster: those of `improve` examples, and those the front end got accepted."""
+    """Kernels that may be made faster: those of `improve` examples, and those the front end got accepted.
+
+    `tasks` are those that `accepted` may be about besides the examples' own.
+    """
     shown: dict[tuple[str, str], Ask] = {}
     for example in examples:
         if example.kind == "improve" and example.kernel:
             shown[example.task.digest, example.kernel] = Ask(
                 example.task, "midend", example.kernel, example.feedback
             )
-    tasks = {ask.task.id: ask.task for ask in shown.values()} | {e.task.id: e.task for e in examples}
+    known = {task.id: task for task in (*tasks, *(example.task for example in examples))}
     for rollout in accepted:
-        task = tasks.get(rollout.task_id)
+        task = known.get(rollout.task_id)
         if task is not None and rollout.verdict.correct:
             code = rollout.candidate.code
             shown.setdefault((task.digest, code), Ask(task, "midend", code, prompts.profile(rollout.verdict)))

@@ -35,6 +35,7 @@ def run_sft(
         model=model,
         args=trl.SFTConfig(
             **common_args(recipe, steps_dir, config.save_every, config.learning_rate, config.warmup),
+            logging_steps=1,
             per_device_train_batch_size=config.batch,
             max_steps=config.steps or -1,
             num_train_epochs=config.epochs,
@@ -77,7 +78,7 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> An
 def common_args(
     recipe: Recipe, steps_dir: Path, save_every: int, learning_rate: float, warmup: float
 ) -> dict[str, Any]:
-    """What both of TRL's configs are told: quiet, whole checkpoints, one log line a step."""
+    """What both of TRL's configs are told: quiet, whole checkpoints."""
     import torch
 
     cuda = torch.cuda.is_available()
@@ -89,8 +90,6 @@ def common_args(
         "warmup_steps": warmup,
         "use_cpu": not cuda,
         "bf16": recipe.model.autocast,
-        "logging_steps": 1,
-        "logging_first_step": True,
         "save_strategy": "steps",
         "save_steps": save_every,
         "disable_tqdm": True,

@@ -64,10 +64,11 @@ def train_stage(
 
     examples = read_examples(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
     reached = last_checkpoint(steps_dir)
-    _forget_after(run, stage, step_of(reached) if reached else 0)
+    updates = 1 if stage == "sft" else recipe.rl(stage).updates_per_step
+    _forget_after(run, stage, step_of(reached) // updates if reached else 0)
     steps_dir.mkdir(parents=True, exist_ok=True)
     model, tokenizer = _start(recipe, run, stage)
-    curves = Curves(run, stage, quiet=quiet)
+    curves = Curves(run, stage, updates=updates, quiet=quiet)
     if stage == "sft":
         from kernelwright.train.sft import run_sft
 
@@ -93,14 +94,15 @@ def _reinforce(
 ) -> Any:
     from kernelwright.policy.text import prompt_ids
     from kernelwright.train.grpo import run_grpo
-    from kernelwright.train.prompts import Curriculum, frontend_asks, midend_asks
+    from kernelwright.train.prompts import Curriculum, frontend_asks, midend_asks, read_tasks
 
     rl = recipe.rl(stage)
+    tasks = read_tasks(Path(recipe.data.tasks or run.path / "data" / "tasks.jsonl"))
     if stage == "frontend":
-        asks = frontend_asks(examples, rl.families)
+        asks = frontend_asks(tasks or [example.task for example in examples], rl.families)
     else:
         accepted = [r for r in run.rows("rollouts.jsonl", Rollout) if r.stage == "frontend"]
-        asks = midend_asks(examples, accepted, rl.families)
+        asks = midend_asks(examples, tasks, accepted, rl.families)
     room = recipe.model.context - rl.max_tokens
     fitting = [
         ask

@@ -1,0 +1,75 @@
+"""What a stage asks about: training tasks or practice tasks, verified kernels, never what is held out."""
+
+from pathlib import Path
+
+import pytest
+from fakes import ReadJudge, SaidPolicy, answer, task
+from tiny import FAST, SLOW, code, examples
+
+from kernelwright.errors import UserError
+from kernelwright.prompts import render
+from kernelwright.records import Rollout, write_jsonl
+from kernelwright.rollouts import roll
+from kernelwright.train.prompts import example_pair, frontend_asks, midend_asks, read_examples, read_tasks
+
+TRAIN = [e for e in examples() if e.split == "train"]
+
+
+def accepted(kernel: str, name: str) -> Rollout:
+    one = task(name)
+    policy = SaidPolicy(lambda *_: answer(kernel))
+    [[rollout]] = roll(policy, [render("frontend", one)], [one], ReadJudge(), stage="frontend")
+    return rollout
+
+
+def test_only_the_training_split_is_read(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "examples.jsonl", examples())
+    assert read_examples(tmp_path / "examples.jsonl") == TRAIN
+
+
+def test_practice_tasks_are_read_where_there_are_any(tmp_path: Path) -> None:
+    assert read_tasks(tmp_path / "tasks.jsonl") == []
+    write_jsonl(tmp_path / "tasks.jsonl", [task("p")])
+    assert read_tasks(tmp_path / "tasks.jsonl") == [task("p")]
+
+
+def test_a_file_without_training_examples_is_one_line(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "examples.jsonl", [e for e in examples() if e.split != "train"])
+    with pytest.raises(UserError, match='no example with split = "train"'):
+        read_examples(tmp_path / "examples.jsonl")
+
+
+def test_the_front_end_is_asked_about_each_task_once() -> None:
+    asks = frontend_asks([task("a"), task("b", family="scan"), task("a")])
+    assert [ask.task.id for ask in asks] == ["synth/a", "synth/b"]
+    assert [ask.task.id for ask in frontend_asks([task("a"), task("b", family="scan")], ["scan"])] == [
+        "synth/b"
+    ]
+
+
+def test_the_mid_end_is_asked_about_kernels_of_examples_and_of_the_front_end() -> None:
+    practice = [task("p")]
+    logged = [
+        accepted(SLOW, "p"),
+        accepted(SLOW, "p"),
+        accepted("wrong_value", "p"),
+        accepted(FAST, "unknown"),
+    ]
+    asks = midend_asks(TRAIN, practice, logged)
+    assert [(ask.task.id, ask.kernel) for ask in asks] == [("synth/a", code(SLOW)), ("synth/p", code(SLOW))]
+    assert asks[0].profile == "time: 2 ms"
+    assert "modelled on h200" in asks[1].profile
+
+
+def test_a_kernel_is_asked_about_once_however_often_it_was_accepted() -> None:
+    shown = [accepted(SLOW, "p")] * 3
+    assert len(midend_asks([], [task("p")], shown)) == 1
+
+
+def test_an_improve_example_shows_its_kernel_and_profile_and_wants_the_better_one() -> None:
+    improve = next(e for e in TRAIN if e.kind == "improve")
+    prompt, said = example_pair(improve, "compact")
+    assert prompt.agent == "midend"
+    assert code(SLOW) in prompt.messages[0].content
+    assert "time: 2 ms" in prompt.messages[0].content
+    assert code(FAST) in said
