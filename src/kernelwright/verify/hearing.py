@@ -89,7 +89,7 @@ class Confined:
         # A process in which the candidate's Python runs cannot say that it is right, or that the fault is ours.
         if outcome.accepted or (not outcome.judged and self.role == "host"):
             outcome = Outcome.MALFORMED_RESULT
-        return Stop(outcome, _gate_of(outcome, gate), str(answer.get("detail", ""))[:600])
+        return Stop(outcome, _gate_of(outcome, gate), plain(answer.get("detail", ""), 600))
 
     def dismiss(self, ended: bool = False) -> int:
         """End the process and remove its folder. Returns its exit status; `ended` waits for its own."""
@@ -297,10 +297,13 @@ class Trace:
 
         self.answer, self.blobs = answer, blobs
         try:
-            self.traced = Traced(answer)
-            self.kernels = [str(spec["name"])[:200] for spec in answer["kernels"]]
+            self.traced = Traced(answer, blobs)
+            if not isinstance(answer["kernels"], list) or len(answer["kernels"]) > 256:
+                raise TapeError("more than 256 kernels")
+            self.kernels = [plain(spec["name"], 200) for spec in answer["kernels"]]
             self.output = _output(self.tape.output)
-            if any(launch.kernel >= len(self.kernels) for launch in self.tape.launches()):
+            launches = (launch for tape in self.traced.tapes for launch in tape.launches())
+            if any(launch.kernel >= len(self.kernels) for launch in launches):
                 raise TapeError("a launch of a kernel that was not described")
         except UnmadeMemory as error:
             raise Stop(Outcome.TORCH_COMPUTE, gate, str(error)) from None
@@ -336,7 +339,8 @@ class Trace:
         """The steady call's launches, for the record."""
         found = []
         for launch in self.tape.launches()[:64]:
-            scalars = {n: str(next(iter(v.values()))) for n, v in launch.arguments.items() if "view" not in v}
+            given = launch.arguments.items()
+            scalars = {name: plain(next(iter(v.values())), 60) for name, v in given if "view" not in v}
             types = {name: f"*{view.dtype}" for name, view in launch.views()}
             found.append(
                 Launch(
@@ -344,11 +348,16 @@ class Trace:
                     grid=launch.grid,
                     num_warps=launch.options.get("num_warps", 4),
                     num_stages=launch.options.get("num_stages", 3),
-                    constexprs={str(name)[:60]: value[:60] for name, value in scalars.items()},
-                    signature={str(name)[:60]: kind for name, kind in types.items()},
+                    constexprs={name[:60]: value for name, value in scalars.items()},
+                    signature={name[:60]: kind for name, kind in types.items()},
                 )
             )
         return tuple(found)
+
+
+def plain(text: Any, length: int) -> str:
+    """Text from a process, as far as it can be written to a file."""
+    return str(text)[:length].encode("utf-8", "replace").decode()
 
 
 def _output(tree: Any) -> Any:

@@ -22,7 +22,7 @@ from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.races import Race
 from kernelwright.verify.replay import Candidate, Session
 from kernelwright.verify.service import Failure, Service
-from kernelwright.verify.tape import Launch, View
+from kernelwright.verify.tape import Launch, TapeError, View
 
 
 def summarise(launch: TracedLaunch) -> cost.Work:
@@ -99,20 +99,35 @@ class InterpretDevice(Service):
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
     ) -> dict[str, Any]:
         command = body["command"]
-        if command == "open":
-            return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
-        if command == "run":
-            return self.run(body["key"], body["call"], body["ablate"], body["races"], tensors, outputs)
-        if command == "model":
-            return self.model(body["trace"], body["compile"], body["samples"])
+        with self._forgeries():
+            if command == "open":
+                return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
+            if command == "run":
+                return self.run(body["key"], body["call"], body["ablate"], body["races"], tensors, outputs)
+            if command == "model":
+                return self.model(body["trace"], body["compile"], body["samples"])
         raise ValueError(f"unknown command {command!r}")
+
+    @contextlib.contextmanager
+    def _forgeries(self) -> Iterator[None]:
+        """Whatever a trace or a kernel makes this code raise is the candidate's failure, never the judge's."""
+        try:
+            yield
+        except (Failure, MemoryError):
+            raise
+        except NotAKernel as error:
+            raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
+        except (TapeError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            raise Failure(Outcome.MALFORMED_RESULT, f"not a trace: {type(error).__name__}: {error}") from None
+        except Exception as error:
+            raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}") from None
 
     def open(
         self, key: str, trace: dict[str, Any], state: dict[str, torch.Tensor], tensors: list[torch.Tensor]
     ) -> dict[str, Any]:
         """Memory for one shape, with constants as given and weights as the reference has them."""
         self.kernels = Kernels(trace["kernels"], self._built)
-        candidate = self.candidates[key] = Candidate(trace)
+        candidate = self.candidates[key] = Candidate(trace, tensors)
         session = InterpretedSession("cpu", self.kernels, self.engine, self._choices)
         for storage, size, blob in candidate.constants:
             memory = session.provide(storage, size)

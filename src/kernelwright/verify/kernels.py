@@ -213,7 +213,7 @@ class Kernels:
                 return tuple(self.argument(item) for item in value["tuple"])
             if "value" in value and (value["value"] is None or isinstance(value["value"], (bool, int, str))):
                 return value["value"]
-        except (TypeError, ValueError, KeyError, AttributeError):
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
             pass
         raise NotAKernel(f"a constant of a kind that kernels do not take: {str(value)[:60]}")
 

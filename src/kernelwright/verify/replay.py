@@ -13,7 +13,11 @@ import torch
 from kernelwright.verify import channel
 from kernelwright.verify.device import poison_
 from kernelwright.verify.kernels import Kernels
-from kernelwright.verify.tape import Launch, Operation, Tape, View
+from kernelwright.verify.tape import Launch, Operation, Tape, TapeError, UnmadeMemory, View, whole
+
+_UNSAFE = frozenset(
+    ["from_file", "set_", "set", "resize_", "resize", "resize_as_", "record_stream", "_resize_output_"]
+)
 
 
 class Session:
@@ -80,8 +84,7 @@ class Session:
 
     def _aten(self, fields: dict[str, Any]) -> None:
         """A torch operator, under policies that allow one: run by us, results put where the tape says."""
-        packet, _, overload = fields["name"].removeprefix("aten.").partition(".")
-        function = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        function = _operator(fields["name"])
         arguments = fields["arguments"]
         out = function(
             *(self._argument(item) for item in arguments["args"]),
@@ -109,22 +112,26 @@ class Session:
         return [self._argument(part) for part in item] if isinstance(item, list) else item
 
 
+def _operator(name: str) -> Any:
+    """The aten overload of a name from the wire. Raises TapeError for anything else."""
+    packet, _, overload = name.removeprefix("aten.").partition(".")
+    found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    if not isinstance(found, torch._ops.OpOverload) or packet in _UNSAFE or packet.startswith("_unsafe"):
+        raise TapeError(f"no operator {name}")
+    return found
+
+
 class Candidate:
     """A candidate at one shape, as its host process described it: tapes, constants, where weights go."""
 
-    def __init__(self, answer: dict[str, Any]) -> None:
-        """Raises TapeError."""
-        from kernelwright.verify.tape import TapeError, UnmadeMemory
-
+    def __init__(self, answer: dict[str, Any], blobs: list[torch.Tensor] | None = None) -> None:
+        """`blobs` are the constants' contents, where they came along. Raises TapeError."""
         try:
             self.tapes = [Tape.read(item) for item in answer["tapes"]]
             self.inputs = [[View.read(view) for view in call] for call in answer["inputs"]]
             self.state = {str(name): View.read(view) for name, view in answer["state"].items()}
-            self.constants = [
-                (int(item["storage"]), int(item["bytes"]), int(item.get("blob", -1)))
-                for item in answer["constants"]
-            ]
-            self._prepared = int(answer["prepared"])
+            self.constants = [_constant(item, blobs) for item in answer["constants"]]
+            self._prepared = whole(answer["prepared"])
             if not self.tapes or len(self.tapes) != len(self.inputs):
                 raise TapeError("no tape")
             known = {storage: size for storage, size, _ in self.constants}
@@ -141,7 +148,7 @@ class Candidate:
             for view in self.state.values():
                 if known.get(view.storage, -1) < view.end:
                     raise TapeError("weights outside their storage")
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
             raise TapeError("bad trace") from None
 
     @property
@@ -154,3 +161,11 @@ class Candidate:
     def steady(self) -> Tape:
         """The last call: what every further call is taken to do."""
         return self.tapes[-1]
+
+
+def _constant(item: dict[str, Any], blobs: list[torch.Tensor] | None) -> tuple[int, int, int]:
+    """(storage, bytes, number of the blob with its content or -1) of one constant. Raises TapeError."""
+    storage, size, blob = whole(item["storage"]), whole(item["bytes"]), item.get("blob", -1)
+    if blob != -1 and blobs is not None and blobs[whole(blob)].nbytes != size:
+        raise TapeError("bad constant")
+    return storage, size, blob

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
 MAX_OPERATIONS = 20_000
 MAX_BYTES = 1 << 42
+_MAX_STORAGE = 1 << 31
+_MAX_DIMENSIONS = 64
+_OPERATOR = re.compile(r"[A-Za-z]\w*(\.|::)[A-Za-z_]\w*(\.\w+)?")
+_OPTIONS = frozenset(["num_warps", "num_stages", "num_ctas", "maxnreg"])
 _KINDS = ("alloc", "fill", "arange", "copy", "aten", "launch")
 _ITEMSIZES = {
     **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
@@ -70,10 +75,18 @@ class View:
     @staticmethod
     def read(data: Any) -> View:
         storage, offset, shape, stride, dtype = data
-        view = View(int(storage), int(offset), tuple(map(int, shape)), tuple(map(int, stride)), str(dtype))
-        if dtype not in _ITEMSIZES or len(view.shape) != len(view.stride):
-            raise TapeError("bad view")
-        if view.offset < 0 or any(extent < 0 for extent in (*view.shape, *view.stride)):
+        view = View(
+            whole(storage, _MAX_STORAGE),
+            whole(offset),
+            tuple(map(whole, shape)),
+            tuple(map(whole, stride)),
+            str(dtype),
+        )
+        if (
+            dtype not in _ITEMSIZES
+            or len(view.shape) != len(view.stride)
+            or len(view.shape) > _MAX_DIMENSIONS
+        ):
             raise TapeError("bad view")
         return view
 
@@ -89,13 +102,15 @@ class Launch:
 
     @staticmethod
     def read(data: Any) -> Launch:
-        grid = tuple(int(extent) for extent in data["grid"])
-        options = {str(name): int(value) for name, value in dict(data["options"]).items()}
-        if len(grid) != 3 or any(not 0 <= extent < 2**31 for extent in grid):
-            raise TapeError("bad grid")
-        if set(options) - {"num_warps", "num_stages", "num_ctas", "maxnreg"}:
+        x, y, z = (whole(extent, 2**31 - 1) for extent in data["grid"])
+        options = dict(data["options"])
+        if set(options) - _OPTIONS or any(type(n) is not int or abs(n) >= 2**31 for n in options.values()):
             raise TapeError("bad option")
-        return Launch(int(data["kernel"]), (grid[0], grid[1], grid[2]), dict(data["arguments"]), options)
+        arguments = dict(data["arguments"])
+        for name, value in arguments.items():
+            if not name.isidentifier() or not _is_argument(value):
+                raise TapeError("bad argument")
+        return Launch(whole(data["kernel"], 255), (x, y, z), arguments, options)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -112,8 +127,33 @@ class Launch:
     def views(self) -> Iterator[tuple[str, View]]:
         """(argument name, tensor) of every tensor argument."""
         for name, value in self.arguments.items():
-            if isinstance(value, dict) and "view" in value:
+            if "view" in value:
                 yield name, View.read(value["view"])
+
+
+def whole(value: Any, most: int = MAX_BYTES) -> int:
+    """A whole number from 0 to `most`. Raises TapeError."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise TapeError("bad number")
+    return value
+
+
+def _is_argument(value: Any, depth: int = 0) -> bool:
+    """Whether a value is what `host.py` writes for a launch argument: one known key, and what belongs to it."""
+    if not isinstance(value, dict) or len(value) != 1 or depth > 8:
+        return False
+    ((kind, content),) = value.items()
+    if kind == "view":
+        return View.read(content).numel >= 0
+    if kind == "kernel":
+        return whole(content, 255) >= 0
+    if kind == "value":
+        return content is None or isinstance(content, (bool, int, str))
+    if kind in ("float", "dtype"):
+        return isinstance(content, str) and len(content) < 100
+    if kind == "constexpr":
+        return _is_argument(content, depth + 1)
+    return kind == "tuple" and isinstance(content, list) and all(_is_argument(x, depth + 1) for x in content)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +186,9 @@ class Tape:
             steps = data["operations"]
             if not isinstance(steps, list) or len(steps) > MAX_OPERATIONS:
                 raise TapeError("too many operations")
-            foreign = {int(key): int(size) for key, size in dict(data["foreign"]).items()}
+            foreign = {
+                whole(int(key), _MAX_STORAGE): whole(size) for key, size in dict(data["foreign"]).items()
+            }
             known = dict(foreign)
             operations = tuple(_operation(step, known) for step in steps)
             for view in _views(data["output"]):
@@ -198,9 +240,7 @@ class Tape:
 
 def _scalars(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: [View.read(value["view"]).shape, View.read(value["view"]).dtype]
-        if isinstance(value, dict) and "view" in value
-        else value
+        name: [View.read(value["view"]).shape, View.read(value["view"]).dtype] if "view" in value else value
         for name, value in arguments.items()
     }
 
@@ -210,13 +250,15 @@ def _operation(step: Any, known: dict[int, int]) -> Operation:
     if kind not in _KINDS:
         raise TapeError("unknown operation")
     if kind == "alloc":
-        storage, size, dtype = int(step["storage"]), int(step["bytes"]), str(step["dtype"])
-        if storage in known or not 0 <= size <= MAX_BYTES or dtype not in _ITEMSIZES:
+        storage, size, dtype = whole(step["storage"], _MAX_STORAGE), whole(step["bytes"]), str(step["dtype"])
+        if storage in known or dtype not in _ITEMSIZES:
             raise TapeError("bad allocation")
         known[storage] = size
         return Operation(kind, {"storage": storage, "bytes": size, "dtype": dtype})
     if kind == "fill":
         value = step["value"]
+        if isinstance(value, int) and abs(value) >= 2**64:
+            raise TapeError("bad fill")
         if not isinstance(value, (bool, int, float)):
             value = float(str(value))
         return Operation(kind, {"view": _inside(View.read(step["view"]), known), "value": value})
@@ -234,7 +276,9 @@ def _operation(step: Any, known: dict[int, int]) -> Operation:
             for _, view in launch.views():
                 _inside(view, known)
         return Operation(kind, {"launches": launches})
-    name = str(step["name"])[:100]
+    name = str(step["name"])
+    if len(name) > 100 or not _OPERATOR.fullmatch(name):
+        raise TapeError("bad operator")
     for view in _views(step["arguments"]):
         _inside(view, known)
     results = [View.read(item) for item in step["results"]]
