@@ -39,6 +39,6 @@ class ModelNew(nn.Module):
         y = torch.empty((n, conv.out_channels, out_length), device=x.device, dtype=x.dtype)
         grid = (n, triton.cdiv(conv.out_channels, 64), triton.cdiv(out_length, 256))
         kernel[grid](
-            x, conv.weight, conv.bias, y, c, length, conv.out_channels, out_length, s, p, K=k, BO=32, BL=128
+            x, conv.weight, conv.bias, y, c, length, conv.out_channels, out_length, s, p, K=k, BO=64, BL=256
         )
         return y
