@@ -34,7 +34,7 @@ def train_tokenizer(
     vocab_size: int,
     folder: Path | None = None,
     *,
-    share: float = 0.15,
+    share: float = 0.08,
     min_frequency: int = 3,
 ) -> Any:
     """Learn at most `vocab_size` tokens (256 bytes and 2 specials among them); save to `folder` where given.
