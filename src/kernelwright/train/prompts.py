@@ -70,11 +70,6 @@ def read_examples(path: Path) -> list[Example]:
     return examples
 
 
-def read_practice(path: Path) -> list[Task]:
-    """Tasks without kernels, on graphs that no example shows: what reinforcement practises on. None without a file."""
-    return list(read_jsonl(path, Task)) if path.exists() else []
-
-
 def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
     """What SFT shows and what it wants said."""
     improve = example.kind == "improve"
