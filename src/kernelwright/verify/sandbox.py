@@ -1,8 +1,8 @@
 """Takes from a worker process everything that judging a kernel does not need.
 
-In order of application: resource limits, closed descriptors, a network namespace of its own (where the OS
-lets us), Landlock (files: read-only system paths, writes only in the scratch folder), seccomp (no new
-processes, sockets, signals to others, ptrace, mounts). `protections()` says what is in force here.
+In order of application: resource limits, closed descriptors, a network namespace of its own (where the OS lets us),
+no privileges and nobody's user id (where we are root), Landlock (read-only system paths, nothing to write), seccomp
+(an allow-list of system calls; everything else is refused). `protections()` says what is in force here.
 
 What it does not cover: side channels, the shared page cache, and CPU time used below the limits. On a system
 without Landlock or seccomp the weaker set applies, and `kernelwright doctor` says so.
@@ -14,8 +14,8 @@ import contextlib
 import ctypes
 import dataclasses
 import os
-import platform
 import resource
+import stat
 import struct
 import sys
 from pathlib import Path
@@ -28,75 +28,69 @@ class Limits:
     memory_bytes: int = 6 << 30
     """Private data (heap and anonymous maps) beyond what the zygote had."""
     cpu_seconds: int = 60
-    file_bytes: int = 64 << 20
     open_files: int = 64
-    allow_exec: bool = False
-    """CUDA workers let Triton run ptxas; interpreter workers run nothing."""
-    allow_devices: bool = False
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 38, 22, 1, 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_SECCOMP = 1, 4, 8, 22
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_CAPSET_VERSION, _CAP_DAC_READ_SEARCH, _LAST_CAP = 0x20080522, 2, 40
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _CLONE_NEWNET = 0x40000000
+_NOBODY = 65534
 
-# Landlock access rights (ABI 1).
 _NEEDED = ("torch", "triton")
-_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read directory
-_WRITE_ALL = (1 << 13) - 1
+# Landlock: rights on files by the ABI version that brought them (everything, writing and making above all, is handled).
+_READ_FILE, _READ = 1 << 2, 1 << 0 | 1 << 2 | 1 << 3
+_WRITE_FILE = 1 << 1
+_FILE_RIGHTS = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))
+_NET_RIGHTS, _SCOPES = 0b11, 0b11
+"""From ABI 4: TCP bind and connect. From ABI 6: abstract sockets of, and signals to, whatever is outside."""
 
-# System calls refused with EPERM, x86-64 numbers.
-_DENIED = {
-    "socket": 41,
-    "connect": 42,
-    "bind": 49,
-    "listen": 50,
-    "fork": 57,
-    "vfork": 58,
-    "kill": 62,
-    "ptrace": 101,
-    "setuid": 105,
-    "setgid": 106,
-    "mount": 165,
-    "umount2": 166,
-    "reboot": 169,
-    "tkill": 200,
-    "unshare": 272,
-    "perf_event_open": 298,
-    "setns": 308,
-    "process_vm_readv": 310,
-    "process_vm_writev": 311,
-    "bpf": 321,
-    "pidfd_open": 434,
-    "pidfd_getfd": 438,
-    "pidfd_send_signal": 424,
-    "io_uring_setup": 425,
-    "keyctl": 250,
-    "prlimit64": 302,
-}
-_EXEC = {"execve": 59, "execveat": 322}
-_CLONE, _CLONE3, _TGKILL = 56, 435, 234
-_CLONE_THREAD = 0x00010000
+# System calls that are allowed, x86-64 numbers: what Python, numpy, torch and Triton's compiler use.
+_ALLOWED = {
+    "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8,
+    "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "pread64": 17,
+    "readv": 19, "writev": 20, "access": 21, "select": 23, "sched_yield": 24, "mremap": 25, "madvise": 28, "dup": 32,
+    "dup2": 33, "pause": 34, "nanosleep": 35, "getpid": 39, "sendto": 44, "recvfrom": 45, "shutdown": 48,
+    "getsockname": 51, "getpeername": 52, "getsockopt": 55, "exit": 60, "uname": 63, "fcntl": 72, "getdents": 78,
+    "getcwd": 79, "readlink": 89, "getrlimit": 97, "getrusage": 98, "sysinfo": 99, "times": 100, "getuid": 102,
+    "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110, "getpgrp": 111, "getpgid": 121, "getsid": 124,
+    "sigaltstack": 131, "statfs": 137, "fstatfs": 138, "sched_getparam": 143, "sched_getscheduler": 145,
+    "arch_prctl": 158, "gettid": 186, "time": 201, "futex": 202, "sched_getaffinity": 204, "getdents64": 217,
+    "set_tid_address": 218, "restart_syscall": 219, "fadvise64": 221, "clock_gettime": 228, "clock_getres": 229,
+    "clock_nanosleep": 230, "exit_group": 231, "openat": 257, "newfstatat": 262, "readlinkat": 267, "faccessat": 269,
+    "pselect6": 270, "ppoll": 271, "set_robust_list": 273, "get_robust_list": 274, "dup3": 292, "pipe2": 293,
+    "getcpu": 309, "getrandom": 318, "membarrier": 324, "statx": 332, "rseq": 334, "faccessat2": 439,
+}  # fmt: skip
+_MMAP, _IOCTL, _CLONE, _PRCTL, _TGKILL, _PRLIMIT, _CLONE3 = 9, 16, 56, 157, 234, 302, 435
+_CLONE_THREAD, _MAP_SHARED_ANONYMOUS = 0x00010000, 0x21
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Is it a terminal, its size; bytes waiting, blocking or not, close on exec or not."""
+_PRCTLS = (2, 3, 15, 16, 21, 23, 39)
+"""Reading; and the name of a thread."""
 
 
 def apply(limits: Limits, scratch: Path, keep_fds: set[int]) -> dict[str, bool]:
-    """Confine this process for good. Returns what could be put in force, by name."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
-    _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    """Confine this process for good. Returns what could be put in force, by name. `scratch` may be read."""
     _limit(resource.RLIMIT_CPU, limits.cpu_seconds)
-    _limit(resource.RLIMIT_FSIZE, limits.file_bytes)
+    _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, max(limits.open_files, max(keep_fds) + 1))
-    if not limits.allow_devices:
-        used = _data_bytes()
-        _limit(resource.RLIMIT_DATA, used + limits.memory_bytes)
+    _limit(resource.RLIMIT_DATA, _data_bytes() + limits.memory_bytes)
     _close_other_fds(keep_fds)
-    return {
-        "resource limits": True,
-        "network namespace": _LIBC.unshare(_CLONE_NEWNET) == 0,
-        "landlock": _landlock(scratch, limits),
-        "seccomp": _seccomp(limits),
-    }
+    state = {"resource limits": True, "network namespace": _LIBC.unshare(_CLONE_NEWNET) == 0}
+    packages = [os.path.dirname(sys.modules[name].__file__ or "") for name in _NEEDED if name in sys.modules]
+    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/bin"]
+    # Where Triton and torch lie, wherever that is, but never a source tree or a task's folder.
+    readable = [*dict.fromkeys([sys.prefix, sys.base_prefix, *system, *packages])]
+    state["no privileges"] = _drop_privileges(readable)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)  # a change of user clears both
+    _LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    state["landlock"] = _landlock([*readable, str(scratch)])
+    state["seccomp"] = _seccomp()
+    return state
 
 
 def _limit(kind: int, value: int) -> None:
@@ -120,8 +114,38 @@ def _close_other_fds(keep: set[int]) -> None:
                 os.close(int(name))
 
 
-class _RulesetAttr(ctypes.Structure):
-    _fields_ = (("handled_access_fs", ctypes.c_uint64),)
+# -- privileges ------------------------------------------------------------------------------------------------
+
+
+def _drop_privileges(readable: list[str]) -> bool:
+    """Where we are root, become nobody. One privilege stays where our own packages lie in a private folder: reading."""
+    if os.geteuid() != 0:
+        return True
+    kept = 0 if all(map(_open_to_all, readable)) else 1 << _CAP_DAC_READ_SEARCH
+    for capability in range(_LAST_CAP + 1):
+        _LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    done = True
+    try:
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    except OSError:
+        done = False  # a container that does not let its root change users
+    header = struct.pack("Ii", _CAPSET_VERSION, 0)
+    data = struct.pack("6I", kept, kept, 0, 0, 0, 0)
+    return _LIBC.capset(header, data) == 0 and done
+
+
+def _open_to_all(path: str) -> bool:
+    """Whether everybody may read below a path."""
+    if not os.path.exists(path):
+        return True
+    real = Path(os.path.realpath(path))
+    return all(place.stat().st_mode & stat.S_IXOTH for place in (real, *real.parents) if place.is_dir())
+
+
+# -- files -----------------------------------------------------------------------------------------------------
 
 
 class _PathBeneath(ctypes.Structure):
@@ -130,90 +154,100 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
-def _landlock(scratch: Path, limits: Limits) -> bool:
-    attr = _RulesetAttr(_WRITE_ALL)
-    ruleset = _LIBC.syscall(_LANDLOCK_CREATE, ctypes.byref(attr), ctypes.sizeof(attr), 0)
+def _landlock(readable: list[str]) -> bool:
+    """Reading below some paths and nothing else, with every right handled that the kernel knows of."""
+    version = _LIBC.syscall(_LANDLOCK_CREATE, None, 0, 1)
+    if version < 1:
+        return False
+    handled = sum(rights for since, rights in _FILE_RIGHTS if version >= since)
+    fields = [handled] + [_NET_RIGHTS] * (version >= 4) + [_SCOPES] * (version >= 6)
+    attributes = struct.pack(f"{len(fields)}Q", *fields)
+    ruleset = _LIBC.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
     if ruleset < 0:
         return False
-    # Where Triton and torch lie, wherever that is, but never a source tree or a task's folder.
-    packages = [os.path.dirname(sys.modules[name].__file__ or "") for name in _NEEDED if name in sys.modules]
-    system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/bin"]
-    readable = [sys.prefix, sys.base_prefix, *system, *packages]
-    if limits.allow_devices:
-        readable += ["/proc", "/sys", "/opt"]
     try:
-        for path in dict.fromkeys(readable):
-            _allow(ruleset, path, _READ if os.path.isdir(path) else _READ & ~(1 << 3))
-        _allow(ruleset, str(scratch), _WRITE_ALL & ~(1 << 0))
-        _allow(ruleset, "/dev", _READ | 1 << 1 if limits.allow_devices else 0)
-        _allow(ruleset, "/dev/null", 1 << 1 | 1 << 2)
-        _allow(ruleset, "/dev/urandom", 1 << 2)
-        if limits.allow_devices:
-            _allow(ruleset, "/dev/shm", _WRITE_ALL & ~1)
-        _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        for path in readable:
+            _allow(ruleset, path, _READ if os.path.isdir(path) else _READ_FILE)
+        _allow(ruleset, "/dev/null", _READ_FILE | _WRITE_FILE)
+        _allow(ruleset, "/dev/urandom", _READ_FILE)
         return _LIBC.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0
     finally:
         os.close(ruleset)
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
-    if access == 0 or not os.path.exists(path):
-        return
-    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        rule = _PathBeneath(access, fd)
-        _LIBC.syscall(_LANDLOCK_ADD, ruleset, 1, ctypes.byref(rule), 0)
-    finally:
-        os.close(fd)
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            rule = _PathBeneath(access, fd)
+            _LIBC.syscall(_LANDLOCK_ADD, ruleset, 1, ctypes.byref(rule), 0)
+        finally:
+            os.close(fd)
 
 
-def _seccomp(limits: Limits) -> bool:
-    """A classic BPF filter: EPERM for the denied calls, threads allowed, processes not."""
-    if platform.machine() != "x86_64":
+# -- system calls ----------------------------------------------------------------------------------------------
+
+_LOAD, _AND, _EQUAL, _BITS, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
+_ALLOW, _DENY, _KILL, _NO_SUCH_CALL = 0x7FFF0000, 0x00050000 | 1, 0x80000000, 0x00050000 | 38
+_ARCHITECTURE = 0xC000003E
+_Code = list[tuple[int, int, int, int]]
+
+
+def _one_of(argument: int, values: tuple[int, ...]) -> _Code:
+    """Allow where the low word of an argument is one of `values`."""
+    code: _Code = [(_LOAD, 0, 0, 16 + 8 * argument)]
+    for value in values:
+        code += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+    return [*code, (_RETURN, 0, 0, _DENY)]
+
+
+def _program(pid: int) -> _Code:
+    """A classic BPF filter. Refused calls fail with EPERM; another architecture's numbers kill."""
+    threads_only: _Code = [(_LOAD, 0, 0, 16), (_BITS, 0, 1, _CLONE_THREAD), (_RETURN, 0, 0, _ALLOW)]
+    no_shared_memory: _Code = [
+        (_LOAD, 0, 0, 16 + 8 * 3),
+        (_AND, 0, 0, _MAP_SHARED_ANONYMOUS),
+        (_EQUAL, 1, 0, _MAP_SHARED_ANONYMOUS),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    read_own_limits: _Code = [
+        (_LOAD, 0, 0, 16), (_EQUAL, 1, 0, 0), (_EQUAL, 0, 5, pid),
+        (_LOAD, 0, 0, 16 + 8 * 2), (_EQUAL, 0, 3, 0),
+        (_LOAD, 0, 0, 20 + 8 * 2), (_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW),
+    ]  # fmt: skip
+    deny: _Code = [(_RETURN, 0, 0, _DENY)]
+    special: dict[int, _Code] = {
+        _CLONE: threads_only + deny,
+        _CLONE3: [(_RETURN, 0, 0, _NO_SUCH_CALL)],  # it hides its flags in memory; libc falls back to clone
+        _MMAP: no_shared_memory + deny,
+        _PRLIMIT: read_own_limits + deny,
+        _TGKILL: _one_of(0, (pid,)),  # abort() signals its own thread
+        _PRCTL: _one_of(0, _PRCTLS),
+        _IOCTL: _one_of(1, _IOCTLS),
+    }
+    code: _Code = [
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, _ARCHITECTURE),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),
+        (_BITS, 0, 1, 0x40000000),  # the x32 ABI is another way to every call
+        (_RETURN, 0, 0, _KILL),
+    ]
+    for number, block in special.items():
+        code += [(_EQUAL, 0, len(block), number), *block]
+    for number in _ALLOWED.values():
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
+    return code + deny
+
+
+def _seccomp() -> bool:
+    if os.uname().machine != "x86_64":
         return False
-    load, jump_eq, ret, bit_set = 0x20, 0x15, 0x06, 0x45
-    allow, deny, kill, nosys = 0x7FFF0000, 0x00050000 | 1, 0x80000000, 0x00050000 | 38
-    denied = sorted({**_DENIED, **({} if limits.allow_exec else _EXEC)}.values())
-    if limits.allow_exec:
-        denied = [number for number in denied if number not in (57, 58)]
-    code: list[tuple[int, int, int, int]] = [
-        (load, 0, 0, 4),
-        (jump_eq, 1, 0, 0xC000003E),
-        (ret, 0, 0, kill),
-        (load, 0, 0, 0),
-        (bit_set, 0, 1, 0x40000000),  # the x32 ABI is another way to every call
-        (ret, 0, 0, kill),
-    ]
-    for number in denied:
-        code += [(jump_eq, 0, 1, number), (ret, 0, 0, deny)]
-    if not limits.allow_exec:
-        # clone3 hides its flags in memory: say "no such call", and libc falls back to clone.
-        code += [(jump_eq, 0, 1, _CLONE3), (ret, 0, 0, nosys)]
-        code += [
-            (jump_eq, 0, 4, _CLONE),
-            (load, 0, 0, 16),
-            (bit_set, 1, 0, _CLONE_THREAD),
-            (ret, 0, 0, deny),
-            (ret, 0, 0, allow),
-        ]
-    # tgkill only to this process itself (abort() and thread cancellation use it)
-    code += [
-        (jump_eq, 0, 4, _TGKILL),
-        (load, 0, 0, 16),
-        (jump_eq, 1, 0, os.getpid()),
-        (ret, 0, 0, deny),
-        (ret, 0, 0, allow),
-    ]
-    code += [(ret, 0, 0, allow)]
+    code = _program(os.getpid())
     raw = b"".join(struct.pack("HBBI", op, yes, no, value) for op, yes, no, value in code)
     buffer = ctypes.create_string_buffer(raw, len(raw))
-
-    class Program(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
-
-    program = Program(len(code), ctypes.cast(buffer, ctypes.c_void_p))
-    _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    return _LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) == 0
+    program = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(buffer))
+    return _LIBC.prctl(_PR_SET_SECCOMP, 2, program, 0, 0) == 0
 
 
 def protections() -> dict[str, str]:
