@@ -171,14 +171,27 @@ _GETTERS = {
     torch.Tensor.is_cpu.__get__: lambda on_host: on_host,  # type: ignore[attr-defined]
     torch.Tensor.device.__get__: lambda on_host: torch.device("cpu") if on_host else _CUDA,
     torch.Tensor.get_device: lambda on_host: -1 if on_host else 0,
+    torch.Tensor.is_meta.__get__: lambda on_host: False,  # type: ignore[attr-defined]
 }
+_ADDRESSES, _ADDRESS_BITS = 0x7F00 << 32, 40
+"""Where pretended memory begins, and how far apart two storages lie in it."""
 
 
+class HostRead(Exception):
+    """The host asked for a value that only the device has."""
+
+
+_READERS = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.from_numpy)
 
 
 def _any_tensor(args: Any) -> bool:
     return any(isinstance(value, torch.Tensor) for value in args)
+
+
+def has_data(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has memory behind it, also where `is_meta` only pretends."""
+    return tensor.untyped_storage().device.type != "meta"
 
 
 class PretendCuda(TorchFunctionMode):
@@ -189,6 +202,7 @@ class PretendCuda(TorchFunctionMode):
         super().__init__()
         self.real = torch.device(real)
         self._host = {} if host is None else host
+        self._addresses: dict[int, tuple[int, torch.UntypedStorage]] = {}
         self.upload: Callable[[torch.Tensor], torch.Tensor] | None = None
         """Makes a tensor without data that stands for a real one, where `real` has no data."""
 
@@ -202,6 +216,16 @@ class PretendCuda(TorchFunctionMode):
             self._host[storage._cdata] = storage
         return tensor
 
+    def address(self, tensor: torch.Tensor) -> int:
+        """What `data_ptr()` says of a tensor without data: a number of its own, aligned as an allocator does."""
+        storage = tensor.untyped_storage()
+        fresh = (
+            _ADDRESSES + (len(self._addresses) << _ADDRESS_BITS),
+            storage,
+        )  # held, so that none comes twice
+        base, _ = self._addresses.setdefault(storage._cdata, fresh)
+        return base + int(tensor.storage_offset()) * tensor.element_size()
+
     def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
         """Treat a tensor that the harness made as a device tensor."""
         self._host.pop(tensor.untyped_storage()._cdata, None)
@@ -212,12 +236,16 @@ class PretendCuda(TorchFunctionMode):
         getter = _GETTERS.get(func)
         if getter is not None:
             return getter(self.on_host(args[0]))
+        if func is torch.Tensor.data_ptr and not has_data(args[0]):
+            return self.address(args[0])
         if func is torch.Tensor.cuda or func is torch.Tensor.cpu:
             return self._move(args[0], to_host=func is torch.Tensor.cpu)
         if func is torch.Tensor.to:
             return self._to(args, kwargs)
         if func is torch.Tensor.numpy and not self.on_host(args[0]):
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
+        if func in _READERS and not has_data(args[0]):
+            raise HostRead(f"`{func.__name__}` reads tensor elements on the host")
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
             return args[0] if func is torch.Tensor.pin_memory else None
         if func in _FROM_DATA and self.upload is not None and not _any_tensor(args):

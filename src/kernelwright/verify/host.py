@@ -27,7 +27,7 @@ from triton.runtime import autotuner, jit
 
 from kernelwright.outcomes import Outcome
 from kernelwright.verify import channel, kernels
-from kernelwright.verify.device import ALLOCATION, COPIES, METADATA, VIEWS, PretendCuda
+from kernelwright.verify.device import ALLOCATION, COPIES, METADATA, VIEWS, HostRead, PretendCuda, has_data
 from kernelwright.verify.service import Failure, Service, map_tree
 from kernelwright.verify.tape import Kind
 
@@ -49,10 +49,6 @@ _READS = frozenset(["_local_scalar_dense", "item", "equal", "is_nonzero", "nonze
 
 class HostTensor(Exception):
     """A kernel was given a tensor that lives in host memory."""
-
-
-class HostRead(Exception):
-    """The host asked for a value that only the device has."""
 
 
 class Recorder(TorchDispatchMode):
@@ -83,7 +79,7 @@ class Recorder(TorchDispatchMode):
                 storage,
             )  # held, so that no address comes back
             self._next += 1
-            if not tensor.is_meta:
+            if has_data(tensor):
                 self.constants[known[0]] = storage
         return known[0]
 
@@ -125,12 +121,12 @@ class Recorder(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         if name in _READS:
             return self._read(name, args)
-        given = [tensor for tensor in flat([list(args), kwargs]) if not tensor.is_meta]
-        if given and any(tensor.is_meta for tensor in flat([list(args), kwargs])):
-            args, kwargs = map_tree((list(args), kwargs), lambda t: t if t.is_meta else self.upload(t))
+        given = [tensor for tensor in flat([list(args), kwargs]) if has_data(tensor)]
+        if given and any(not has_data(tensor) for tensor in flat([list(args), kwargs])):
+            args, kwargs = map_tree((list(args), kwargs), lambda t: self.upload(t) if has_data(t) else t)
         out = func(*args, **kwargs)
         outs = flat(out)
-        if any(not tensor.is_meta for tensor in outs):
+        if any(map(has_data, outs)):
             return out  # host arithmetic on host memory
         quiet = name in VIEWS or name in METADATA or func._schema.name.startswith("prim::")
         if quiet and all(self.knows(tensor) for tensor in outs):
@@ -250,7 +246,7 @@ class Recorder(TorchDispatchMode):
         if isinstance(value, torch.Tensor):
             if self.cuda.on_host(value):
                 raise HostTensor(f"Pointer argument `{name}` cannot be accessed from Triton (cpu tensor?)")
-            return {"view": self.view(value if value.is_meta else self.upload(value))}
+            return {"view": self.view(self.upload(value) if has_data(value) else value)}
         if isinstance(value, jit.JITFunction):
             return {"kernel": kernels.describe(value, self.kernels)}
         if type(value).__name__ == "TensorDescriptor":
@@ -370,7 +366,7 @@ class HostWorker(Service):
         module.cuda()
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         for name, value in state.items():
-            if name in own and own[name].shape == value.shape and not value.is_meta:
+            if name in own and own[name].shape == value.shape and has_data(value):
                 own[name].data = value.to(own[name].dtype)
         return module
 
