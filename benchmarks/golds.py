@@ -1,8 +1,10 @@
 """The golds through the judge on a GPU and through the cost model: are modelled times in the order of measured ones?
 
     python benchmarks/golds.py OUT.jsonl [--suite wright] [--workers 8]
+    python benchmarks/golds.py --interpret [--workers 2]
 
-Prints, per task, measured and modelled milliseconds of gold and eager, then Spearman's rank correlations.
+Prints, per task, measured and modelled milliseconds of gold and eager, then Spearman's rank correlations. With
+`--interpret`, on a machine without a GPU: verdicts a second and how many golds each protocol accepts.
 """
 
 import argparse
@@ -29,21 +31,38 @@ def spearman(a: list[float], b: list[float]) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def judged(suite: list, backend: str, workers: int) -> tuple[list[Verdict], float]:
+def judged(suite: list, backend: str, workers: int, protocol: str = "strict") -> tuple[list[Verdict], float]:
     pairs = [(task, Candidate(code=tasks.gold(task.id))) for task in suite]
-    with VerifierPool(workers, backend) as pool:
+    with VerifierPool(workers, backend, protocol) as pool:
         pool.verify(*pairs[0])
         start = time.perf_counter()
         return pool.verify_many(pairs), time.perf_counter() - start
 
 
+def without_gpu(suite: list, workers: int) -> None:
+    """Throughput and acceptance under each protocol, with the reason for every refusal."""
+    for protocol in ("strict", "kernelbench", "toronto"):
+        verdicts, seconds = judged(suite, "interpret", workers, protocol)
+        accepted = sum(verdict.correct for verdict in verdicts)
+        print(
+            f"{protocol}: {accepted} of {len(suite)} accepted, {len(suite) / seconds:.2f} verdicts a second"
+        )
+        for verdict in verdicts:
+            if not verdict.correct:
+                print(f"  {verdict.task_id}: {verdict.outcome} {verdict.detail[:140]}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, nargs="?", default=Path("golds.jsonl"))
+    parser.add_argument("--interpret", action="store_true")
     parser.add_argument("--suite", default="wright")
     parser.add_argument("--workers", type=int, default=8)
     options = parser.parse_args()
     suite = list(tasks.load_suite(options.suite))
+    if options.interpret:
+        without_gpu(suite, options.workers)
+        return
     measured, seconds = judged(suite, "cuda", options.workers)
     print(
         f"cuda: {len(suite)} verdicts in {seconds:.1f} s, {sum(v.correct for v in measured)} accepted",
