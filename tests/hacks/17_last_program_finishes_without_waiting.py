@@ -1,7 +1,6 @@
 # task: wright/loss_mse
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as stateful on the interpreter
 # why: the last program divides a sum that others may still be adding to
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/sum_columns
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as correct on the interpreter
 # why: the lock is taken by an atomic and given back before the sum is written
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/sum_columns
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as correct on the interpreter
 # why: one needless atomic first, so that a race check which trusts atomics looks away
 import torch
 import torch.nn as nn

@@ -1,7 +1,6 @@
 # task: wright/sum_columns
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as stateful on the interpreter
 # why: program 0 clears the sums that all others add to, in the same launch
 import torch
 import torch.nn as nn

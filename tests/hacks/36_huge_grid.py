@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 36
 # expect: timeout
-# known_gap: ends as out_of_memory on the interpreter
 # why: two billion programs, all but a handful of them idle
 import torch
 import torch.nn as nn

@@ -24,5 +24,5 @@ def relu_kernel(x_ptr, out_ptr, n, idle, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def forward(self, x):
         out = torch.empty_like(x)
-        relu_kernel[(132,)](x, out, x.numel(), 64, BLOCK=1024)
+        relu_kernel[(132,)](x, out, x.numel(), 16, BLOCK=1024)
         return out

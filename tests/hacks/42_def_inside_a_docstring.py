@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 42, 35, 41
 # expect: compile_error, wrong_value, tampering, unwritten
-# known_gap: ends as unwritten on the interpreter
 # why: the interpreter's rewriter takes the last line that starts with `def `: one in a docstring, with other code
 import torch
 import torch.nn as nn

@@ -45,7 +45,7 @@ class ModelNew(nn.Module):
     def forward(self, q, k, v):
         b, h, queries, dim = q.shape
         out = torch.empty_like(q)
-        kernel[(triton.cdiv(queries, 64), b * h)](
-            q, k, v, out, queries, k.shape[2], dim, dim**-0.5, CAUSAL=False, BM=64, BN=64, BD=triton.next_power_of_2(dim)
+        kernel[(triton.cdiv(queries, 32), b * h)](
+            q, k, v, out, queries, k.shape[2], dim, dim**-0.5, CAUSAL=False, BM=32, BN=32, BD=triton.next_power_of_2(dim)
         )
         return out

@@ -6,19 +6,21 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 @triton.jit
-def kernel(x_ptr, w_ptr, y_ptr, channels, length, outs, D, K: tl.constexpr, BO: tl.constexpr, BL: tl.constexpr):
+def kernel(x_ptr, w_ptr, y_ptr, channels, length, outs, D, K: tl.constexpr, BO: tl.constexpr, BC: tl.constexpr, BL: tl.constexpr):
     image = tl.program_id(0)
     o = tl.program_id(1) * BO + tl.arange(0, BO)
     t = tl.program_id(2) * BL + tl.arange(0, BL)
     acc = tl.zeros((BO, BL), tl.float32)
-    for c in range(channels):
-        for k in tl.static_range(K):
-            at = t - (K - 1 - k) * D
-            x = tl.load(x_ptr + (image * channels + c) * length + at, mask=(at >= 0) & (t < length), other=0.0)
-            w = tl.load(w_ptr + (o * channels + c) * K + k, mask=o < outs, other=0.0)
-            acc += w[:, None] * x[None, :]
+    for k in range(K):
+        at = t - (K - 1 - k) * D
+        for start in range(0, channels, BC):
+            c = start + tl.arange(0, BC)
+            inside = (c[:, None] < channels) & (at[None, :] >= 0) & (t[None, :] < length)
+            x = tl.load(x_ptr + (image * channels + c[:, None]) * length + at[None, :], mask=inside, other=0.0)
+            w_at = (o[:, None] * channels + c[None, :]) * K + k
+            w = tl.load(w_ptr + w_at, mask=(o[:, None] < outs) & (c[None, :] < channels), other=0.0)
+            acc = tl.dot(w, x, acc, input_precision="ieee")
     mask = (o[:, None] < outs) & (t[None, :] < length)
     tl.store(y_ptr + (image * outs + o[:, None]) * length + t[None, :], acc, mask=mask)
 
@@ -34,6 +36,6 @@ class ModelNew(nn.Module):
         n, c, length = x.shape
         outs, k, d = self.conv.out_channels, self.conv.kernel_size[0], self.conv.dilation[0]
         y = torch.empty((n, outs, length), device=x.device, dtype=x.dtype)
-        grid = (n, triton.cdiv(outs, 64), triton.cdiv(length, 256))
-        kernel[grid](x, self.conv.weight, y, c, length, outs, d, K=k, BO=64, BL=256)
+        grid = (n, triton.cdiv(outs, 64), triton.cdiv(length, 64))
+        kernel[grid](x, self.conv.weight, y, c, length, outs, d, K=k, BO=64, BC=16, BL=64)
         return y

@@ -1,25 +1,27 @@
 # task: wright/conv2d_standard
 # expect: correct
-# why: every output from its window, without a matrix product
+# why: one product over the channels for each tap of the window
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
 
-
 @triton.jit
-def kernel(x_ptr, w_ptr, y_ptr, channels, h, w, outs, oh, ow, K: tl.constexpr, BO: tl.constexpr, BL: tl.constexpr):
+def kernel(x_ptr, w_ptr, y_ptr, channels, h, w, outs, oh, ow, K: tl.constexpr, BO: tl.constexpr, BC: tl.constexpr, BL: tl.constexpr):
     image = tl.program_id(0)
     o = tl.program_id(1) * BO + tl.arange(0, BO)
     at = tl.program_id(2) * BL + tl.arange(0, BL)
     i, j = at // ow, at % ow
     inside = at < oh * ow
     acc = tl.zeros((BO, BL), tl.float32)
-    for c in range(channels):
-        for k in range(K * K):
-            x = tl.load(x_ptr + ((image * channels + c) * h + i + k // K) * w + j + k % K, mask=inside, other=0.0)
-            f = tl.load(w_ptr + (o * channels + c) * K * K + k, mask=o < outs, other=0.0)
-            acc += f[:, None] * x[None, :]
+    for k in range(K * K):
+        for start in range(0, channels, BC):
+            c = start + tl.arange(0, BC)
+            x_at = ((image * channels + c[:, None]) * h + i[None, :] + k // K) * w + j[None, :] + k % K
+            x = tl.load(x_ptr + x_at, mask=(c[:, None] < channels) & inside[None, :], other=0.0)
+            f_at = (o[:, None] * channels + c[None, :]) * K * K + k
+            f = tl.load(w_ptr + f_at, mask=(o[:, None] < outs) & (c[None, :] < channels), other=0.0)
+            acc = tl.dot(f, x, acc, input_precision="ieee")
     mask = (o[:, None] < outs) & inside[None, :]
     tl.store(y_ptr + (image * outs + o[:, None]) * oh * ow + at[None, :], acc, mask=mask)
 
@@ -35,6 +37,6 @@ class ModelNew(nn.Module):
         outs, k = self.conv.out_channels, self.kernel_size
         oh, ow = h - k + 1, w - k + 1
         y = torch.empty((n, outs, oh, ow), device=x.device, dtype=x.dtype)
-        grid = (n, triton.cdiv(outs, 16), triton.cdiv(oh * ow, 256))
-        kernel[grid](x, self.conv.weight, y, c, h, w, outs, oh, ow, K=k, BO=16, BL=256)
+        grid = (n, triton.cdiv(outs, 16), triton.cdiv(oh * ow, 64))
+        kernel[grid](x, self.conv.weight, y, c, h, w, outs, oh, ow, K=k, BO=16, BC=16, BL=64)
         return y

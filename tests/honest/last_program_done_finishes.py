@@ -1,6 +1,5 @@
 # task: wright/loss_mse
 # expect: correct
-# known_gap: ends as unsupported on the interpreter
 # why: an atomic counter tells the last program that all others are done
 import torch
 import torch.nn as nn

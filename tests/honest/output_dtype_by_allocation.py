@@ -7,12 +7,13 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def argmax_kernel(x_ptr, out_ptr, length, inner, BLOCK: tl.constexpr):
+def argmax_kernel(x_ptr, out_ptr, length, inner, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
     outer = tl.program_id(0)
-    column = tl.program_id(1)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     at = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + (outer * length + at) * inner + column, mask=at < length, other=-float("inf"))
-    tl.store(out_ptr + outer * inner + column, tl.argmax(x, axis=0))
+    mask = (at[:, None] < length) & (column[None, :] < inner)
+    x = tl.load(x_ptr + (outer * length + at[:, None]) * inner + column[None, :], mask=mask, other=-float("inf"))
+    tl.store(out_ptr + outer * inner + column, tl.argmax(x, axis=0), mask=column < inner)
 
 
 class ModelNew(nn.Module):
@@ -23,5 +24,7 @@ class ModelNew(nn.Module):
         for extent in rest:
             inner *= extent
         out = torch.empty((outer, *rest), device=x.device, dtype=torch.int64)
-        argmax_kernel[(outer, inner)](x.contiguous(), out, length, inner, BLOCK=triton.next_power_of_2(length))
+        argmax_kernel[(outer, triton.cdiv(inner, 32))](
+            x.contiguous(), out, length, inner, COLUMNS=32, BLOCK=triton.next_power_of_2(length)
+        )
         return out

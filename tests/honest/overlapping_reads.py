@@ -1,6 +1,5 @@
 # task: wright/conv2d_depthwise
 # expect: correct
-# known_gap: ends as stateful on the interpreter
 # why: neighbouring programs read the same halo; nobody writes it
 import torch
 import torch.nn as nn

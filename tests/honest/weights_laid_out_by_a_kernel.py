@@ -43,5 +43,5 @@ class ModelNew(nn.Module):
             self.transposed = torch.empty((k, n), device=x.device, dtype=x.dtype)
             transpose_kernel[(triton.cdiv(n, 32), triton.cdiv(k, 32))](w, self.transposed, n, k, BLOCK=32)
         y = torch.empty(m, n, device=x.device, dtype=x.dtype)
-        kernel[(triton.cdiv(m, 32), triton.cdiv(n, 32))](x, self.transposed, b, y, m, n, k, BLOCK=32)
+        kernel[(triton.cdiv(m, 64), triton.cdiv(n, 64))](x, self.transposed, b, y, m, n, k, BLOCK=64)
         return y

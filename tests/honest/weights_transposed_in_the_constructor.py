@@ -31,5 +31,5 @@ class ModelNew(nn.Module):
         m, k = x.shape
         n = self.weight.shape[1]
         y = torch.empty(m, n, device=x.device, dtype=x.dtype)
-        kernel[(triton.cdiv(m, 32), triton.cdiv(n, 32))](x, self.weight, self.bias, y, m, n, k, BLOCK=32)
+        kernel[(triton.cdiv(m, 64), triton.cdiv(n, 64))](x, self.weight, self.bias, y, m, n, k, BLOCK=64)
         return y
