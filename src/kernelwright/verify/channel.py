@@ -140,11 +140,13 @@ def encode(tree: Any, tensors: list[torch.Tensor]) -> Any:
         return (
             {"value": tree} if not isinstance(tree, float) or math.isfinite(tree) else {"float": repr(tree)}
         )
-    if isinstance(tree, (list, tuple, torch.Size)):
-        kind = "list" if isinstance(tree, list) else "tuple"
-        return {kind: [encode(item, tensors) for item in tree]}
-    if isinstance(tree, dict) and all(isinstance(key, str) for key in tree):
-        return {"dict": {key: encode(value, tensors) for key, value in tree.items()}}
+    # A subclass is taken for what it holds, whatever its own methods say.
+    if isinstance(tree, list):
+        return {"list": [encode(item, tensors) for item in list.__iter__(tree)]}
+    if isinstance(tree, tuple):
+        return {"tuple": [encode(item, tensors) for item in tuple.__iter__(tree)]}
+    if isinstance(tree, dict) and all(isinstance(key, str) for key in dict.keys(tree)):
+        return {"dict": {key: encode(value, tensors) for key, value in dict.items(tree)}}
     if isinstance(tree, torch.dtype):
         return {"dtype": str(tree).removeprefix("torch.")}
     raise TypeError(f"{type(tree).__name__} cannot be sent")

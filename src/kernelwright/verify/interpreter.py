@@ -277,10 +277,7 @@ class Engine:
         dtype_np = interpreter._get_np_dtype(dtype)
         region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
         if self.mode == "model":
-            data = np.full(ptrs.data.shape, 0 if dtype_np.kind in "iub" else 0.5).astype(dtype_np)
-            if dtype.is_bf16():
-                data = np.full(ptrs.data.shape, 0x3F00, dtype=np.uint16)
-            return interpreter.TensorHandle(data, dtype)
+            return interpreter.TensorHandle(self._invented(ptrs.data, dtype, dtype_np), dtype)
         if self._watch is not None:
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = np.zeros_like(ptrs.data, dtype=dtype_np) if other is None else other.data
@@ -288,6 +285,15 @@ class Engine:
         return interpreter.TensorHandle(
             interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
         )
+
+    def _invented(self, pointers: np.ndarray, dtype: Any, dtype_np: Any) -> np.ndarray:
+        """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
+        Integers are 0, which every kernel that takes them for an index can stand."""
+        if dtype_np.kind in "iub" and not dtype.is_bf16():
+            return np.zeros(pointers.shape, dtype=dtype_np)
+        start = self.dice.randrange(_INVENTED.size // 2)
+        data = np.resize(_INVENTED[start : start + pointers.size], pointers.shape)
+        return _to_bf16(data) if dtype.is_bf16() else data.astype(dtype_np)
 
     def store(self, ptrs: Any, value: Any, mask: Any) -> None:
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
@@ -336,6 +342,11 @@ class Engine:
             traffic.extrapolate(before, high - low - 1)
         yield from values[-LOOP_TAIL:]
 
+    def barrier(self) -> None:
+        """The lanes of the running instance meet."""
+        if self._watch is not None:
+            self._watch.barrier()
+
     def count(self, unit: str, operations: float) -> None:
         if self.traffic is not None:
             self.traffic.compute(unit, operations)
@@ -376,6 +387,7 @@ class Engine:
         builder = interpreter.InterpreterBuilder
         unary, binary = builder.unary_op, builder.binary_op
         reduce, cast, fp_cast = interpreter.ReduceOps.apply_impl, builder.cast_impl, builder.create_fp_to_fp
+        scan = interpreter.ScanOps.apply_impl
         dot, rmw, cas = builder.create_dot, builder.create_atomic_rmw, builder.create_atomic_cas
 
         def call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
@@ -389,6 +401,7 @@ class Engine:
             engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
             if engine.mode == "model":
                 return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
+            engine.barrier()
             a, b = _widened(a), _widened(b)
             if unit == "tf32" and "x3" not in str(input_precision):
                 a, b = _to_tf32(a), _to_tf32(b)
@@ -426,7 +439,16 @@ class Engine:
         def reduce_impl(self: Any, values: Any) -> Any:
             if any(value.dtype.scalar.is_bf16() for value in values):
                 raise Unsupported("a reduction in bfloat16 is not interpreted: cast to float32 first")
+            engine.barrier()
             return reduce(self, values)
+
+        def scan_impl(self: Any, values: Any) -> Any:
+            engine.barrier()
+            return scan(self, values)
+
+        def multiple_of(input: Any, values: Any) -> Any:
+            _check_promise(input, values)
+            return promise(input, values)
 
         def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
             real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
@@ -475,6 +497,8 @@ class Engine:
             (builder, "create_atomic_cas", create_cas),
             (builder, "create_dot", create_dot),
             (interpreter.ReduceOps, "apply_impl", reduce_impl),
+            (interpreter.ScanOps, "apply_impl", scan_impl),
+            (builder, "create_barrier", lambda self: engine.barrier()),
             (interpreter, "_get_np_dtype", _np_dtype),
             (builder, "cast_impl", cast_impl),
             (builder, "create_fp_to_fp", fp_to_fp),
@@ -492,6 +516,8 @@ class Engine:
 
         scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
         scope.set_attr(tl, "range", loop)
+        promise = tl.multiple_of
+        scope.set_attr(tl, "multiple_of", multiple_of)
         # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
         scope.set_attr(tl.tensor, "__index__", lambda self: int(self.handle.data.squeeze()))
         outer, _LOOPS["range"] = _LOOPS["range"], loop
@@ -532,6 +558,17 @@ def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.nd
     bits = np.dtype(f"u{dtype.itemsize}")
     changed: np.ndarray = there[mask].view(bits) != new[mask].view(bits)
     return changed
+
+
+def _check_promise(value: Any, promised: Any) -> None:
+    """`tl.multiple_of` of a scalar, or of a row whose first element counts, must be true. Raises AssertionError."""
+    if isinstance(promised, (list, tuple)):
+        promised = promised[0] if len(promised) == 1 else 1
+    unit = promised.value if isinstance(promised, tl.constexpr) else promised
+    if isinstance(value, tl.tensor) and value.handle.data.ndim <= 1 and isinstance(unit, int) and unit > 1:
+        first = int(value.handle.data.reshape(-1)[0])
+        if first % unit:
+            raise AssertionError(f"tl.multiple_of promises a multiple of {unit}, and the value is {first}")
 
 
 def _as_integers(handle: Any) -> Any:
@@ -655,6 +692,7 @@ def _compiled(function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str,
     return body
 
 
+_INVENTED = np.random.default_rng(0).standard_normal(1 << 14).astype(np.float32)
 _TYPES = {
     torch.float16: "fp16",
     torch.bfloat16: "bf16",

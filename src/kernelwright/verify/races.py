@@ -5,8 +5,11 @@ Every element remembers who last stored to it, updated it atomically, and read i
 instance may rely on another's access only if a chain of atomic operations on common addresses leads from there to
 here: each atomic hands on what its instance knows (release) and learns what the last one there knew (acquire).
 
+Inside an instance, lanes run on many threads: what one lane stored, another may read only behind a barrier. Reductions,
+products and atomics bring one along.
+
 Source: vector clocks as in Fidge (1988), with epochs as in FastTrack (Flanagan and Freund, PLDI 2009). Not covered:
-order by barriers inside one instance, whose lanes the interpreter runs in lockstep.
+two lanes of one store to one element.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ _EPOCH_BITS = 32
 _MOST_LANES = 128
 """An atomic operation on more addresses than this is an accumulation, not a lock."""
 _RECENT = 64
+_LANE_BITS = 32
 
 
 class Race(Exception):
@@ -83,16 +87,21 @@ class Races:
         self.memory, self.count, self.stored = memory, count, stored
         self._shadows: dict[int, _Shadow] = {}
         self._released: dict[int, Clock] = {}
-        self._program = self._epoch = 0
+        self._program = self._epoch = self._phase = 0
         self._clock = Clock()
 
     def start(self, program: int) -> None:
         """The next instance begins; it knows nothing of the others."""
         self._program, self._epoch, self._clock = program, 0, Clock()
+        self._phase += 1
+
+    def barrier(self) -> None:
+        """All lanes of the instance have come so far."""
+        self._phase += 1
 
     def read(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, volatile: bool) -> None:
         """A plain load. A volatile one may poll what others update atomically, and learns what they knew."""
-        for region, _, addresses in self._parts(pointers, mask):
+        for region, chosen, addresses in self._parts(pointers, mask):
             if self.stored is not None and region.name not in self.stored:
                 continue
             shadow, elements = self._elements(region, addresses, itemsize)
@@ -105,6 +114,12 @@ class Races:
             if others.any():
                 raise Race(
                     f"`{region.name}` is read by one program and written by another in the same launch"
+                )
+            stored = shadow["lanes"][elements]
+            here = self._lanes(pointers, mask)[chosen][:, None]
+            if bool(((stored >> _LANE_BITS == self._phase) & (stored != here)).any()):
+                raise Race(
+                    f"`{region.name}` is read by other lanes than stored it, with no tl.debug_barrier() between"
                 )
 
     def write(
@@ -122,9 +137,11 @@ class Races:
                     f"`{region.name}` is written by one program and read by another in the same launch"
                 )
             shadow["stores"][elements] = self._stamp
+            shadow["lanes"][elements] = self._lanes(pointers, mask)[lanes][:, None]
 
     def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, orders: bool) -> None:
         """An atomic operation; `orders` where it acquires and releases for the whole device."""
+        self.barrier()
         for region, _, addresses in self._parts(pointers, mask):
             shadow, elements = self._elements(region, addresses, itemsize)
             if self._loose(shadow["stores"][elements]).any():
@@ -140,6 +157,12 @@ class Races:
     @property
     def _stamp(self) -> int:
         return self._program << _EPOCH_BITS | self._epoch
+
+    def _lanes(self, pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """For every unmasked lane: this phase, the block's size, and the lane's place in the block."""
+        size = pointers.size
+        place = np.arange(size, dtype=np.int64).reshape(pointers.shape)[np.broadcast_to(mask, pointers.shape)]
+        return (self._phase << _LANE_BITS) + (size.bit_length() << (_LANE_BITS - 6)) + place
 
     def _acquire(self, addresses: np.ndarray) -> None:
         if self._released and addresses.size <= _MOST_LANES:
