@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         reason = gaps.get(f"{item.path.name}::{item.name}")
         if reason is not None and item.path.parent == _GAPS.parent:
-            item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
+            item.add_marker(pytest.mark.xfail(strict=False, reason=reason))
 
 
 @pytest.fixture(scope="session")

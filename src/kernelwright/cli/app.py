@@ -140,10 +140,10 @@ def optimize(
 @app.command()
 def verify(
     task: Annotated[
-        str, typer.Option(metavar="TASK", help="A .py in the KernelBench form, or a task's name.")
+        str, typer.Option("--task", metavar="TASK", help="A .py in the KernelBench form, or a name.")
     ],
     kernel: Annotated[
-        Path, typer.Option(help="A .py with ModelNew; any other file is read as a completion.")
+        Path, typer.Option("--kernel", help="A .py with ModelNew; any other file is a completion.")
     ],
     backend: Backend = "auto",
     protocol: Protocol = "strict",
