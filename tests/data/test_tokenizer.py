@@ -15,7 +15,6 @@ from kernelwright.data.corpus import drafts
 from kernelwright.data.tokenizer import END, PAD, common_stretches, stretches, train_tokenizer
 from kernelwright.errors import UserError
 
-
 SHARE = 0.25
 """So few texts share lines with operators too, at the default."""
 
