@@ -207,7 +207,9 @@ def evaluate(
     agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
     kernels: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="For midend and backend: whose verified kernels to improve."),
+        typer.Option(
+            "--kernels", metavar="RUN", help="For midend and backend: whose verified kernels to improve."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/eval-SUITE-POLICY.")
