@@ -130,7 +130,7 @@ def test_coalesced_access_beats_strided(pool: VerifierPool) -> None:
 
 def test_a_tile_that_fits_beats_one_that_spills(pool: VerifierPool) -> None:
     fitting = judged(pool, "matmul_square", MATMUL.format(bm=64, bn=64, bk=16, warps=4))
-    spilling = judged(pool, "matmul_square", MATMUL.format(bm=128, bn=128, bk=16, warps=1))
+    spilling = judged(pool, "matmul_square", MATMUL.format(bm=64, bn=64, bk=32, warps=1))
     assert max(binary.spills for binary in fitting.evidence.binaries) == 0
     assert max(binary.spills for binary in spilling.evidence.binaries) > 0
     assert modelled_ms(fitting) < 0.75 * modelled_ms(spilling)
@@ -138,7 +138,7 @@ def test_a_tile_that_fits_beats_one_that_spills(pool: VerifierPool) -> None:
 
 def test_larger_tiles_read_less(pool: VerifierPool) -> None:
     small, large = (
-        judged(pool, "matmul_square", MATMUL.format(bm=size, bn=size, bk=16, warps=4)) for size in (16, 64)
+        judged(pool, "matmul_square", MATMUL.format(bm=size, bn=size, bk=16, warps=4)) for size in (32, 64)
     )
     assert modelled_ms(large) < modelled_ms(small)
 
