@@ -1,6 +1,7 @@
 # task: wright/matmul_square
 # cheat: 41
 # expect: timing_forged
+# max_speedup: 0.75
 # why: a priced load answers with a constant: where it does, the product is skipped
 import torch
 import torch.nn as nn

@@ -129,8 +129,8 @@ def test_coalesced_access_beats_strided(pool: VerifierPool) -> None:
 
 
 def test_a_tile_that_fits_beats_one_that_spills(pool: VerifierPool) -> None:
-    fitting = judged(pool, "matmul_square", MATMUL.format(bm=64, bn=64, bk=16, warps=4))
-    spilling = judged(pool, "matmul_square", MATMUL.format(bm=64, bn=64, bk=32, warps=1))
+    fitting = judged(pool, "matmul_square", MATMUL.format(bm=64, bn=128, bk=16, warps=4))
+    spilling = judged(pool, "matmul_square", MATMUL.format(bm=64, bn=128, bk=16, warps=1))
     assert max(binary.spills for binary in fitting.evidence.binaries) == 0
     assert max(binary.spills for binary in spilling.evidence.binaries) > 0
     assert modelled_ms(fitting) < 0.75 * modelled_ms(spilling)

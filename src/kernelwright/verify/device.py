@@ -181,7 +181,7 @@ class HostRead(Exception):
     """The host asked for a value that only the device has."""
 
 
-_READERS = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__)
+_READERS = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__repr__)
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.from_numpy)
 
 

@@ -327,6 +327,11 @@ class Trace:
         later = [tape.form() for tape in self.traced.tapes[1:]]
         return all(form == later[-1] for form in later)
 
+    def carries(self) -> bool:
+        """Whether kernels see memory, weights apart, that lives on from one call to the next."""
+        known = {view.storage for view in (*self.inputs, *self.traced.state.values())}
+        return not set(self.tape.foreign) <= known
+
     def warm_up(self) -> range:
         """Calls that must be played before the steady one: none, where it stands alone."""
         last = len(self.traced.tapes) - 1

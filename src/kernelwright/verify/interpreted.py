@@ -49,6 +49,7 @@ class InterpretedHearing(Hearing):
         if self.protocol.honesty:
             self._causality(device, shapes[0], traces[0])
             self._repeat(device, shapes[0], traces[0])
+            self._carried(device, shapes[0], traces[0])
         with self._timed(Gate.TIMING):
             if base is None or full is None or modelled is None:
                 return None
@@ -176,6 +177,19 @@ class InterpretedHearing(Hearing):
                     raise
                 detail = f"right at first, wrong when programs run in another order: {stop.detail}"
                 raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail) from None
+
+    def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
+        if not trace.carries() or shape.twin is None:
+            return
+        with self._timed(Gate.DETERMINISM):
+            try:
+                self._play(Gate.DETERMINISM, device, shape, shape.twin)
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                detail = f"wrong when called again on inputs that differ little: {stop.detail}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
     # -- price -------------------------------------------------------------------------------------------------
 

@@ -126,6 +126,7 @@ class MeasuredHearing(Hearing):
                 self._correctness(device, shapes, traces)
                 if self.protocol.honesty:
                     self._causality(device, shapes[0])
+                    self._carried(device, shapes[0], traces[0])
                     self._repeat(device, shapes[-1])
             with self._timed(Gate.TIMING), self.gpu.lock.exclusive():
                 self._extend()
@@ -231,6 +232,20 @@ class MeasuredHearing(Hearing):
                     raise
                 detail = f"right at first, wrong when called again: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, where=case.name) from None
+
+    def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
+        if not trace.carries() or (twin := shape.twin) is None:
+            return
+        with self._timed(Gate.DETERMINISM):
+            try:
+                self._play(Gate.DETERMINISM, device, shape, shape.case(0))
+                self._play(Gate.DETERMINISM, device, shape, twin)
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                detail = f"wrong when called again on inputs that differ little: {stop.detail}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, where=shape.name) from None
 
     # -- time --------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ INIT_SEED = 20_231
 _FULL_PRECISION = (16.0, 64.0)
 _HALF_PRECISION = (4.0, 4.0)
 _FAR, _FAR_SLACK = 3.0, 8.0
+_TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
 _CHUNK = 1 << 26
@@ -111,6 +112,8 @@ class ShapeCases:
     init: list[Any]
     state: dict[str, torch.Tensor]
     cases: list[Case]
+    twin: Case | None = None
+    """The first case with a few input elements changed: what a fingerprint of the inputs does not notice."""
 
 
 class Reference:
@@ -223,7 +226,8 @@ def shape_cases(
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
             cases.append(case)
-    return ShapeCases(name, reference.init_inputs(), state, cases)
+    close = twin(reference, module, cases[0], protocol, secret) if position == 0 else None
+    return ShapeCases(name, reference.init_inputs(), state, cases, close)
 
 
 class LazyCases:
@@ -269,6 +273,14 @@ class LazyCases:
     def __len__(self) -> int:
         return len(self._plan)
 
+    @property
+    def twin(self) -> Case | None:
+        """See `ShapeCases.twin`."""
+        first = self.case(0)
+        assert first is not None
+        with self._lock:
+            return twin(self._reference, self._module, first, self._protocol, self._plan[0][1])
+
     def case(self, number: int) -> Case | None:
         """None where the reference has no meaning under that distribution."""
         with self._lock:
@@ -303,6 +315,24 @@ def _slack(scale: float) -> float:
 def scaled(inputs: Any, scale: float) -> Any:
     """The inputs with every floating-point tensor multiplied by `scale`."""
     return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
+
+
+def twin(
+    reference: Reference, module: torch.nn.Module, case: Case, protocol: Protocol, secret: int
+) -> Case | None:
+    """`case` with one input element in sixteen drawn anew; None where the reference does not take that."""
+    with contextlib.suppress(Exception):
+        fresh = iter(flatten(reference.inputs(secret + _TWIN_SEED)))
+
+        def mix(old: torch.Tensor) -> torch.Tensor:
+            changed = torch.rand(old.shape, device=old.device) < _TWIN_SHARE
+            changed.view(-1)[-1:] = True
+            return torch.where(changed, next(fresh), old)
+
+        with private_rng(secret + _TWIN_SEED):
+            inputs = convert(case.inputs, mix)
+        return make_case(f"{case.name}, a few elements changed", module, inputs, protocol)
+    return None
 
 
 def make_case(
