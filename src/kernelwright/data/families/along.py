@@ -1,0 +1,181 @@
+"""Kernels along one dimension: statistics over it, then a value per element (a norm) or the statistic (a reduction).
+
+A tensor is seen as (outer, n, inner), where n is the dimension at issue: `inner` is 1 for the last dimension, and its
+programs take whole rows or walk them; else a program takes a block of inner places and all of n. The statistics and
+formulas are those of `operators.ROWS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelwright.data.families.epilogue import NOTHING, Chain
+from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, widened
+from kernelwright.data.library import EMPTY, REDUCE
+from kernelwright.data.operators import ROWS
+
+LONGEST = 16384
+"""Elements of a row that are held at once."""
+
+
+def rows(
+    draw: Draw,
+    name: str,
+    operator: str,
+    dtype: Dtype,
+    width: int,
+    *,
+    before: Chain = NOTHING,
+    after: Chain = NOTHING,
+    keep: bool = False,
+    other: str = "",
+) -> Stage:
+    """Along the last dimension, `width` long at full size. `before` and `after` are done on the way; `keep` keeps a
+    reduced dimension; `other` is the name of a second input that is added first."""
+    walks = width > LONGEST or (draw.slow and draw.tune.random() < 0.8)
+    wide = widened(dtype)
+    formula = ROWS[operator]
+    reduces = formula.final is None
+    block = draw.tile("BLOCK", (1024, 2048, 4096), (128, 256)) if walks else "triton.next_power_of_2(n)"
+    warps = draw.tune.choice((4, 8)) if width > 1024 else draw.tune.choice((1, 2, 4))
+    if width >= 8192 and not walks:
+        warps = draw.tune.choice((8, 16))
+    inside = f"row * n + {'cols'}"
+    load = [f"x = tl.load(x_ptr + {inside}, mask=mask, other=0.0){wide}"]
+    if other:
+        load.append(f"x += tl.load({other}_ptr + {inside}, mask=mask, other=0.0){wide}")
+    load += before.lines("x", channel="cols", channel_mask="mask", offsets=inside, mask="mask")
+    finish = _finish(formula.final, after, reduces)
+    body = [draw.tune.choice(("row = tl.program_id(0).to(tl.int64)", "row = tl.program_id(0)"))]
+    if not walks:
+        body += ["cols = tl.arange(0, BLOCK)", "mask = cols < n", *load]
+        for stat in formula.statistics:
+            masked = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
+            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({masked}, 0)')}")
+        body += finish if not reduces else [line.replace("{value}", formula.statistics[-1].name) for line in finish]
+    else:
+        tile = ["for start in range(0, n, BLOCK):", "    cols = start + tl.arange(0, BLOCK)", "    mask = cols < n"]
+        tile += [f"    {line}" for line in load]
+        for stat in formula.statistics:
+            body.append(f"{stat.name} = tl.full([BLOCK], {EMPTY[stat.how]}, tl.float32)")
+            term = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
+            joined = f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
+            body += [*tile, f"    {stat.name} = {joined}"]
+            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({stat.name}, 0)')}")
+        if reduces:
+            body += [line.replace("{value}", formula.statistics[-1].name) for line in finish]
+        else:
+            body += [*tile, *(f"    {line}" for line in finish)]
+    pointers = ["x_ptr", *([f"{other}_ptr"] if other else []), *before.pointers, *after.pointers, "out_ptr"]
+    passed = ["x", *([other] if other else []), *before.arguments, *after.arguments, "out"]
+    shape = "x.shape[:-1]" if not keep else "*x.shape[:-1], 1"
+    host = [f"out = x.new_empty({shape})" if reduces else "out = torch.empty_like(x)", "n = x.shape[-1]"]
+    host += [
+        *launch(f"{name}_kernel", "x.numel() // n,", [*passed, "n", f"BLOCK={block}", f"num_warps={warps}"]),
+        "return out",
+    ]
+    takes = [("x", "{x}"), *([(other, other)] if other else []), *before.takes, *after.takes]
+    text = kernel(f"{name}_kernel", [*pointers, "n", "BLOCK: tl.constexpr"], body)
+    return Stage(name, (text,), tuple(takes), tuple(host), (*before.helpers, *after.helpers))
+
+
+def _finish(final: str | None, after: Chain, reduces: bool) -> list[str]:
+    if reduces:
+        steps = after.lines("total", offsets="row")
+        if steps:
+            return ["total = {value}", *steps, "tl.store(out_ptr + row, total)"]
+        return ["tl.store(out_ptr + row, {value})"]
+    assert final is not None
+    steps = after.lines("y", channel="cols", channel_mask="mask", offsets="row * n + cols", mask="mask")
+    return [f"y = {final.format(x='x')}", *steps, "tl.store(out_ptr + row * n + cols, y, mask=mask)"]
+
+
+def strided(
+    draw: Draw,
+    name: str,
+    operator: str,
+    dtype: Dtype,
+    length: int,
+    dim: int,
+    *,
+    before: Chain = NOTHING,
+    after: Chain = NOTHING,
+    keep: bool = False,
+) -> Stage:
+    """Along dimension `dim`, which is not the last one and `length` long at full size. Channel operands of the chains
+    run along it."""
+    formula = ROWS[operator]
+    reduces = formula.final is None
+    wide = widened(dtype)
+    walks = length > 256 or (draw.slow and draw.tune.random() < 0.5)
+    inner_block = draw.tile("BLOCK_I", (32, 64, 128) if length <= 64 or walks else (16, 32), (16,))
+    row_block = draw.tile("BLOCK_R", (16, 32), (4, 8)) if walks else "triton.next_power_of_2(n)"
+    at = "base + r[:, None] * inner + i[None, :]"
+    load = [
+        "mask = (r < n)[:, None] & (i < inner)[None, :]",
+        f"x = tl.load(x_ptr + {at}, mask=mask, other=0.0){wide}",
+        *before.lines("x", channel="r", channel_mask="r < n", expand="[:, None]", offsets=at, mask="mask"),
+    ]
+    body = [
+        "base = tl.program_id(1).to(tl.int64) * n * inner",
+        "i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)",
+    ]
+    if not reduces:
+        finish = [
+            f"y = {formula.final.format(x='x')}",  # type: ignore[union-attr]
+            *after.lines("y", channel="r", channel_mask="r < n", expand="[:, None]", offsets=at, mask="mask"),
+            f"tl.store(out_ptr + {at}, y, mask=mask)",
+        ]
+    else:
+        out_at = "tl.program_id(1).to(tl.int64) * inner + i"
+        steps = after.lines("total", offsets=out_at, mask="i < inner")
+        value = formula.statistics[-1].name
+        finish = [f"tl.store(out_ptr + {out_at}, {'total' if steps else value}, mask=i < inner)"]
+        finish = [*([f"total = {value}", *steps] if steps else []), *finish]
+    if not walks:
+        body += ["r = tl.arange(0, BLOCK_R)", *load]
+        for stat in formula.statistics:
+            masked = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
+            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({masked}, 0)')}")
+        body += finish
+    else:
+        tile = ["for start in range(0, n, BLOCK_R):", "    r = start + tl.arange(0, BLOCK_R)"]
+        tile += [f"    {line}" for line in load]
+        for stat in formula.statistics:
+            body.append(f"{stat.name} = tl.full([BLOCK_R, BLOCK_I], {EMPTY[stat.how]}, tl.float32)")
+            term = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
+            joined = f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
+            body += [*tile, f"    {stat.name} = {joined}"]
+            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({stat.name}, 0)')}")
+        body += finish if reduces else [*tile, *(f"    {line}" for line in finish)]
+    host = geometry(dim)
+    if reduces:
+        kept = ["1"] if keep else []
+        shape = ", ".join([*(["*x.shape[:dim]"] if dim else []), *kept, "*x.shape[dim + 1 :]"]).replace("dim", str(dim))
+        host.append(f"out = x.new_empty({shape.replace(f'{dim} + 1', str(dim + 1))})")
+    else:
+        host.append("out = torch.empty_like(x)")
+    passed = ["x", *before.arguments, *after.arguments, "out", "n", "inner"]
+    host += [
+        *launch(
+            f"{name}_kernel",
+            f"triton.cdiv(inner, {inner_block}), outer",
+            [*passed, f"BLOCK_R={row_block}", f"BLOCK_I={inner_block}", draw.warps((4, 8), (1, 8))],
+        ),
+        "return out",
+    ]
+    parameters = ["x_ptr", *before.pointers, *after.pointers, "out_ptr", "n", "inner"]
+    text = kernel(f"{name}_kernel", [*parameters, "BLOCK_R: tl.constexpr", "BLOCK_I: tl.constexpr"], body)
+    takes = (("x", "{x}"), *before.takes, *after.takes)
+    return Stage(name, (text,), takes, tuple(host), (*before.helpers, *after.helpers))
+
+
+def geometry(dim: int) -> list[str]:
+    """Host lines that give `n`, `inner` and `outer` for a dimension counted from the left."""
+    outer = {0: "1", 1: "x.shape[0]"}.get(dim, f"x.shape[:{dim}].numel()")
+    if dim == 0:
+        return ["n = x.shape[0]", "inner = x.numel() // n", "outer = 1"]
+    return [f"n = x.shape[{dim}]", f"inner = x.stride({dim})", f"outer = {outer}"]
+
+
+__all__: Sequence[str] = ["geometry", "rows", "strided"]

@@ -1,0 +1,200 @@
+"""Chains of pointwise operators that a kernel can do on values it holds: after a product, a convolution, a norm.
+
+The operators and both of their spellings are those of `operators.py`; here they get their operands: a parameter of
+one value per channel, a single number that is learned, or another input of the value's shape. `probe.is_sound`
+decides whether a chain is worth asking about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.data.families.spec import Draw, Dtype, Op, placed, tensor
+from kernelwright.data.graphs import Step
+from kernelwright.data.operators import POINTWISE
+from kernelwright.data.probe import is_sound
+
+UNARY = (
+    *("relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "softplus", "elu", "selu", "relu6", "hardtanh"),
+    *("hardsigmoid", "hardswish", "softsign", "mish", "leaky_relu", "scale", "offset", "minus", "over", "clamp"),
+    *("abs", "square", "sin", "cos", "floor_at", "cap_at", "neg"),
+)
+"""What may follow another operator: of at most quadratic growth."""
+BINARY = ("add", "sub", "mul", "maximum", "minimum", "gate", "swiglu")
+NAMES = {"add": "bias", "sub": "bias", "mul": "scale"}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Pointwise steps with their operands, as a reference and as lines of a kernel."""
+
+    ops: tuple[Op, ...]
+    steps: tuple[Step, ...]
+    operands: tuple[tuple[str, str], ...]
+    """Per operand, in order: (name, kind); kinds are `channel`, `scalar` and `full`."""
+    values: tuple[str, ...]
+    """Per step, the name of its operand or an empty string."""
+    wide: str
+    """What follows a load: `.to(tl.float32)` or nothing."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """(operand, expression in `forward`) where that is not `self.NAME`."""
+
+    @property
+    def pointers(self) -> list[str]:
+        return [f"{name}_ptr" for name, _ in self.operands]
+
+    @property
+    def arguments(self) -> list[str]:
+        return [name for name, _ in self.operands]
+
+    @property
+    def takes(self) -> list[tuple[str, str]]:
+        """Parameters of the host function, with what `forward` passes."""
+        known = dict(self.sources)
+        return [
+            (name, known.get(name, name if kind == "full" else f"self.{name}")) for name, kind in self.operands
+        ]
+
+    def then(self, other: Chain) -> Chain:
+        """Both chains, one after the other."""
+        return Chain(
+            self.ops + other.ops,
+            self.steps + other.steps,
+            self.operands + other.operands,
+            self.values + other.values,
+            self.wide or other.wide,
+            self.sources + other.sources,
+        )
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(h for step in self.steps for h in POINTWISE[step.op].helpers))
+
+    @property
+    def by_channel(self) -> bool:
+        return any(kind == "channel" for _, kind in self.operands)
+
+    def lines(
+        self,
+        value: str,
+        *,
+        channel: str = "",
+        channel_mask: str = "",
+        expand: str = "",
+        offsets: str = "",
+        mask: str = "",
+        one: bool = False,
+    ) -> list[str]:
+        """The arithmetic on `value`, in place. `channel` and `offsets` index operands of the two kinds; `expand`
+        gives a loaded channel vector the value's shape; `one` is for a channel that is one number a program."""
+        lines = []
+        for name, kind in self.operands:
+            if kind == "scalar" or (kind == "channel" and one):
+                at = f"{name}_ptr" if kind == "scalar" else f"{name}_ptr + {channel}"
+                lines.append(f"{name} = tl.load({at}){self.wide}")
+            elif kind == "channel":
+                masked = f", mask={channel_mask}, other=0.0" if channel_mask else ""
+                lines.append(f"{name} = tl.load({name}_ptr + {channel}{masked}){expand}{self.wide}")
+            else:
+                masked = f", mask={mask}, other=0.0" if mask else ""
+                lines.append(f"{name} = tl.load({name}_ptr + {offsets}{masked}){self.wide}")
+        for step, operand in zip(self.steps, self.values, strict=True):
+            constants = dict(zip("cd", map(repr, step.constants), strict=False))
+            expression = POINTWISE[step.op].triton.format(x=value, y=operand, **constants)
+            lines.append(f"{value} = {expression}")
+        return lines
+
+
+def affine(module: str, dtype: Dtype = "float32", names: Sequence[str] = ("weight", "bias")) -> Chain:
+    """The weight and bias of a norm, which the attribute `module` of the model holds."""
+    steps = {"weight": Step("mul", "parameter"), "bias": Step("add", "parameter")}
+    return Chain(
+        (),
+        tuple(steps[name] for name in names),
+        tuple((name, "channel") for name in names),
+        tuple(names),
+        "" if dtype == "float32" else ".to(tl.float32)",
+        tuple((name, f"self.{module}.{name}") for name in names),
+    )
+
+
+NOTHING = Chain((), (), (), (), "")
+
+
+def chain(
+    draw: Draw,
+    count: int,
+    dtype: Dtype = "float32",
+    *,
+    channel: tuple[str, tuple[tuple[str, str], ...]] | None = None,
+    full: str = "",
+    names: Sequence[str] = UNARY,
+    share: float = 0.4,
+    taken: Sequence[str] = (),
+    alone: bool = False,
+) -> Chain:
+    """A sound chain of `count` steps.
+
+    `channel` is the shape of a per-channel parameter over constructor arguments, with those arguments; `full` the
+    shape of another input, over size constants. `taken` are names that are in use. `alone` allows a chain that
+    begins with what hardly changes its input.
+    """
+    if count <= 0:
+        return NOTHING
+    while True:
+        steps = tuple(_step(draw, names, share, channel is not None, bool(full)) for _ in range(count))
+        kinds = [step.operand for step in steps]
+        if kinds.count("input") <= 1 and kinds.count("parameter") <= 2 and is_sound(steps):
+            return _chain(draw, steps, dtype, channel, full, set(taken))
+
+
+def _step(draw: Draw, names: Sequence[str], share: float, channel: bool, full: bool) -> Step:
+    if (channel or full) and draw.chance(share):
+        name = draw.pick(BINARY)
+        kinds = ["parameter"] * channel + ["input"] * full
+        return Step(name, draw.pick(kinds), tuple(draw.pick(v) for v in POINTWISE[name].constants))  # type: ignore[arg-type]
+    name = draw.pick(names)
+    return Step(name, "", tuple(draw.pick(values) for values in POINTWISE[name].constants))
+
+
+def _chain(
+    draw: Draw,
+    steps: Sequence[Step],
+    dtype: Dtype,
+    channel: tuple[str, tuple[tuple[str, str], ...]] | None,
+    full: str,
+    taken: set[str],
+) -> Chain:
+    ops: list[Op] = []
+    operands: list[tuple[str, str]] = []
+    values: list[str] = []
+    for step in steps:
+        operator = POINTWISE[step.op]
+        name, state, init, inputs = "", (), (), ()  # type: tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
+        spelled = ""
+        if step.operand == "input":
+            name = next(n for n in ("other", "third") if n not in taken)
+            inputs = ((name, tensor(full, dtype)),)
+            operands.append((name, "full"))
+            spelled = name
+        elif step.operand == "parameter":
+            assert channel is not None
+            stem = NAMES.get(step.op, "weight")
+            name = next(n for n in (stem, *(f"{stem}{i}" for i in range(2, 9))) if n not in taken)
+            shape, init = channel
+            operands.append((name, "channel"))
+            if draw.chance(0.15):
+                operands[-1], shape, init = (name, "scalar"), "1", ()
+            state = (f"self.{name} = nn.Parameter(torch.randn({shape}{placed(dtype)}))",)
+            spelled = f"self.{name}"
+        if name:
+            taken.add(name)
+        constants = dict(zip("cd", map(repr, step.constants), strict=False))
+        spelling = draw.pick(operator.spellings).replace("{x}", "\0").format(y=spelled, **constants)
+        module = operator.module.format(**constants) if operator.module else ""
+        wired = f"{step.op}:{step.operand}" if step.operand else step.op
+        ops.append(Op(wired, spelling.replace("\0", "{x}"), state, init, inputs, module))
+        values.append(name)
+    wide = "" if dtype == "float32" else ".to(tl.float32)"
+    return Chain(tuple(ops), tuple(steps), tuple(operands), tuple(values), wide)

@@ -1,0 +1,142 @@
+"""One tiled product in all its layouts, as a stage: the core of the matmul families and of linear layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelwright.data.families.epilogue import NOTHING, Chain
+from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, precision
+
+Triangle = Literal["", "upper", "lower"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is multiplied. Strings are host expressions over the parameters `a` and `b`."""
+
+    a: Literal["MK", "KM"] = "MK"
+    b: Literal["KN", "NK"] = "KN"
+    batched: Literal["", "both", "a"] = ""
+    """`both`: a and b have a leading batch; `a`: one b for all, so that the batch is more rows."""
+    triangle: Triangle = ""
+    wide_offsets: bool = False
+
+
+def gemm(
+    draw: Draw,
+    name: str,
+    layout: Layout,
+    dtype: Dtype,
+    *,
+    takes: Sequence[tuple[str, str]] = (("a", "a"), ("b", "b")),
+    after: Chain = NOTHING,
+    bias: str = "",
+    shape: Sequence[str] = (),
+    out: str = "",
+    residual_at: str = "",
+) -> Stage:
+    """A product with `after` done on its tiles.
+
+    `shape` are host lines that set M, N and K; `out` makes the output `c`; `bias` names a parameter of the host
+    function that holds one value a column.
+    """
+    half = dtype != "float32"
+    blocks: list[tuple[int, int, int, int]] = (
+        [(64, 64, 64, 4), (128, 64, 64, 4), (128, 128, 32, 8), (128, 128, 64, 8), (64, 128, 32, 4)]
+        if half
+        else [(64, 64, 16, 4), (64, 64, 32, 4), (128, 64, 16, 4), (64, 128, 16, 8), (32, 64, 32, 4)]
+    )
+    if layout.triangle:
+        blocks = [(64, 64, 32, 4), (32, 32, 16, 4), (64, 64, 16, 8)]
+    if draw.slow:
+        blocks = [(16, 16, 16, 4), (32, 32, 16, 8), (16, 32, 16, 2)]
+    block_m, block_n, block_k, warps = draw.tune.choice(blocks)
+    tiles = _tiles(draw, block_m, block_n, block_k)
+    swizzled = not layout.triangle and not draw.slow and draw.tune.random() < 0.3
+    wide = ".to(tl.int64)" if layout.wide_offsets else ""
+    body = []
+    if swizzled:
+        body += [
+            "pid = tl.program_id(0)",
+            "tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)",
+            "group = pid // (GROUP * tiles_n) * GROUP",
+            "height = min(tiles_m - group, GROUP)",
+            "pid_m = group + pid % (GROUP * tiles_n) % height",
+            "pid_n = pid % (GROUP * tiles_n) // height",
+        ]
+    else:
+        body += ["pid_m = tl.program_id(0)", "pid_n = tl.program_id(1)"]
+    body += [
+        "m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+        "n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)",
+    ]
+    if layout.batched == "both":
+        axis = 1 if swizzled else 2
+        body += [
+            f"batch = tl.program_id({axis}).to(tl.int64)",
+            "a_ptr += batch * M * K",
+            "b_ptr += batch * K * N",
+            "c_ptr += batch * M * N",
+        ]
+    rows = f"m{wide}[:, None]"
+    a_at = f"{rows} * K + k[None, :]" if layout.a == "MK" else f"k{wide}[None, :] * M + m[:, None]"
+    b_at = f"k{wide}[:, None] * N + n[None, :]" if layout.b == "KN" else f"n{wide}[None, :] * K + k[:, None]"
+    a_mask, b_mask = "(m < M)[:, None] & (k < K)[None, :]", "(k < K)[:, None] & (n < N)[None, :]"
+    span = "range(0, K, BLOCK_K)"
+    if layout.triangle == "lower":
+        a_mask = "(m < M)[:, None] & (k[None, :] <= m[:, None])"
+        b_mask = "(k < K)[:, None] & (n[None, :] <= k[:, None])"
+        span = "range(pid_n * BLOCK_N, min((pid_m + 1) * BLOCK_M, K), BLOCK_K)"
+    elif layout.triangle == "upper":
+        a_mask = "(k < K)[None, :] & (k[None, :] >= m[:, None])"
+        b_mask = "(n < N)[None, :] & (n[None, :] >= k[:, None])"
+        span = "range(pid_m * BLOCK_M, min((pid_n + 1) * BLOCK_N, K), BLOCK_K)"
+    body += [
+        "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+        f"for start in {span}:",
+        "    k = start + tl.arange(0, BLOCK_K)",
+        f"    a = tl.load(a_ptr + {a_at}, mask={a_mask}, other=0.0)",
+        f"    b = tl.load(b_ptr + {b_at}, mask={b_mask}, other=0.0)",
+        f"    acc = tl.dot(a, b, acc{precision(dtype)})",
+    ]
+    if bias:
+        body.append("acc += tl.load(bias_ptr + n, mask=n < N, other=0.0)[None, :]")
+    body += [
+        "mask = (m < M)[:, None] & (n < N)[None, :]",
+        f"offs = {rows} * N + n[None, :]",
+        *after.lines(
+            "acc", channel="n", channel_mask="n < N", expand="[None, :]", offsets=residual_at or "offs", mask="mask"
+        ),
+        "tl.store(c_ptr + offs, acc, mask=mask)",
+    ]
+    extra = [f"{bias}_ptr"] if bias else []
+    if extra:
+        body = [line.replace("bias_ptr", extra[0]) if line.startswith("acc += tl.load(bias_ptr") else line for line in body]
+    parameters = ["a_ptr", "b_ptr", *extra, *after.pointers, "c_ptr", "M", "N", "K"]
+    parameters += ["BLOCK_M: tl.constexpr", "BLOCK_N: tl.constexpr", "BLOCK_K: tl.constexpr"]
+    passed = ["a", "b", *([bias] if bias else []), *after.arguments, "c", "M", "N", "K"]
+    passed += [f"BLOCK_M={tiles[0]}", f"BLOCK_N={tiles[1]}", f"BLOCK_K={tiles[2]}"]
+    if swizzled:
+        parameters.append("GROUP: tl.constexpr")
+        passed.append("GROUP=8")
+    passed.append(f"num_warps={warps}")
+    if draw.tune.random() < 0.3:
+        passed.append(f"num_stages={2 if not half else draw.tune.choice((2, 3))}")
+    grid = f"triton.cdiv(M, {tiles[0]}), triton.cdiv(N, {tiles[1]})"
+    if swizzled:
+        grid = f"triton.cdiv(M, {tiles[0]}) * triton.cdiv(N, {tiles[1]}),"
+    if layout.batched == "both":
+        grid = f"{grid.rstrip(',')}, batch"
+    host = [*shape, f"c = {out}", *launch(f"{name}_kernel", grid, passed), "return c"]
+    return Stage(
+        name, (kernel(f"{name}_kernel", parameters, body),), (*takes, *after.takes), tuple(host), after.helpers
+    )
+
+
+def _tiles(draw: Draw, m: int, n: int, k: int) -> tuple[str, str, str]:
+    if draw.tune.random() < 0.35:
+        draw.constants.update(BLOCK_M=m, BLOCK_N=n, BLOCK_K=k)
+        return "BLOCK_M", "BLOCK_N", "BLOCK_K"
+    return str(m), str(n), str(k)

@@ -1,0 +1,241 @@
+"""Reductions over a dimension, softmax and its kin, and positions of extremes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernelwright.data.families.along import geometry, rows, strided
+from kernelwright.data.families.epilogue import chain
+from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, kernel, launch, tensor
+from kernelwright.data.operators import ROWS
+
+SPELLED = {
+    "sum": ("torch.sum({{x}}, dim={d}{k})", "{{x}}.sum(dim={d}{k})"),
+    "mean": ("torch.mean({{x}}, dim={d}{k})", "{{x}}.mean(dim={d}{k})"),
+    "max": ("torch.amax({{x}}, dim={d}{k})", "{{x}}.amax(dim={d}{k})", "torch.max({{x}}, dim={d}{k})[0]"),
+    "min": ("torch.amin({{x}}, dim={d}{k})", "{{x}}.amin(dim={d}{k})", "torch.min({{x}}, dim={d}{k}).values"),
+    "logsumexp": ("torch.logsumexp({{x}}, dim={d}{k})", "{{x}}.logsumexp(dim={d}{k})"),
+    "norm": ("torch.linalg.vector_norm({{x}}, dim={d}{k})", "torch.norm({{x}}, dim={d}{k})"),
+    "var": ("torch.var({{x}}, dim={d}{k})", "{{x}}.var(dim={d}{k})"),
+    "std": ("torch.std({{x}}, dim={d}{k})", "{{x}}.std(dim={d}{k})"),
+    "softmax": ("torch.softmax({{x}}, dim={d})", "F.softmax({{x}}, dim={d})"),
+    "log_softmax": ("torch.log_softmax({{x}}, dim={d})", "F.log_softmax({{x}}, dim={d})"),
+    "softmin": ("F.softmin({{x}}, dim={d})",),
+}
+
+
+def sized(draw: Draw, dim: int, rank: int, longest: int = 65536) -> dict[str, Size]:
+    """Sizes of a tensor of two or three dimensions, of 2^22 to 2^28 elements, whose dimension `dim` is reduced."""
+    long = tuple(n for n in (256, 512, 1000, 1024, 2000, 4096, 8192, 16384, 32768) if n <= longest)
+    while True:
+        if rank == 2:
+            sizes = {
+                "M": draw.size((128, 1024, 2048, 4096, 10000), (4, 8), (5, 7)),
+                "N": draw.size(long, (64, 128), (97, 133, 201)),
+            }
+            if dim == 0:
+                sizes = {"M": draw.size(long, (24, 32), (27, 37, 51)), "N": draw.size((1024, 4096, 5000), (16, 32), (29, 43))}
+        else:
+            sizes = {
+                "B": draw.size((8, 16, 32, 64, 128), (2,), (3, 5)),
+                "M": draw.size((128, 256, 500, 1024, 4096), (16, 24), (13, 27)),
+                "N": draw.size((128, 255, 512, 1024, 4096), (32, 64), (29, 37, 51)),
+            }
+        full = 1
+        for size in sizes.values():
+            full *= size.full
+        if 1 << 21 <= full <= 1 << 28:
+            return sizes
+
+
+def reduction(draw: Draw, operator: str, follow: int = 0) -> Design:
+    """One reduction or norm of `SPELLED` over some dimension."""
+    dtype = draw.dtype(0.2)
+    rank = draw.pick((2, 3, 3))
+    dim = draw.pick(range(rank))
+    sizes = sized(draw, dim, rank, 16384 if dim < rank - 1 else 65536)
+    dims = ", ".join(sizes)
+    reduces = ROWS[operator].reduces
+    keep = reduces and draw.chance(0.4)
+    spelled_dim = dim - rank if draw.chance(0.3) else dim
+    spelling = draw.pick(SPELLED[operator]).format(d=spelled_dim, k=", keepdim=True" if keep else "")
+    op = Op(f"{operator}:{'last' if dim == rank - 1 else 'inner'}", spelling, inputs=(("x", tensor(dims, dtype)),))
+    if draw.chance(0.3):
+        given = spelling.replace(f"dim={spelled_dim}", "dim=self.dim")
+        op = Op(op.name, given, ("self.dim = dim",), (("dim", str(spelled_dim)),), op.inputs)
+    stage = over(draw, operator, operator, dtype, list(sizes.values())[dim].full, dim, rank, keep=keep)
+    return Design((op,), (stage,), sizes, dtype, draw.constants)
+
+
+def over(
+    draw: Draw, name: str, operator: str, dtype: Dtype, length: int, dim: int, rank: int, *, keep: bool = False
+) -> Stage:
+    """The stage for a dimension of a tensor of `rank`."""
+    if dim == rank - 1:
+        return rows(draw, name, operator, dtype, length, keep=keep)
+    return strided(draw, name, operator, dtype, length, dim, keep=keep)
+
+
+def normalised(draw: Draw, operator: str) -> Design:
+    """Softmax and its kin, alone or between maps."""
+    return reduction(draw, operator)
+
+
+def position(draw: Draw, operator: str) -> Design:
+    """argmax and argmin: the first place of the extreme, as an int64."""
+    rank = draw.pick((2, 3))
+    dim = draw.pick(range(rank))
+    sizes = sized(draw, dim, rank, 16384)
+    keep = draw.chance(0.3)
+    worst = '-float("inf")' if operator == "argmax" else 'float("inf")'
+    spelling = draw.pick((f"torch.{operator}({{x}}, dim={dim}", f"{{x}}.{operator}(dim={dim}"))
+    spelling += ", keepdim=True)" if keep else ")"
+    op = Op(operator, spelling, inputs=(("x", tensor(", ".join(sizes))),))
+    last = dim == rank - 1
+    compare = ">" if operator == "argmax" else "<"
+    if last:
+        block = draw.tile("BLOCK", (1024, 2048), (128, 256))
+        body = [
+            "row = tl.program_id(0).to(tl.int64)",
+            f"best = tl.full([BLOCK], {worst}, tl.float32)",
+            "place = tl.zeros([BLOCK], tl.int32)",
+            "for start in range(0, n, BLOCK):",
+            "    cols = start + tl.arange(0, BLOCK)",
+            f"    x = tl.load(x_ptr + row * n + cols, mask=cols < n, other={worst})",
+            f"    better = x {compare} best",
+            "    best = tl.where(better, x, best)",
+            "    place = tl.where(better, cols, place)",
+            f"extreme = tl.{operator[3:]}(best, 0)",
+            "first = tl.min(tl.where(best == extreme, place, n), 0)",
+            "tl.store(out_ptr + row, first.to(tl.int64))",
+        ]
+        parameters = ["x_ptr", "out_ptr", "n", "BLOCK: tl.constexpr"]
+        shape = "*x.shape[:-1], 1" if keep else "x.shape[:-1]"
+        host = [
+            "n = x.shape[-1]",
+            f"out = torch.empty({shape if not keep else f'({shape})'}, device=x.device, dtype=torch.int64)",
+            *launch(
+                f"{operator}_kernel", "x.numel() // n,", ["x", "out", "n", f"BLOCK={block}", draw.warps((4, 8), (1,))]
+            ),
+            "return out",
+        ]
+    else:
+        block = draw.tile("BLOCK", (64, 128, 256), (16, 32))
+        body = [
+            "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
+            "inside = i < inner",
+            "x_ptr += tl.program_id(1).to(tl.int64) * n * inner",
+            f"best = tl.full([BLOCK], {worst}, tl.float32)",
+            "place = tl.zeros([BLOCK], tl.int64)",
+            "for r in range(n):",
+            f"    x = tl.load(x_ptr + r * inner + i, mask=inside, other={worst})",
+            f"    better = x {compare} best",
+            "    best = tl.where(better, x, best)",
+            "    place = tl.where(better, r, place)",
+            "tl.store(out_ptr + tl.program_id(1).to(tl.int64) * inner + i, place, mask=inside)",
+        ]
+        parameters = ["x_ptr", "out_ptr", "n", "inner", "BLOCK: tl.constexpr"]
+        kept = "1, " if keep else ""
+        lead = f"*x.shape[:{dim}], " if dim else ""
+        shape = f"{lead}{kept}*x.shape[{dim + 1}:]"
+        shape = f"({shape},)" if shape.count(",") == 0 else f"({shape})"
+        host = [
+            *geometry(dim),
+            f"out = torch.empty({shape}, device=x.device, dtype=torch.int64)",
+            *launch(
+                f"{operator}_kernel",
+                f"triton.cdiv(inner, {block}), outer",
+                ["x", "out", "n", "inner", f"BLOCK={block}", draw.warps((2, 4), (8,))],
+            ),
+            "return out",
+        ]
+    stage = Stage(operator, (kernel(f"{operator}_kernel", parameters, body),), (("x", "{x}"),), tuple(host))
+    return Design((op,), (stage,), sizes, "float32", draw.constants)
+
+
+def product(draw: Draw) -> Design:
+    """The product over the last dimension or an inner one; numbers near one, so that it stays finite."""
+    rank = draw.pick((2, 3))
+    dim = draw.pick((rank - 1, rank - 2))
+    sizes = {
+        "M": draw.size((64, 128, 200, 256), (16, 24), (13, 27)),
+        "N": draw.size((64, 100, 128, 256), (16, 32), (19, 37)),
+    }
+    sizes = {"B": draw.size((1024, 2048, 4096), (2,), (3,)), **sizes} if rank == 3 else {
+        "M": draw.size((100, 200, 256), (16,), (13,)) if dim == 0 else draw.size((100000, 262144), (4,), (7,)),
+        "N": draw.size((100, 200, 256), (32,), (37,)) if dim else draw.size((100000, 262144), (32,), (37,)),
+    }
+    made = f"1.0 + 0.1 * torch.randn({', '.join(sizes)})"
+    spelling = draw.pick((f"torch.prod({{x}}, dim={dim})", f"{{x}}.prod(dim={dim})"))
+    block = draw.tile("BLOCK", (64, 128, 256), (16, 32))
+    body = [
+        "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
+        "inside = i < inner",
+        "x_ptr += tl.program_id(1).to(tl.int64) * n * inner",
+        "total = tl.full([BLOCK], 1.0, tl.float32)",
+        "for r in range(n):",
+        "    total *= tl.load(x_ptr + r * inner + i, mask=inside, other=1.0)",
+        "tl.store(out_ptr + tl.program_id(1).to(tl.int64) * inner + i, total, mask=inside)",
+    ]
+    parameters = ["x_ptr", "out_ptr", "n", "inner", "BLOCK: tl.constexpr"]
+    host = [*geometry(dim), f"out = x.new_empty({f'*x.shape[:{dim}], ' if dim else ''}*x.shape[{dim + 1}:])"]
+    grid = f"triton.cdiv(inner, {block}), outer"
+    if dim == rank - 1:
+        body = [
+            "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
+            "total = tl.full([BLOCK], 1.0, tl.float32)",
+            "for c in range(n):",
+            "    total *= tl.load(x_ptr + i.to(tl.int64) * n + c, mask=i < rows, other=1.0)",
+            "tl.store(out_ptr + i, total, mask=i < rows)",
+        ]
+        parameters = ["x_ptr", "out_ptr", "n", "rows", "BLOCK: tl.constexpr"]
+        host = ["n = x.shape[-1]", "rows = x.numel() // n", "out = x.new_empty(x.shape[:-1])"]
+        grid = f"triton.cdiv(rows, {block}),"
+    host += [
+        *launch(
+            "prod_kernel",
+            grid,
+            ["x", "out", "n", "rows" if dim == rank - 1 else "inner", f"BLOCK={block}", draw.warps((2, 4), (8,))],
+        ),
+        "return out",
+    ]
+    op = Op(f"prod:{'last' if dim == rank - 1 else 'inner'}", spelling, inputs=(("x", made),))
+    stage = Stage("prod", (kernel("prod_kernel", parameters, body),), (("x", "{x}"),), tuple(host))
+    return Design((op,), (stage,), sizes, "float32", draw.constants)
+
+
+def between(draw: Draw) -> Design:
+    """A norm or reduction along rows, between maps."""
+    dtype = draw.dtype(0.3)
+    operator = draw.pick(("softmax", "log_softmax", "layernorm", "rmsnorm", "l2norm", "sum", "mean", "max", "logsumexp"))
+    sizes = sized(draw, 1, 2, 8192)
+    reduces = ROWS[operator].reduces
+    others = max(draw.operators - 1, 1)
+    first = draw.rng.randint(0 if not reduces else 1, others)
+    before = chain(draw, first, dtype, full="M, N", share=0.3)
+    channel = None if reduces else ("dim", (("dim", "N"),))
+    after = chain(draw, others - first, dtype, channel=channel, taken=before.arguments, share=0.0 if reduces else 0.3)
+    spelled = draw.pick(ROWS[operator].spellings)
+    middle = Op(f"{operator}:rows", spelled, module=ROWS[operator].module)
+    ops = [*before.ops, middle, *after.ops]
+    ops[0] = replace(ops[0], inputs=(("x", tensor("M, N", dtype)), *ops[0].inputs))
+    stage = rows(draw, f"fused_{operator}", operator, dtype, sizes["N"].full, before=before, after=after)
+    return Design(tuple(ops), (stage,), sizes, dtype, draw.constants)
+
+
+def _named(function: object, operator: str) -> object:
+    return lambda draw: function(draw, operator)  # type: ignore[operator]
+
+
+FAMILIES = (
+    *(Family(f"{name}_over", "reduction", _named(reduction, name)) for name in ("sum", "mean", "max", "min")),  # type: ignore[arg-type]
+    Family("prod_over", "reduction", product),
+    Family("argmax", "reduction", _named(position, "argmax")),  # type: ignore[arg-type]
+    Family("argmin", "reduction", _named(position, "argmin")),  # type: ignore[arg-type]
+    *(
+        Family(f"{name}_over", "reduction", _named(reduction, name))  # type: ignore[arg-type]
+        for name in ("logsumexp", "norm", "var", "std")
+    ),
+    *(Family(name, "activation", _named(reduction, name)) for name in ("softmax", "log_softmax", "softmin")),  # type: ignore[arg-type]
+    Family("row_fusion", "fusion", between, (2, 3, 4, 5)),
+)
