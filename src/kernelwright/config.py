@@ -12,7 +12,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -49,6 +49,8 @@ class ModelConfig(Section):
     """Of the weights as they are kept and trained."""
     autocast: bool = False
     """Compute matrix products in bfloat16. Worth it where the CPU has AMX, and on any recent GPU."""
+    gradient_checkpointing: bool = False
+    """Keep one activation a layer and compute the others again: less memory, a third more arithmetic."""
 
     @model_validator(mode="after")
     def _base_or_sizes(self) -> ModelConfig:
@@ -102,6 +104,8 @@ class SftConfig(Section):
     epochs: float = Field(1.0, gt=0)
     batch: int = Field(16, gt=0)
     """Examples a step."""
+    minibatch: int = Field(0, ge=0)
+    """Examples per forward pass; 0: all of a step's."""
     learning_rate: float = Field(1e-3, gt=0)
     warmup: float = Field(0.05, ge=0, lt=1)
     """Share of the steps."""
@@ -110,6 +114,12 @@ class SftConfig(Section):
     save_every: int = Field(50, gt=0)
     """Steps between checkpoints."""
     kinds: tuple[Literal["translate", "repair", "improve"], ...] = ("translate", "repair", "improve")
+
+    @model_validator(mode="after")
+    def _whole_minibatches(self) -> SftConfig:
+        if self.minibatch and self.batch % self.minibatch:
+            raise ValueError(f"minibatch = {self.minibatch} does not divide batch = {self.batch}")
+        return self
 
 
 class RlConfig(Section):
@@ -141,6 +151,8 @@ class RlConfig(Section):
     """Weight of the KL to the stage's starting point."""
     epsilon: float = Field(0.2, gt=0)
     """Half-width of the clipped probability ratio."""
+    epsilon_high: float = Field(0.0, ge=0)
+    """Its upper half-width where that differs (DAPO's clip-higher); 0: `epsilon`."""
     loss: Literal["grpo", "dapo", "bnpo", "dr_grpo"] = "dapo"
     """How token losses are averaged, by TRL's names."""
     credit: Literal["hierarchical", "uniform"] = "hierarchical"
@@ -157,6 +169,28 @@ class RlConfig(Section):
     save_every: int = Field(5, gt=0)
     families: tuple[str, ...] = ()
     """Train only on tasks of these families; empty: all."""
+    dead_band: float = Field(0.0, ge=0, le=1)
+    """Speedups count in whole steps of this ratio, towards 1: 0.05 takes 1.04 for 1 and 1.12 for 1.1025. For
+    presets that pay the ratio as it is; `wright` has a band of its own. 0: as measured."""
+    refill: int = Field(0, ge=0, le=8)
+    """Rounds in which prompts whose samples were all paid alike are replaced by others (DAPO's dynamic sampling)."""
+    agreeing: Literal["keep", "drop"] = "keep"
+    """Groups that are paid alike even so: advantage 0 but counted in the loss's average, or out of it."""
+    turns: int = Field(1, ge=1, le=8)
+    """Answers in a conversation: after each but the last the verifier's message, or the profile, is appended."""
+    gamma: float = Field(0.4, ge=0, le=1)
+    """What an answer gets of the return of the next (Kevin, arXiv 2507.11948)."""
+    until_correct: bool = False
+    """End a conversation at its first accepted kernel, instead of asking for a faster one."""
+    compare: Literal["turn", "prompt"] = "turn"
+    """What a return is compared with: those of the same turn, or of all turns of the prompt's samples."""
+    curriculum: Literal["shuffle", "difficulty", "success"] = "shuffle"
+    """How prompts are drawn: each once in random order; easy tasks first, all from half of the steps on; by how
+    close their success rate so far is to one half."""
+    weights: Mapping[str, Annotated[float, Field(ge=0)]] = {}
+    """Mixture of task families, such as `{ norm = 2.0, scan = 0.5 }`; a family not named weighs 1."""
+    overlap: bool = False
+    """Generate the next step's samples while this one's are verified: one step off-policy, by importance ratio."""
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> RlConfig:
@@ -167,11 +201,38 @@ class RlConfig(Section):
             raise ValueError(
                 f"minibatch = {self.minibatch} does not divide an update's {total // self.updates} samples"
             )
+        if self.overlap and (self.turns > 1 or self.refill):
+            raise ValueError(
+                "overlap = true cannot wait for verdicts before it generates: set turns = 1 and refill = 0"
+            )
         return self
 
     @property
     def updates_per_step(self) -> int:
         return self.updates * self.epochs
+
+
+class GenerationConfig(Section):
+    """Who writes the samples that reinforcement learning is made of."""
+
+    engine: Literal["own", "vllm-colocate", "vllm-server"] = "own"
+    """`own`: in this process, with the weights that are trained. `vllm-colocate`: vLLM on the training GPUs.
+    `vllm-server`: a running `trl vllm-serve`, on GPUs of its own."""
+    rows: int = Field(0, ge=0)
+    """Sequences decoded at once by `own`; 0: what memory allows on a GPU, 64 elsewhere."""
+    server: str = ""
+    """Address of the server, such as `http://localhost:8000`."""
+    memory_share: float = Field(0.3, gt=0, lt=1)
+    """Share of the GPU's memory that a colocated vLLM may take."""
+    tensor_parallel: int = Field(1, gt=0)
+
+    @model_validator(mode="after")
+    def _has_server(self) -> GenerationConfig:
+        if self.engine == "vllm-server" and not self.server.startswith(("http://", "https://")):
+            raise ValueError(
+                'engine = "vllm-server" needs its address: set generation.server to http://HOST:PORT'
+            )
+        return self
 
 
 class EvalConfig(Section):
@@ -203,8 +264,8 @@ class Recipe(Section):
     stages: tuple[Stage, ...] = Field(default=("sft", "frontend", "midend"), min_length=1)
     threads: int = Field(0, ge=0)
     """Threads of torch's own arithmetic; 0 leaves torch's choice."""
-    report_to: tuple[str, ...] = ()
-    """Trackers that TRL reports to: wandb, tensorboard, trackio."""
+    report_to: tuple[Literal["wandb", "tensorboard", "trackio"], ...] = ()
+    """Trackers that TRL reports to."""
     model: ModelConfig = ModelConfig()
     lora: LoraConfig = LoraConfig()
     data: DataConfig = DataConfig()
@@ -212,6 +273,7 @@ class Recipe(Section):
     frontend: RlConfig = RlConfig()
     midend: RlConfig = RlConfig()
     backend: RlConfig = RlConfig()
+    generation: GenerationConfig = GenerationConfig()
     eval: EvalConfig = EvalConfig()
     verify: VerifyConfig = VerifyConfig()
 

@@ -12,6 +12,7 @@ import torch
 
 from kernelwright.config import LoraConfig, ModelConfig
 from kernelwright.errors import UserError
+from kernelwright.train.architectures import KNOWN, known
 
 
 def load_tokenizer(spec: str) -> Any:
@@ -38,18 +39,16 @@ def load_tokenizer(spec: str) -> Any:
     return tokenizer
 
 
-def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
-    """A model with random weights: the base's architecture where one is named, else Qwen3 in the given sizes."""
-    from transformers import AutoConfig, AutoModelForCausalLM, Qwen3Config
+def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
+    """The transformers config of a recipe's model: the base's where one is named, else Qwen3 in the given sizes.
 
-    if config.base:
-        try:
-            architecture = AutoConfig.from_pretrained(config.base)
-        except (OSError, ValueError) as error:
-            raise UserError(f"model.base {config.base} has no config ({_first_line(error)})") from None
-    else:
-        architecture = Qwen3Config(
-            vocab_size=len(tokenizer),
+    Raises UserError when the base is neither known nor a folder, and the hub does not answer.
+    """
+    from transformers import AutoConfig, Qwen3Config
+
+    if not config.base:
+        return Qwen3Config(
+            vocab_size=vocab_size,
             hidden_size=config.hidden_size,
             num_hidden_layers=config.layers,
             num_attention_heads=config.heads,
@@ -58,6 +57,28 @@ def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
             intermediate_size=config.intermediate_size,
             max_position_embeddings=config.context,
             tie_word_embeddings=config.tie_embeddings,
+        )
+    sizes = known(config.base)
+    if sizes is not None:
+        return AutoConfig.for_model(**sizes)
+    try:
+        return AutoConfig.from_pretrained(config.base)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"model.base {config.base} has no config ({_first_line(error)}); name a local folder, a hub name while "
+            f"online, or one whose sizes are known: {', '.join(KNOWN)}"
+        ) from None
+
+
+def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
+    """A model with random weights in its architecture, which may have room for more tokens than there are."""
+    from transformers import AutoModelForCausalLM
+
+    architecture = architecture_of(config, len(tokenizer))
+    if architecture.vocab_size < len(tokenizer):
+        raise UserError(
+            f"model.base {config.base} has {architecture.vocab_size} tokens, the tokenizer {len(tokenizer)}; "
+            "set data.tokenizer to a smaller one"
         )
     architecture.pad_token_id, architecture.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
     architecture.bos_token_id = tokenizer.bos_token_id

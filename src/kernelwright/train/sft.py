@@ -30,13 +30,16 @@ def run_sft(
         """TRL's trainer with whole checkpoints."""
 
     config = recipe.sft
+    share = share_of(config.batch, "sft.batch")
+    minibatch = min(config.minibatch or share, share)
     rows = tokenised(recipe, tokenizer, [e for e in examples if e.kind in config.kinds])
     trainer = Trainer(
         model=model,
         args=trl.SFTConfig(
             **common_args(recipe, steps_dir, config.save_every, config.learning_rate, config.warmup),
             logging_steps=1,
-            per_device_train_batch_size=config.batch,
+            per_device_train_batch_size=minibatch,
+            gradient_accumulation_steps=share // minibatch,
             max_steps=config.steps or -1,
             num_train_epochs=config.epochs,
             lr_scheduler_type="cosine",
@@ -94,10 +97,22 @@ def common_args(
         "save_steps": save_every,
         "disable_tqdm": True,
         "report_to": list(recipe.report_to) or "none",
-        "gradient_checkpointing": False,
+        "gradient_checkpointing": recipe.model.gradient_checkpointing,
         "dataloader_pin_memory": cuda,
         "log_level": "error",
     }
+
+
+def share_of(count: int, name: str) -> int:
+    """What one process has of a step's `count`. Raises UserError where that is no whole number."""
+    from accelerate import PartialState
+
+    world = PartialState().num_processes
+    if count % world:
+        raise UserError(
+            f"{name} = {count} cannot be shared by {world} processes; make it a multiple of {world}"
+        )
+    return count // world
 
 
 def fit(trainer: Any, steps_dir: Path, curves: Curves) -> Any:

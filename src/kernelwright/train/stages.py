@@ -126,6 +126,7 @@ def _reinforce(
 
 def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     """Model and tokenizer that `stage` starts from: the stage before, or what [model] says."""
+    from kernelwright.train.architectures import known
     from kernelwright.train.model import load_model, load_tokenizer, new_model
 
     before = list(recipe.stages)[: recipe.stages.index(stage)]
@@ -134,7 +135,8 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
         return load_model(folder, recipe.model.dtype), load_tokenizer(folder)
     if recipe.model.init == "pretrained":
         return load_model(recipe.model.base, recipe.model.dtype), load_tokenizer(recipe.model.base)
-    spec = recipe.data.tokenizer or recipe.model.base or str(run.path / "data" / "tokenizer")
+    base = "" if known(recipe.model.base) else recipe.model.base  # a known base is for its sizes only
+    spec = recipe.data.tokenizer or base or str(run.path / "data" / "tokenizer")
     tokenizer = load_tokenizer(spec)
     return new_model(recipe.model, tokenizer, recipe.seed), tokenizer
 

@@ -1,0 +1,112 @@
+"""The recipes that ship: their values, their sources, and architectures that need no download."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.config import Recipe, load_recipe
+from kernelwright.errors import UserError
+from kernelwright.rewards import check_preset
+from kernelwright.train.architectures import KNOWN, known
+from kernelwright.train.model import adapters, architecture_of, new_model, parameters
+
+FOLDER = Path(__file__).parents[2] / "recipes"
+NAMES = ["autotriton", "default_model", "kevin", "qwen3_8b", "toronto", "tritonrl"]
+WEIGHTS = {
+    "Qwen/Qwen3-0.6B": 0.596e9,
+    "Qwen/Qwen3-8B": 8.19e9,
+    "Qwen/QwQ-32B": 32.8e9,
+    "ByteDance-Seed/Seed-Coder-8B-Reasoning": 8.25e9,
+}
+"""Parameters that the models' cards state."""
+
+
+def recipe(name: str, *overrides: str) -> Recipe:
+    return load_recipe(FOLDER / f"{name}.toml", overrides)
+
+
+def on_paper(made: Recipe) -> Any:
+    """The recipe's model without memory for its weights."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(architecture_of(made.model, made.data.vocab_size))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_is_valid_with_and_without_weights(name: str) -> None:
+    for made in (recipe(name), recipe(name, "model.init=random")):
+        for stage in made.stages:
+            if stage != "sft":
+                check_preset(made.rl(stage).reward)
+    assert architecture_of(made.model, made.data.vocab_size).hidden_size > 0
+
+
+@pytest.mark.parametrize("name", ["autotriton", "kevin", "toronto", "tritonrl"])
+def test_every_value_of_a_reproduction_names_its_source(name: str) -> None:
+    text = (FOLDER / f"{name}.toml").read_text()
+    tags = ("[report]", "[trl]", "[unknown]", "[paper]", "[recalled]", "ours")
+    first = text[: text.index("[midend]")] if "[midend]" in text else text[: text.index("[generation]")]
+    blocks = re.split(r"(?m)^\[", first)
+    for block in blocks[1:]:
+        covered = any(tag in block.partition("\n")[0] for tag in tags)
+        for line in block.splitlines()[1:]:
+            if " = " in line.partition("#")[0] and not covered and not line.startswith('style = "chat"'):
+                assert any(tag in line for tag in (*tags, '"pretrained"')), line
+
+
+def test_torontos_listing() -> None:
+    made = recipe("toronto")
+    assert made.model.base == "JinnP/Qwen3-8B-Kernelbook-SFT-HF"
+    assert (made.lora.rank, made.lora.alpha, made.lora.dropout) == (16, 32, 0.05)
+    assert len(made.lora.targets) == 7
+    for rl, reward in ((made.frontend, "toronto-frontend"), (made.midend, "toronto-midend")):
+        assert (rl.samples, rl.beta, rl.learning_rate, rl.scale, rl.credit, rl.reward) == (
+            4, 0.1, 1e-6, "none", "uniform", reward,
+        )  # fmt: skip
+    assert made.verify.protocol == "toronto"
+
+
+@pytest.mark.parametrize(("name", "count"), WEIGHTS.items())
+def test_known_architectures_have_the_published_sizes(name: str, count: float) -> None:
+    made = recipe("toronto", f"model.base={name}")
+    assert parameters(on_paper(made)) == pytest.approx(count, rel=0.01)
+
+
+def test_torontos_adapters_have_43_6_million_weights() -> None:
+    from peft import get_peft_model
+
+    made = recipe("toronto")
+    model = get_peft_model(on_paper(made), adapters(made.lora))
+    assert sum(p.numel() for p in model.parameters() if p.requires_grad) == pytest.approx(43.6e6, rel=2e-3)
+
+
+def test_the_default_model_has_15_million_weights_and_fits_32_mib() -> None:
+    count = parameters(on_paper(recipe("default_model")))
+    assert 14.5e6 < count < 15.5e6
+    assert 2 * count < 32 * 2**20
+
+
+def test_a_fine_tuned_model_has_its_bases_architecture() -> None:
+    assert known("JinnP/Qwen3-8B-Kernelbook-SFT-HF") == KNOWN["Qwen/Qwen3-8B"]
+    assert known("some/model") is None
+
+
+def test_an_unknown_base_offline_is_one_line() -> None:
+    with pytest.raises(
+        UserError, match=r"no/such has no config .* sizes are known: Qwen/Qwen3-0.6B"
+    ) as error:
+        architecture_of(recipe("toronto", "model.base=no/such").model, 100)
+    assert "\n" not in str(error.value)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_base_is_one_line() -> None:
+    class Many:
+        def __len__(self) -> int:
+            return 1_000_000
+
+    with pytest.raises(UserError, match=r"set data\.tokenizer to a smaller one"):
+        new_model(recipe("toronto").model, Many(), 0)
