@@ -283,8 +283,9 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
 
 def warm(target: Target) -> None:
     """In the zygote, before any fork: fill Triton's caches (rewritten library functions, compiler)."""
-    from kernelwright.verify import warmup
+    from kernelwright.verify import lean_triton, warmup
 
+    lean_triton.install()
     engine = Engine(lambda launch: 1.0)
     with engine.installed():
         tensor = torch.ones(64)

@@ -11,7 +11,7 @@ from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace
 
 _MODEL_UNCERTAINTY = 0.15
 """Half-width of the interval given to a modelled ratio, until the model is calibrated against a clock."""
-_SAMPLES, _MANY_SAMPLES = 4, 96
+_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
 """Program instances looked at per launch, and when something looks wrong."""
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
@@ -53,8 +53,7 @@ class InterpretedHearing(Hearing):
         with self._timed(Gate.TIMING):
             if base is None or full is None or modelled is None:
                 return None
-            self._covered(device, base, full, modelled, shapes[0], traces[0])
-            return self._price(base, modelled)
+            return self._price(base, self._covered(device, base, full, modelled, shapes[0], traces[0]))
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
@@ -201,23 +200,24 @@ class InterpretedHearing(Hearing):
         launches: list[dict[str, Any]],
         shape: Any,
         small: Trace,
-    ) -> None:
+    ) -> list[dict[str, Any]]:
         """At full size, where values are not checked here, the kernels must write the output and read the inputs.
 
         What they do there is held against the output's size, and against what they read at the small size. A first
-        look at few instances is repeated at many before anyone is accused.
+        look at few instances is repeated at many before anyone is accused. Returns the launches as they were looked at
+        last: who passes by a closer look is priced by it, too.
         """
         if not self.protocol.honesty:
-            return
+            return launches
         problem = ""
-        for samples in (_SAMPLES, _MANY_SAMPLES):
+        for samples in (_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES):
             if samples > _SAMPLES:
                 body = {"command": "model", "trace": full.answer, "compile": False, "samples": samples}
                 launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
             problem = _unwritten(full, launches) or _uncomputed(base, launches)
             problem = problem or self._unread(device, full, launches, small, samples)
             if not problem:
-                return
+                return launches
         raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, problem)
 
     def _unread(

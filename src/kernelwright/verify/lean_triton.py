@@ -1,0 +1,77 @@
+"""Triton's interpreter without the work that changes nothing.
+
+Every intermediate tensor gets a block type and a shape tuple of its own, two tensors of one shape are compared extent
+by extent before they are found to need no broadcast, and every integer operation is done again in 64 bits to look
+for an overflow that a compiled kernel would not notice. Together that is two thirds of a kernel's time. Here equal
+types are made once (they are never changed), equal shapes pass at once, and integers wrap as they do on a GPU. For
+anything else Triton's own functions are called. Written against `triton/language/{core,semantic}.py`, 3.6 to 3.9.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from triton.language import core, semantic
+from triton.runtime import interpreter
+
+_own_block_init = core.block_type.__init__
+_own_block_eq = core.block_type.__eq__
+_own_tensor_init = core.tensor.__init__
+_own_broadcast = semantic.TritonSemantic.broadcast_impl_value
+
+_blocks: dict[tuple[int, tuple[Any, ...]], dict[str, Any]] = {}
+"""By identity of the element type (which the entry holds, so that it stays its own) and shape: the type's fields."""
+_extents: dict[tuple[int, ...], tuple[Any, Any]] = {}
+"""By shape: what a tensor has as `shape` and `numel`."""
+
+
+def _block_init(self: Any, element_ty: Any, shape: Any) -> None:
+    values = shape.values if type(shape) is core.tuple else shape
+    sizes = tuple([size.value if type(size) is core.constexpr else size for size in values])
+    if {*map(type, sizes)} != {int}:
+        _own_block_init(self, element_ty, shape)
+        return
+    known = _blocks.get((id(element_ty), sizes))
+    if known is None:
+        _own_block_init(self, element_ty, shape)
+        known = _blocks[id(element_ty), sizes] = dict(self.__dict__)
+    self.__dict__.update(known)
+
+
+def _block_eq(self: Any, other: Any) -> Any:
+    if type(other) is core.block_type and self.shape is other.shape:
+        return bool(self.element_ty == other.element_ty)
+    return _own_block_eq(self, other)
+
+
+def _tensor_init(self: Any, handle: Any, type: Any) -> None:  # Triton's own name for it
+    sizes = tuple(type.shape.values) if type.is_block() else ()
+    known = _extents.get(sizes)
+    if known is None:
+        _own_tensor_init(self, handle, type)
+        _extents[sizes] = (self.shape, self.numel)
+    else:
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = known
+
+
+def _broadcast(self: Any, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+    one, other = lhs.type, rhs.type
+    if one.is_block():
+        if other.is_block() and one.shape.values == other.shape.values:
+            return lhs, rhs
+    elif not other.is_block():
+        return lhs, rhs
+    own: tuple[Any, Any] = _own_broadcast(self, lhs, rhs)
+    return own
+
+
+def install() -> None:
+    """For the life of this process. What the compiler makes stays the same: it reads the same fields."""
+    core.block_type.__init__ = _block_init  # type: ignore[method-assign]
+    core.block_type.__eq__ = _block_eq  # type: ignore[method-assign]
+    core.tensor.__init__ = _tensor_init  # type: ignore[method-assign]
+    semantic.TritonSemantic.broadcast_impl_value = _broadcast  # type: ignore[method-assign]
+    builder = interpreter.interpreter_builder
+    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
