@@ -52,14 +52,24 @@ def rows(
         for stat in formula.statistics:
             masked = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
             body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({masked}, 0)')}")
-        body += finish if not reduces else [line.replace("{value}", formula.statistics[-1].name) for line in finish]
+        body += (
+            finish
+            if not reduces
+            else [line.replace("{value}", formula.statistics[-1].name) for line in finish]
+        )
     else:
-        tile = ["for start in range(0, n, BLOCK):", "    cols = start + tl.arange(0, BLOCK)", "    mask = cols < n"]
+        tile = [
+            "for start in range(0, n, BLOCK):",
+            "    cols = start + tl.arange(0, BLOCK)",
+            "    mask = cols < n",
+        ]
         tile += [f"    {line}" for line in load]
         for stat in formula.statistics:
             body.append(f"{stat.name} = tl.full([BLOCK], {EMPTY[stat.how]}, tl.float32)")
             term = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
-            joined = f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
+            joined = (
+                f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
+            )
             body += [*tile, f"    {stat.name} = {joined}"]
             body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({stat.name}, 0)')}")
         if reduces:
@@ -144,14 +154,18 @@ def strided(
         for stat in formula.statistics:
             body.append(f"{stat.name} = tl.full([BLOCK_R, BLOCK_I], {EMPTY[stat.how]}, tl.float32)")
             term = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
-            joined = f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
+            joined = (
+                f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
+            )
             body += [*tile, f"    {stat.name} = {joined}"]
             body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({stat.name}, 0)')}")
         body += finish if reduces else [*tile, *(f"    {line}" for line in finish)]
     host = geometry(dim)
     if reduces:
         kept = ["1"] if keep else []
-        shape = ", ".join([*(["*x.shape[:dim]"] if dim else []), *kept, "*x.shape[dim + 1 :]"]).replace("dim", str(dim))
+        shape = ", ".join([*(["*x.shape[:dim]"] if dim else []), *kept, "*x.shape[dim + 1 :]"]).replace(
+            "dim", str(dim)
+        )
         host.append(f"out = x.new_empty({shape.replace(f'{dim} + 1', str(dim + 1))})")
     else:
         host.append("out = torch.empty_like(x)")

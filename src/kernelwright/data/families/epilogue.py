@@ -17,7 +17,18 @@ from kernelwright.data.probe import is_sound
 
 UNARY = (
     *("relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "softplus", "elu", "selu", "relu6", "hardtanh"),
-    *("hardsigmoid", "hardswish", "softsign", "mish", "leaky_relu", "scale", "offset", "minus", "over", "clamp"),
+    *(
+        "hardsigmoid",
+        "hardswish",
+        "softsign",
+        "mish",
+        "leaky_relu",
+        "scale",
+        "offset",
+        "minus",
+        "over",
+        "clamp",
+    ),
     *("abs", "square", "sin", "cos", "floor_at", "cap_at", "neg"),
 )
 """What may follow another operator: of at most quadratic growth."""
@@ -53,7 +64,8 @@ class Chain:
         """Parameters of the host function, with what `forward` passes."""
         known = dict(self.sources)
         return [
-            (name, known.get(name, name if kind == "full" else f"self.{name}")) for name, kind in self.operands
+            (name, known.get(name, name if kind == "full" else f"self.{name}"))
+            for name, kind in self.operands
         ]
 
     def then(self, other: Chain) -> Chain:

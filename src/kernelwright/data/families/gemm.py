@@ -107,13 +107,21 @@ def gemm(
         "mask = (m < M)[:, None] & (n < N)[None, :]",
         f"offs = {rows} * N + n[None, :]",
         *after.lines(
-            "acc", channel="n", channel_mask="n < N", expand="[None, :]", offsets=residual_at or "offs", mask="mask"
+            "acc",
+            channel="n",
+            channel_mask="n < N",
+            expand="[None, :]",
+            offsets=residual_at or "offs",
+            mask="mask",
         ),
         "tl.store(c_ptr + offs, acc, mask=mask)",
     ]
     extra = [f"{bias}_ptr"] if bias else []
     if extra:
-        body = [line.replace("bias_ptr", extra[0]) if line.startswith("acc += tl.load(bias_ptr") else line for line in body]
+        body = [
+            line.replace("bias_ptr", extra[0]) if line.startswith("acc += tl.load(bias_ptr") else line
+            for line in body
+        ]
     parameters = ["a_ptr", "b_ptr", *extra, *after.pointers, "c_ptr", "M", "N", "K"]
     parameters += ["BLOCK_M: tl.constexpr", "BLOCK_N: tl.constexpr", "BLOCK_K: tl.constexpr"]
     passed = ["a", "b", *([bias] if bias else []), *after.arguments, "c", "M", "N", "K"]
@@ -131,7 +139,11 @@ def gemm(
         grid = f"{grid.rstrip(',')}, batch"
     host = [*shape, f"c = {out}", *launch(f"{name}_kernel", grid, passed), "return c"]
     return Stage(
-        name, (kernel(f"{name}_kernel", parameters, body),), (*takes, *after.takes), tuple(host), after.helpers
+        name,
+        (kernel(f"{name}_kernel", parameters, body),),
+        (*takes, *after.takes),
+        tuple(host),
+        after.helpers,
     )
 
 

@@ -45,7 +45,9 @@ def _wide(sizes: dict[str, Size]) -> bool:
     return max(m * k, k * n, m * n) > MOST_INT32
 
 
-def _plain(draw: Draw, name: str, sizes: dict[str, Size], layout: Layout = Layout(), spelled: str = "") -> Design:
+def _plain(
+    draw: Draw, name: str, sizes: dict[str, Size], layout: Layout = Layout(), spelled: str = ""
+) -> Design:
     """a (M, K) times b (K, N), either of them stored transposed."""
     dtype = draw.dtype(0.35)
     a = "M, K" if layout.a == "MK" else "K, M"
@@ -57,7 +59,12 @@ def _plain(draw: Draw, name: str, sizes: dict[str, Size], layout: Layout = Layou
     first = "M, K = a.shape" if layout.a == "MK" else "K, M = a.shape"
     second = "N = b.shape[1]" if layout.b == "KN" else "N = b.shape[0]"
     stage = gemm(
-        draw, "matmul", layout, dtype, shape=(first, second), out="torch.empty((M, N), device=a.device, dtype=a.dtype)"
+        draw,
+        "matmul",
+        layout,
+        dtype,
+        shape=(first, second),
+        out="torch.empty((M, N), device=a.device, dtype=a.dtype)",
     )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
@@ -74,10 +81,19 @@ def square(draw: Draw) -> Design:
     size = draw.size(LARGE, SMALL, ODD)
     # One constant for all three sides.
     dtype = draw.dtype(0.35)
-    op = Op("matmul", draw.pick(SPELLED).format(a="a", b="b"), inputs=tuple((v, tensor("N, N", dtype)) for v in "ab"))
+    op = Op(
+        "matmul",
+        draw.pick(SPELLED).format(a="a", b="b"),
+        inputs=tuple((v, tensor("N, N", dtype)) for v in "ab"),
+    )
     shape = ("M, K = a.shape", "N = b.shape[1]")
     stage = gemm(
-        draw, "matmul", Layout(), dtype, shape=shape, out="torch.empty((M, N), device=a.device, dtype=a.dtype)"
+        draw,
+        "matmul",
+        Layout(),
+        dtype,
+        shape=shape,
+        out="torch.empty((M, N), device=a.device, dtype=a.dtype)",
     )
     return Design((op,), (stage,), {"N": size}, dtype, draw.constants)
 
@@ -176,7 +192,12 @@ def batched(draw: Draw) -> Design:
         f"N = b.shape[{1 if kind == 'Tb' else 2}]",
     )
     stage = gemm(
-        draw, "bmm", layout, dtype, shape=shape, out="torch.empty((batch, M, N), device=a.device, dtype=a.dtype)"
+        draw,
+        "bmm",
+        layout,
+        dtype,
+        shape=shape,
+        out="torch.empty((batch, M, N), device=a.device, dtype=a.dtype)",
     )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
@@ -190,7 +211,9 @@ def by_matrix(draw: Draw, rank: int) -> Design:
     sizes |= {"K": draw.size((256, 512, 768), INNER, INNER_ODD), "N": draw.size((256, 512, 768), SMALL, ODD)}
     lead = [key for key in sizes if key not in "KN"]
     letters = "bijl"[: rank - 1] + "k"
-    spelling = draw.pick((f'torch.einsum("{letters},kn->{letters[:-1]}n", a, b)', "torch.matmul(a, b)", "a @ b"))
+    spelling = draw.pick(
+        (f'torch.einsum("{letters},kn->{letters[:-1]}n", a, b)', "torch.matmul(a, b)", "a @ b")
+    )
     op = Op(
         f"matmul:{rank}d",
         spelling,
@@ -245,14 +268,19 @@ def matvec(draw: Draw) -> Design:
         "return out",
     ]
     parameters = ["a_ptr", "b_ptr", "out_ptr", "M", "K", "BLOCK_M: tl.constexpr", "BLOCK_K: tl.constexpr"]
-    stage = Stage("matvec", (kernel("matvec_kernel", parameters, body),), (("a", "a"), ("b", "b")), tuple(host))
+    stage = Stage(
+        "matvec", (kernel("matvec_kernel", parameters, body),), (("a", "a"), ("b", "b")), tuple(host)
+    )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
 def diagonal(draw: Draw) -> Design:
     """A diagonal matrix times a matrix is every row times a number."""
     dtype = draw.dtype(0.3)
-    sizes = {"M": draw.size((2048, 4096, 8192), (24, 40), (27, 35)), "N": draw.size((2048, 4096, 6000), SMALL, ODD)}
+    sizes = {
+        "M": draw.size((2048, 4096, 8192), (24, 40), (27, 35)),
+        "N": draw.size((2048, 4096, 6000), SMALL, ODD),
+    }
     right = draw.chance(0.3)
     if right:
         spelling = draw.pick(("torch.matmul(b, torch.diag(a))", "b @ torch.diag(a)"))
@@ -283,7 +311,9 @@ def diagonal(draw: Draw) -> Design:
     ]
     op = Op(f"matmul:diagonal{' right' if right else ''}", spelling, inputs=inputs)
     parameters = ["a_ptr", "b_ptr", "out_ptr", "N", "BLOCK: tl.constexpr"]
-    stage = Stage("diagonal", (kernel("diagonal_kernel", parameters, body),), (("a", "a"), ("b", "b")), tuple(host))
+    stage = Stage(
+        "diagonal", (kernel("diagonal_kernel", parameters, body),), (("a", "a"), ("b", "b")), tuple(host)
+    )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
@@ -390,7 +420,11 @@ def linear_layer(
         "linear",
         Layout(b="NK"),
         dtype,
-        takes=(("a", source), ("b", "self.linear.weight"), *([("lin_bias", "self.linear.bias")] if bias else [])),
+        takes=(
+            ("a", source),
+            ("b", "self.linear.weight"),
+            *([("lin_bias", "self.linear.bias")] if bias else []),
+        ),
         after=after,
         bias="lin_bias" if bias else "",
         shape=("N, K = b.shape", "M = a.numel() // K"),
@@ -410,12 +444,16 @@ def linear_fusion(draw: Draw, count: int | None = None) -> Design:
     sizes = linear_sizes(draw)
     rank = draw.pick((2, 2, 3))
     if rank == 3:
-        sizes = {"B": draw.size((4, 8, 16), (2,), (3,)), "S": draw.size((128, 256, 512), (16,), (13,)), **{
-            key: size for key, size in sizes.items() if key != "B"
-        }}
+        sizes = {
+            "B": draw.size((4, 8, 16), (2,), (3,)),
+            "S": draw.size((128, 256, 512), (16,), (13,)),
+            **{key: size for key, size in sizes.items() if key != "B"},
+        }
     shape = "B, CO" if rank == 2 else "B, S, CO"
     count = max(draw.operators - 1, 1) if count is None else count
-    after = chain(draw, count, dtype, channel=("out_features", (("out_features", "CO"),)), full=shape, share=0.35)
+    after = chain(
+        draw, count, dtype, channel=("out_features", (("out_features", "CO"),)), full=shape, share=0.35
+    )
     op, stage = linear_layer(draw, dtype, after, bias=draw.chance(0.8), rank=rank)
     return Design((op, *after.ops), (stage,), sizes, dtype, draw.constants)
 

@@ -23,8 +23,32 @@ from kernelwright.data.families.spec import (
 WIDTHS = (512, 768, 1000, 1024, 2048, 3000, 4096, 8192, 16384, 65536)
 ROWS = (16, 64, 128, 1024, 2000, 4096, 8192)
 SINGLE = (
-    *("relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "softplus", "logsigmoid", "elu", "selu", "relu6"),
-    *("hardtanh", "hardsigmoid", "hardswish", "softsign", "mish", "leaky_relu", "exp", "sin", "cos", "erf", "square"),
+    *(
+        "relu",
+        "sigmoid",
+        "tanh",
+        "silu",
+        "gelu",
+        "gelu_tanh",
+        "softplus",
+        "logsigmoid",
+        "elu",
+        "selu",
+        "relu6",
+    ),
+    *(
+        "hardtanh",
+        "hardsigmoid",
+        "hardswish",
+        "softsign",
+        "mish",
+        "leaky_relu",
+        "exp",
+        "sin",
+        "cos",
+        "erf",
+        "square",
+    ),
     *("abs", "neg"),
 )
 
@@ -40,7 +64,10 @@ def shape(draw: Draw) -> tuple[str, dict[str, Size]]:
             "W": draw.size((56, 64, 112, 128), (8, 16), (13, 15, 17)),
         }
         return "B, C, H, W", sizes
-    sizes = {"M": draw.size(ROWS, (4, 8), (3, 5, 7)), "N": draw.size(WIDTHS, (128, 256), (217, 301, 333, 389))}
+    sizes = {
+        "M": draw.size(ROWS, (4, 8), (3, 5, 7)),
+        "N": draw.size(WIDTHS, (128, 256), (217, 301, 333, 389)),
+    }
     if rank == 3:
         return "B, M, N", {"B": draw.size((4, 8, 16), (2,), (1, 3)), **sizes}
     return "M, N", sizes
@@ -99,7 +126,9 @@ def _chained(draw: Draw, count: int, names: tuple[str, ...], share: float, name:
     called = mapped.steps[0].op if count == 1 else name
     parameters = ["x_ptr", *mapped.pointers, "out_ptr", "size", "BLOCK: tl.constexpr"]
     host = [
-        draw.tune.choice(("out = torch.empty_like(x)", "out = torch.empty(x.shape, device=x.device, dtype=x.dtype)")),
+        draw.tune.choice(
+            ("out = torch.empty_like(x)", "out = torch.empty(x.shape, device=x.device, dtype=x.dtype)")
+        ),
         "size = x.numel()",
         *launch(
             f"{called}_kernel",
@@ -110,7 +139,11 @@ def _chained(draw: Draw, count: int, names: tuple[str, ...], share: float, name:
     ]
     first = Op("", "x", inputs=(("x", tensor(dims, dtype)),))
     stage = Stage(
-        called, (kernel(f"{called}_kernel", parameters, lines),), (("x", "{x}"), *mapped.takes), tuple(host), mapped.helpers
+        called,
+        (kernel(f"{called}_kernel", parameters, lines),),
+        (("x", "{x}"), *mapped.takes),
+        tuple(host),
+        mapped.helpers,
     )
     ops = mapped.ops
     ops = (_with_inputs(ops[0], first), *ops[1:])
@@ -159,7 +192,10 @@ def prelu(draw: Draw) -> Design:
         (("x", tensor("B, C, L", dtype)),),
     )
     stage = Stage(
-        "prelu", (kernel("prelu_kernel", parameters, body),), (("x", "{x}"), ("slope", "self.act.weight")), tuple(host)
+        "prelu",
+        (kernel("prelu_kernel", parameters, body),),
+        (("x", "{x}"), ("slope", "self.act.weight")),
+        tuple(host),
     )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
@@ -236,7 +272,12 @@ def _gated(draw: Draw, name: str) -> Design:
         ),
         "return out",
     ]
-    op = Op(f"{name}:{'packed' if packed else 'two'}", f"{spelled.format(gate=gate_expression)} * up", inputs=inputs, lines=lines)
+    op = Op(
+        f"{name}:{'packed' if packed else 'two'}",
+        f"{spelled.format(gate=gate_expression)} * up",
+        inputs=inputs,
+        lines=lines,
+    )
     stage = Stage(
         name,
         (kernel(f"{name}_kernel", [*pointers, "out_ptr", "n", "BLOCK: tl.constexpr"], body),),

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 from kernelwright.data.families.along import geometry, rows, strided
 from kernelwright.data.families.epilogue import chain
-from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, kernel, launch, tensor
+from kernelwright.data.families.spec import (
+    Design,
+    Draw,
+    Dtype,
+    Family,
+    Op,
+    Size,
+    Stage,
+    kernel,
+    launch,
+    tensor,
+)
 from kernelwright.data.operators import ROWS
 
 SPELLED = {
@@ -34,7 +45,10 @@ def sized(draw: Draw, dim: int, rank: int, longest: int = 65536) -> dict[str, Si
                 "N": draw.size(long, (64, 128), (97, 133, 201)),
             }
             if dim == 0:
-                sizes = {"M": draw.size(long, (24, 32), (27, 37, 51)), "N": draw.size((1024, 4096, 5000), (16, 32), (29, 43))}
+                sizes = {
+                    "M": draw.size(long, (24, 32), (27, 37, 51)),
+                    "N": draw.size((1024, 4096, 5000), (16, 32), (29, 43)),
+                }
         else:
             sizes = {
                 "B": draw.size((8, 16, 32, 64, 128), (2,), (3, 5)),
@@ -59,7 +73,9 @@ def reduction(draw: Draw, operator: str, follow: int = 0) -> Design:
     keep = reduces and draw.chance(0.4)
     spelled_dim = dim - rank if draw.chance(0.3) else dim
     spelling = draw.pick(SPELLED[operator]).format(d=spelled_dim, k=", keepdim=True" if keep else "")
-    op = Op(f"{operator}:{'last' if dim == rank - 1 else 'inner'}", spelling, inputs=(("x", tensor(dims, dtype)),))
+    op = Op(
+        f"{operator}:{'last' if dim == rank - 1 else 'inner'}", spelling, inputs=(("x", tensor(dims, dtype)),)
+    )
     if draw.chance(0.3):
         given = spelling.replace(f"dim={spelled_dim}", "dim=self.dim")
         op = Op(op.name, given, ("self.dim = dim",), (("dim", str(spelled_dim)),), op.inputs)
@@ -68,7 +84,15 @@ def reduction(draw: Draw, operator: str, follow: int = 0) -> Design:
 
 
 def over(
-    draw: Draw, name: str, operator: str, dtype: Dtype, length: int, dim: int, rank: int, *, keep: bool = False
+    draw: Draw,
+    name: str,
+    operator: str,
+    dtype: Dtype,
+    length: int,
+    dim: int,
+    rank: int,
+    *,
+    keep: bool = False,
 ) -> Stage:
     """The stage for a dimension of a tensor of `rank`."""
     if dim == rank - 1:
@@ -115,7 +139,9 @@ def position(draw: Draw, operator: str) -> Design:
             "n = x.shape[-1]",
             f"out = torch.empty({shape if not keep else f'({shape})'}, device=x.device, dtype=torch.int64)",
             *launch(
-                f"{operator}_kernel", "x.numel() // n,", ["x", "out", "n", f"BLOCK={block}", draw.warps((4, 8), (1,))]
+                f"{operator}_kernel",
+                "x.numel() // n,",
+                ["x", "out", "n", f"BLOCK={block}", draw.warps((4, 8), (1,))],
             ),
             "return out",
         ]
@@ -161,10 +187,18 @@ def product(draw: Draw) -> Design:
         "M": draw.size((64, 128, 200, 256), (16, 24), (13, 27)),
         "N": draw.size((64, 100, 128, 256), (16, 32), (19, 37)),
     }
-    sizes = {"B": draw.size((1024, 2048, 4096), (2,), (3,)), **sizes} if rank == 3 else {
-        "M": draw.size((100, 200, 256), (16,), (13,)) if dim == 0 else draw.size((100000, 262144), (4,), (7,)),
-        "N": draw.size((100, 200, 256), (32,), (37,)) if dim else draw.size((100000, 262144), (32,), (37,)),
-    }
+    sizes = (
+        {"B": draw.size((1024, 2048, 4096), (2,), (3,)), **sizes}
+        if rank == 3
+        else {
+            "M": draw.size((100, 200, 256), (16,), (13,))
+            if dim == 0
+            else draw.size((100000, 262144), (4,), (7,)),
+            "N": draw.size((100, 200, 256), (32,), (37,))
+            if dim
+            else draw.size((100000, 262144), (32,), (37,)),
+        }
+    )
     made = f"1.0 + 0.1 * torch.randn({', '.join(sizes)})"
     spelling = draw.pick((f"torch.prod({{x}}, dim={dim})", f"{{x}}.prod(dim={dim})"))
     block = draw.tile("BLOCK", (64, 128, 256), (16, 32))
@@ -195,7 +229,14 @@ def product(draw: Draw) -> Design:
         *launch(
             "prod_kernel",
             grid,
-            ["x", "out", "n", "rows" if dim == rank - 1 else "inner", f"BLOCK={block}", draw.warps((2, 4), (8,))],
+            [
+                "x",
+                "out",
+                "n",
+                "rows" if dim == rank - 1 else "inner",
+                f"BLOCK={block}",
+                draw.warps((2, 4), (8,)),
+            ],
         ),
         "return out",
     ]
@@ -207,14 +248,18 @@ def product(draw: Draw) -> Design:
 def between(draw: Draw) -> Design:
     """A norm or reduction along rows, between maps."""
     dtype = draw.dtype(0.3)
-    operator = draw.pick(("softmax", "log_softmax", "layernorm", "rmsnorm", "l2norm", "sum", "mean", "max", "logsumexp"))
+    operator = draw.pick(
+        ("softmax", "log_softmax", "layernorm", "rmsnorm", "l2norm", "sum", "mean", "max", "logsumexp")
+    )
     sizes = sized(draw, 1, 2, 8192)
     reduces = ROWS[operator].reduces
     others = max(draw.operators - 1, 1)
     first = draw.rng.randint(0 if not reduces else 1, others)
     before = chain(draw, first, dtype, full="M, N", share=0.3)
     channel = None if reduces else ("dim", (("dim", "N"),))
-    after = chain(draw, others - first, dtype, channel=channel, taken=before.arguments, share=0.0 if reduces else 0.3)
+    after = chain(
+        draw, others - first, dtype, channel=channel, taken=before.arguments, share=0.0 if reduces else 0.3
+    )
     spelled = draw.pick(ROWS[operator].spellings)
     middle = Op(f"{operator}:rows", spelled, module=ROWS[operator].module)
     ops = [*before.ops, middle, *after.ops]

@@ -68,7 +68,10 @@ def write(name: str, category: str, design: Design, draw: Draw) -> Pair:
         rng.shuffle(arguments)
     inputs = list(dict.fromkeys(pair for op in design.ops for pair in op.inputs))
     names = _renaming(
-        rng, [given for given, _ in inputs], INPUT_NAMES, {given for given, _ in arguments} | {*sizes.values()}
+        rng,
+        [given for given, _ in inputs],
+        INPUT_NAMES,
+        {given for given, _ in arguments} | {*sizes.values()},
     )
     source = _model(design.ops, arguments, inputs, design.sizes, sizes, names, draw)
     code = _answer(design, arguments, [given for given, _ in inputs], draw)
@@ -92,7 +95,10 @@ def write(name: str, category: str, design: Design, draw: Draw) -> Pair:
 
 
 def _renaming(
-    rng: object, given: Sequence[str] | Mapping[str, object], table: Mapping[str, tuple[str, ...]], taken: set[str] = frozenset()  # type: ignore[assignment]
+    rng: object,
+    given: Sequence[str] | Mapping[str, object],
+    table: Mapping[str, tuple[str, ...]],
+    taken: set[str] = frozenset(),  # type: ignore[assignment]
 ) -> dict[str, str]:
     """A new name for each of `given`, of one style, without collisions."""
     style = rng.randrange(4)  # type: ignore[attr-defined]
@@ -101,7 +107,9 @@ def _renaming(
         options = table.get(name, (name,))
         chosen = options[min(style, len(options) - 1)] if style < 3 else options[0]
         while chosen in found.values() or chosen in taken:
-            chosen = name if chosen != name and name not in found.values() and name not in taken else f"{chosen}_"
+            chosen = (
+                name if chosen != name and name not in found.values() and name not in taken else f"{chosen}_"
+            )
         found[name] = chosen
     return found
 
@@ -110,7 +118,9 @@ def _replace(text: str, names: Mapping[str, str]) -> str:
     """`text` with free names replaced; attributes and keywords stay."""
     if not names:
         return text
-    pattern = r"(?<![\w.{])(" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")\b(?!=[^=])"
+    pattern = (
+        r"(?<![\w.{])(" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")\b(?!=[^=])"
+    )
     return re.sub(pattern, lambda match: names[match[1]], text)
 
 
@@ -149,7 +159,10 @@ def _model(
             value = expression
         else:
             value = f"h{position + 1}" if layout == "names" else "out" if "x" not in names else names["x"]
-            if any(re.search(rf"\b{re.escape(value)}\b", _replace(o.expression, names)) for o in ops[position + 1 :]):
+            if any(
+                re.search(rf"\b{re.escape(value)}\b", _replace(o.expression, names))
+                for o in ops[position + 1 :]
+            ):
                 value = f"h{position + 1}"
             body.append(f"{value} = {expression}")
         first = False
@@ -166,7 +179,13 @@ def _model(
             made = [f"return [{', '.join(_replace(made, sizes) for _, made in inputs)}]"]
     if any("F." in line for line in (*body, *made)):
         lines.append("import torch.nn.functional as F")
-    lines += ["", *(f"{sizes[key]} = {size[0]}" for key, size in values.items()), "", "", "class Model(nn.Module):"]  # type: ignore[index]
+    lines += [
+        "",
+        *(f"{sizes[key]} = {size[0]}" for key, size in values.items()),
+        "",
+        "",
+        "class Model(nn.Module):",
+    ]  # type: ignore[index]
     if rng.random() < 0.4:
         told = ", ".join(dict.fromkeys(op.name.split(":")[0].replace("_", " ") for op in ops if op.name))
         text = rng.choice(DOCSTRINGS).format(ops=told)
@@ -194,7 +213,9 @@ def _filled(expression: str, value: str) -> str:
     """`expression` with `{x}` filled in, in parentheses where the value is no atom and its place would bind."""
     if "{x}" not in expression:
         return expression
-    atomic = isinstance(ast.parse(value, mode="eval").body, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    atomic = isinstance(
+        ast.parse(value, mode="eval").body, ast.Name | ast.Attribute | ast.Call | ast.Subscript
+    )
     if not atomic and re.search(r"\{x\}( [-+*/@]|\.|\[)|[-+*/@] ?\{x\}", expression):
         value = f"({value})"
     return expression.replace("{x}", value)

@@ -1,0 +1,321 @@
+"""Convolution families: one to three dimensions, strided, dilated, grouped, depthwise, pointwise, transposed, and with
+maps done on their output."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.data.families.conv import Geometry, depthwise, forward_conv, pointwise, transposed
+from kernelwright.data.families.epilogue import NOTHING, Chain, chain
+from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, placed, tensor
+
+SPACE = {1: ("L",), 2: ("H", "W"), 3: ("D", "H", "W")}
+FULL = {1: (1024, 2048, 4096, 8192, 16384), 2: (28, 32, 56, 64, 96, 112, 128), 3: (12, 16, 24, 32)}
+SMALL = {1: (64, 96), 2: (10, 12, 14), 3: (6, 7)}
+ODD = {1: (75, 91, 103), 2: (9, 11, 13, 15), 3: (5, 7, 8)}
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of the reference, with all that a kernel for it must know."""
+
+    op: Op
+    geometry: Geometry
+    sizes: dict[str, Size]
+    dtype: Dtype
+    same: bool
+    """Whether the output's places are those of the input."""
+
+    @property
+    def shape(self) -> str:
+        """The output's shape, where it is the input's, else nothing."""
+        return ", ".join(["B", "CO", *SPACE[self.geometry.rank]]) if self.same else ""
+
+    @property
+    def channel(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """The shape of a parameter by channel, with its constructor argument."""
+        return f"out_channels{', 1' * self.geometry.rank}", (("out_channels", "CO"),)
+
+
+def convolution(
+    draw: Draw,
+    rank: int,
+    *,
+    uniform: bool = True,
+    parts: tuple[str, ...] = (),
+    groups: int = 1,
+    flip: bool = False,
+    half: float = 0.15,
+    attribute: str = "conv",
+) -> Convolution:
+    """A convolution whose module is the attribute `conv`. `parts` of stride, padding, dilation; `flip`: transposed."""
+    dtype = draw.dtype(half)
+    kernels = [draw.pick((3, 3, 5) if rank < 3 else (3, 3, 2)) for _ in range(rank)]
+    if rank == 1:
+        kernels = [draw.pick((3, 4, 5, 7))]
+    if uniform:
+        kernels = kernels[:1] * rank
+    elif len(set(kernels)) == 1:
+        kernels[-1] += 2
+    values: dict[str, list[int]] = {}
+    for part in parts:
+        options = {"stride": (2, 2, 3), "padding": (1, 1, 2), "dilation": (2, 2, 3)}[part]
+        if rank == 3:
+            options = {"stride": (2,), "padding": (1,), "dilation": (2,)}[part]
+        values[part] = (
+            [draw.pick(options)] * rank if uniform else [draw.pick((1, *options)) for _ in range(rank)]
+        )
+    dilation = values.get("dilation", [1] * rank)
+    windows = [d * (k - 1) for d, k in zip(dilation, kernels, strict=True)]
+    stride = values.get("stride", [1] * rank)
+    same = (
+        not flip
+        and set(stride) == {1}
+        and "padding" in parts
+        and all(w % 2 == 0 for w in windows)
+        and uniform
+    )
+    if same and draw.chance(0.7):
+        values["padding"] = [w // 2 for w in windows]
+    same = same and values.get("padding") == [w // 2 for w in windows]
+    if flip and "padding" in parts:
+        values["padding"] = [min(p, w) for p, w in zip(values["padding"], windows, strict=True)]
+    sizes = _sizes(draw, rank, groups, sum(windows) // rank)
+    bias = draw.chance(0.6)
+    numbers: dict[str, str] = {}
+    init: list[tuple[str, str]] = [("in_channels", "CI"), ("out_channels", "CO")]
+    for name, given in (("kernel_size", kernels), *values.items()):
+        if uniform and draw.chance(0.4):
+            constant = {
+                "kernel_size": "KERNEL",
+                "stride": "STRIDE",
+                "padding": "PADDING",
+                "dilation": "DILATION",
+            }[name]
+            sizes[constant] = Size(given[0], given[0], given[0])
+            numbers[name] = constant
+        else:
+            numbers[name] = str(given[0]) if uniform else str(tuple(given))
+        init.append((name, numbers[name]))
+    arguments = ["in_channels", "out_channels", "kernel_size", *(f"{part}={part}" for part in values)]
+    output_padding = flip and set(stride) != {1} and uniform and draw.chance(0.3)
+    if output_padding:
+        arguments.append("output_padding=1")
+    if groups != 1:
+        sizes["GROUPS"] = Size(groups, 2, 3)
+        init.append(("groups", "GROUPS"))
+        arguments.append("groups=groups")
+    if not bias:
+        arguments.append("bias=False")
+    kind = f"Conv{'Transpose' if flip else ''}{rank}d"
+    state = f"self.{attribute} = nn.{kind}({', '.join(arguments)}{placed(dtype)})"
+    signature = [
+        "" if uniform else "asymmetric",
+        *parts,
+        "groups" if groups != 1 else "",
+        "" if bias else "no bias",
+    ]
+    shape = ", ".join(["B", "CI", *SPACE[rank]])
+    op = Op(
+        f"{'conv_transpose' if flip else 'conv'}{rank}d:" + ",".join(filter(None, signature)),
+        f"self.{attribute}({{x}})",
+        (state,),
+        tuple(init),
+        (("x", tensor(shape, dtype)),),
+    )
+    geometry = Geometry(
+        rank,
+        uniform,
+        "stride" in parts,
+        "padding" in parts,
+        "dilation" in parts,
+        groups != 1,
+        bias,
+        output_padding,
+    )
+    return Convolution(op, geometry, sizes, dtype, same)
+
+
+def _sizes(draw: Draw, rank: int, groups: int, window: int) -> dict[str, Size]:
+    step = max(groups, 1)
+    channels = (16, 32, 64, 128) if rank < 3 else (16, 32, 48)
+    sizes = {"B": draw.size((4, 8, 16, 32) if rank < 3 else (2, 4, 8), (2,), (1, 3))}
+    if groups == 1:
+        sizes["CI"] = draw.size((3, *channels), (6, 8), (5, 7, 11))
+        sizes["CO"] = draw.size(channels, (16, 24), (19, 23, 37))
+    else:
+        sizes["CI"] = Size(draw.pick((32, 64, 128)), draw.pick((8, 16)), draw.pick((9, 15)))
+        sizes["CO"] = Size(draw.pick((32, 64, 128)), draw.pick((16, 32)), draw.pick((15, 21, 39)))
+        assert all(sizes[key].full % step == 0 for key in ("CI", "CO"))
+    for axis in SPACE[rank]:
+        size = draw.size(FULL[rank], SMALL[rank], ODD[rank])
+        sizes[axis] = Size(size.full, max(size.small, window + 3), max(size.odd, window + 2))
+    return sizes
+
+
+def single(draw: Draw, rank: int, **options: object) -> Design:
+    """One convolution."""
+    return fused(draw, rank, 0, **options)
+
+
+def stage(draw: Draw, made: Convolution, after: Chain = NOTHING, name: str = "") -> Stage:
+    """The kernel of a convolution that is neither depthwise nor of size one."""
+    g = made.geometry
+    channels = made.sizes["CO"].full // (made.sizes["GROUPS"].full if g.groups else 1)
+    flips = made.op.name.startswith("conv_transpose")
+    write = transposed if flips else forward_conv
+    return write(
+        draw, name or f"conv{'_transpose' if flips else ''}{g.rank}d", g, made.dtype, channels, after=after
+    )
+
+
+def fused(draw: Draw, rank: int, count: int | None = None, **options: object) -> Design:
+    """A convolution with maps on its output."""
+    made = convolution(draw, rank, **options)  # type: ignore[arg-type]
+    after = NOTHING
+    count = max(draw.operators - 1, 1) if count is None else count
+    if count:
+        taken = ("bias",) if made.geometry.bias else ()
+        after = chain(draw, count, made.dtype, channel=made.channel, full=made.shape, taken=taken)
+    return Design((made.op, *after.ops), (stage(draw, made, after),), made.sizes, made.dtype, draw.constants)
+
+
+def any_fused(draw: Draw, rank: int) -> Design:
+    """A convolution of any kind with maps on its output."""
+    parts = draw.pick(((), ("padding",), ("padding",), ("stride", "padding"), ("dilation",)))
+    return fused(draw, rank, parts=parts)
+
+
+def transposed_fused(draw: Draw, rank: int) -> Design:
+    """A transposed convolution with maps on its output."""
+    parts = draw.pick(((), ("stride", "padding"), ("stride",)))
+    return fused(draw, rank, parts=parts, flip=True)
+
+
+def transposed_any(draw: Draw, rank: int) -> Design:
+    """A transposed convolution of any kind."""
+    parts = draw.pick(
+        ((), ("stride",), ("stride", "padding"), ("padding",), ("stride", "padding", "dilation"))
+    )
+    groups = draw.pick((1, 1, 4)) if rank > 1 else 1
+    return single(draw, rank, parts=parts, flip=True, uniform=rank == 1 or draw.chance(0.6), groups=groups)
+
+
+def depthwise_2d(draw: Draw) -> Design:
+    return by_channel(draw, 2, 0)
+
+
+def by_channel(draw: Draw, rank: int, count: int) -> Design:
+    """A filter for each channel, alone or with maps."""
+    made = _by_channel(draw, rank, draw.dtype(0.2), draw.chance(0.5), "conv")
+    shape = ", ".join(["B", "C", *SPACE[rank]]) if made.same else ""
+    after = NOTHING
+    if count:
+        channel = (f"channels{', 1' * rank}", (("channels", "C"),))
+        after = chain(draw, count, made.dtype, channel=channel, full=shape, taken=("bias",))
+    kernel = depthwise(draw, f"depthwise{rank}d", made.geometry, made.dtype, after=after)
+    return Design((made.op, *after.ops), (kernel,), made.sizes, made.dtype, draw.constants)
+
+
+def _by_channel(draw: Draw, rank: int, dtype: Dtype, bias: bool, attribute: str) -> Convolution:
+    size = draw.pick((3, 3, 5, 7) if rank < 3 else (3,))
+    stride = draw.pick((1, 1, 2))
+    padding = draw.pick((0, size // 2))
+    sizes = {
+        "B": draw.size((8, 16, 32), (2,), (1, 3)),
+        "C": draw.size((32, 64, 128, 256), (4, 6), (5, 7)),
+        **{axis: draw.size(FULL[rank], SMALL[rank], ODD[rank]) for axis in SPACE[rank]},
+    }
+    parts = [f"stride={stride}"] * (stride != 1) + [f"padding={padding}"] * (padding != 0)
+    extra = "".join(f", {part}" for part in parts) + ("" if bias else ", bias=False")
+    op = Op(
+        f"conv{rank}d:depthwise" + ",".join(["", *(part.split("=")[0] for part in parts)]),
+        f"self.{attribute}({{x}})",
+        (
+            f"self.{attribute} = nn.Conv{rank}d(channels, channels, {size}{extra}, groups=channels{placed(dtype)})",
+        ),
+        (("channels", "C"),),
+        (("x", tensor(", ".join(["B", "C", *SPACE[rank]]), dtype)),),
+    )
+    geometry = Geometry(rank, True, stride != 1, padding != 0, False, False, bias)
+    return Convolution(op, geometry, sizes, dtype, stride == 1 and padding == size // 2)
+
+
+def pointwise_2d(draw: Draw) -> Design:
+    """A convolution of size one."""
+    rank, dtype, bias = draw.pick((1, 2, 2)), draw.dtype(0.3), draw.chance(0.6)
+    sizes = _sizes(draw, rank, 1, 0)
+    sizes["CI"] = draw.size((32, 64, 128, 256), (16, 24), (19, 37))
+    op = _one_by_one(rank, dtype, bias, "conv", "CI")
+    kernel = pointwise(draw, "conv1x1", rank, dtype, sizes["CO"].full, bias=bias)
+    return Design((op,), (kernel,), sizes, dtype, draw.constants)
+
+
+def _one_by_one(rank: int, dtype: Dtype, bias: bool, attribute: str, given: str) -> Op:
+    first = "in_channels" if given == "CI" else "channels"
+    spelled = "kernel_size=1" + ("" if bias else ", bias=False")
+    return Op(
+        f"conv{rank}d:pointwise",
+        f"self.{attribute}({{x}})",
+        (f"self.{attribute} = nn.Conv{rank}d({first}, out_channels, {spelled}{placed(dtype)})",),
+        ((first, given), ("out_channels", "CO")),
+        (("x", tensor(", ".join(["B", given, *SPACE[rank]]), dtype)),),
+    )
+
+
+def separable(draw: Draw) -> Design:
+    """Depthwise, then pointwise, in two kernels."""
+    dtype, bias = draw.dtype(0.15), draw.chance(0.4)
+    made = _by_channel(draw, 2, dtype, bias, "depthwise")
+    sizes = {**made.sizes, "CO": draw.size((32, 64, 128), (16, 24), (19, 37))}
+    second = _one_by_one(2, dtype, bias, "pointwise", "C")
+    second = Op(second.name, second.expression, second.state, second.init)
+    stages = (
+        depthwise(draw, "depthwise2d", made.geometry, dtype, module="depthwise"),
+        pointwise(draw, "pointwise2d", 2, dtype, sizes["CO"].full, bias=bias, module="pointwise"),
+    )
+    return Design((made.op, second), stages, sizes, dtype, draw.constants)
+
+
+def depthwise_fusion(draw: Draw) -> Design:
+    return by_channel(draw, draw.pick((1, 2)), max(draw.operators - 1, 1))
+
+
+def _draw(function: Callable[..., Design], rank: int, **options: object) -> Callable[[Draw], Design]:
+    return functools.partial(_call, function, rank, options)
+
+
+def _call(function: Callable[..., Design], rank: int, options: dict[str, object], draw: Draw) -> Design:
+    return function(draw, rank, **options)
+
+
+_SINGLE: dict[str, Callable[[Draw], Design]] = {
+    "conv1d": _draw(single, 1),
+    "conv1d_strided": _draw(single, 1, parts=("stride", "padding")),
+    "conv1d_dilated": _draw(single, 1, parts=("stride", "dilation")),
+    "conv2d": _draw(single, 2),
+    "conv2d_padded": _draw(single, 2, parts=("padding",)),
+    "conv2d_strided": _draw(single, 2, parts=("stride", "padding")),
+    "conv2d_dilated": _draw(single, 2, parts=("padding", "dilation")),
+    "conv2d_asymmetric": _draw(single, 2, parts=("padding",), uniform=False),
+    "conv2d_grouped": _draw(single, 2, parts=("padding",), groups=4),
+    "conv2d_depthwise": depthwise_2d,
+    "conv2d_pointwise": pointwise_2d,
+    "conv2d_separable": separable,
+    "conv3d": _draw(single, 3),
+    "conv3d_strided": _draw(single, 3, parts=("stride", "padding")),
+    "conv3d_asymmetric": _draw(single, 3, parts=("padding",), uniform=False),
+    "conv_transpose1d": _draw(transposed_any, 1),
+    "conv_transpose2d": _draw(transposed_any, 2),
+    "conv_transpose3d": _draw(transposed_any, 3),
+}
+FAMILIES = (
+    *(Family(name, "convolution", draw) for name, draw in _SINGLE.items()),
+    Family("conv2d_fusion", "fusion", _draw(any_fused, 2), (2, 3, 4, 5)),
+    Family("conv3d_fusion", "fusion", _draw(any_fused, 3), (2, 3, 4)),
+    Family("conv_transpose2d_fusion", "fusion", _draw(transposed_fused, 2), (2, 3, 4)),
+    Family("conv_transpose3d_fusion", "fusion", _draw(transposed_fused, 3), (2, 3)),
+    Family("depthwise_fusion", "fusion", depthwise_fusion, (2, 3)),
+)
