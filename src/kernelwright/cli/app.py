@@ -183,17 +183,32 @@ def train(
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/RECIPE.")] = None,
     evaluate: Annotated[bool, typer.Option(help="Evaluate after each stage, as the recipe says.")] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print model, data, memory, steps and cost, and do nothing.")
+    ] = False,
+    on: Annotated[
+        str, typer.Option("--on", help="With --dry-run: here, or a GPU: h200, h100, a100, mi300x.")
+    ] = "here",
     resume: Resume = False,
 ) -> int:
     """Run a recipe: data, its stages, evaluations.
 
-    Stages are sft, frontend, midend, backend, as the recipe says; each is evaluated when it is done.
+    Stages are sft, frontend, midend, backend, as the recipe says; each is evaluated when it is done. A dry run exits
+    with 1 when the recipe does not fit.
     """
     from kernelwright.cli import pipeline
     from kernelwright.config import load_recipe
 
     plan = load_recipe(recipe, overrides or ())
     folder = out or Path("runs") / plan.name
+    if dry_run:
+        from kernelwright.cli import dry_run as dry
+        from kernelwright.cli import show
+        from kernelwright.train.estimate import estimate
+
+        made = estimate(plan, folder, on)
+        dry.show(made, show.console())
+        return 1 if made.problems else 0
     pipeline.run(plan, folder, resume=resume, evaluating=evaluate)
     typer.echo(f"run {folder}: see kernelwright report {folder}")
     return 0

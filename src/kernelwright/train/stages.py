@@ -60,8 +60,10 @@ def train_stage(
     # Torch is needed from here on; the imports of the trainers take seconds, so bad folders are said first.
     from kernelwright.train.checkpoints import last_checkpoint, save_model, step_of
     from kernelwright.train.curves import Curves
+    from kernelwright.train.estimate import check_fits
     from kernelwright.train.prompts import read_examples
 
+    check_fits(recipe, stage)
     examples = read_examples(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
     reached = last_checkpoint(steps_dir)
     updates = 1 if stage == "sft" else recipe.rl(stage).updates_per_step

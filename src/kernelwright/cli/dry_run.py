@@ -1,0 +1,63 @@
+"""What `kernelwright train RECIPE --dry-run` prints: model, data, memory, steps, tokens, device time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelwright.train.estimate import ASSUMPTIONS, Estimate, gb
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_KINDS = ("weights", "gradients", "optimizer", "activations", "KV cache", "vllm")
+_PHASES = ("generate", "verify", "train")
+
+
+def show(made: Estimate, console: Console) -> None:
+    """Print the estimate: memory of one process, tokens trained and generated; what cannot work is said last."""
+    from rich.table import Table
+
+    model = made.model
+    console.print(
+        f"model   {model.name}: {_count(model.weights)} weights, {_count(model.trained)} trained; {model.source}"
+    )
+    console.print(f"data    {made.data}")
+    console.print(
+        f"device  {made.device.name}, {gb(made.device.bytes)}; {made.processes} process{'es' * (made.processes > 1)}"
+    )
+    memory = Table("memory a process", *_KINDS, "most at once", box=None, pad_edge=False)
+    work = Table(
+        "work", "steps", "samples", "tokens trained", "generated", "seconds", box=None, pad_edge=False
+    )
+    for column in (*memory.columns[1:], *work.columns[1:]):
+        column.justify = "right"
+    for stage in made.stages:
+        sizes = [gb(stage.memory[kind]) if kind in stage.memory else "-" for kind in _KINDS]
+        memory.add_row(stage.stage, *sizes, gb(stage.bytes))
+        work.add_row(
+            stage.stage,
+            str(stage.steps),
+            str(stage.samples),
+            _count(stage.trained_tokens),
+            _count(stage.generated_tokens),
+            *(f"{stage.seconds[phase]:.0f} s" if phase in stage.seconds else "-" for phase in _PHASES),
+        )
+    console.print()
+    console.print(memory)
+    console.print()
+    console.print(work)
+    seconds = made.seconds
+    spent = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds:.0f} seconds"
+    console.print(
+        f"\ncost    {spent} of {made.processes} x {made.device.name}, data and evaluation not counted"
+    )
+    console.print(f"assumed {ASSUMPTIONS}", style="dim")
+    for problem in made.problems:
+        console.print(f"does not fit: {problem}", style="bold red")
+
+
+def _count(number: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f}"

@@ -1,0 +1,348 @@
+"""What a recipe will take, before anything is spent: memory, steps, tokens and device time, stage by stage.
+
+Weights are counted exactly, on a model without memory; the rest are formulas whose assumptions are stated in
+`ASSUMPTIONS` and shown with the figures. Memory is per process. Not covered: fragmentation, and what the verifier
+holds on the same GPU. Nothing is downloaded and no weights are made.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelwright import hardware
+from kernelwright.config import Recipe, Stage
+from kernelwright.errors import UserError
+from kernelwright.records import Example, read_jsonl
+from kernelwright.train.architectures import known
+
+GPU_GB = {"h200": 141, "h100": 80, "a100": 80, "mi300x": 192}
+"""Memory by the vendors' data sheets, in 1e9 bytes."""
+UTILISATION, BANDWIDTH = 0.35, 0.5
+TOKENS_S, STEP_S, MODULE_STEP_S = 1e6, 2e-3, 0.05
+CPU_TRAIN, CPU_GENERATE = 6e10, 9e9
+VERIFY_S = {"cuda": 1.5, "interpret": 1.0}
+ASSUMPTIONS = (
+    f"a GPU trains at {UTILISATION:.0%} of its bf16 peak and at most {TOKENS_S:.0e} tokens/s, and generates at "
+    f"{BANDWIDTH:.0%} of its memory bandwidth, {STEP_S * 1e3:.0f} ms a token at least ({MODULE_STEP_S * 1e3:.0f} without "
+    "vLLM for adapters and for other architectures than Qwen3); two CPU cores do "
+    f"{CPU_TRAIN:.0e} FLOP/s in training and {CPU_GENERATE:.0e} in generation; a kernel takes a worker "
+    f"{VERIFY_S['cuda']} s to verify on a GPU and {VERIFY_S['interpret']} s in the interpreter; every answer is as "
+    "long as it may be; 10 bytes a logit in training"
+)
+_BYTES = {"float32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where training would run. `target` is None for a CPU."""
+
+    name: str
+    bytes: int
+    target: hardware.Target | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """Sizes of the policy. `trained` is the number of weights that gradients are made for."""
+
+    name: str
+    source: str
+    weights: int
+    trained: int
+    layers: int
+    hidden: int
+    per_token: int
+    """Numbers that a layer keeps for the backward pass, for each token."""
+    cache_per_token: int
+    """Bytes of keys and values for each token of a sequence."""
+    vocab: int
+    fused: bool
+    """Whether the in-process generator's own decoder can run it; else each module is called from Python."""
+
+
+@dataclass(frozen=True)
+class StageEstimate:
+    """One stage: memory in bytes by what holds it, and work in all its steps."""
+
+    stage: Stage
+    steps: int
+    samples: int
+    trained_tokens: int
+    generated_tokens: int
+    memory: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """The most that is held at once: generation and update take turns."""
+        held = sum(self.memory[name] for name in ("weights", "gradients", "optimizer"))
+        together = self.memory["activations"] + self.memory.get("vllm", 0)
+        return held + max(together, self.memory.get("KV cache", 0))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The whole recipe on one device; `problems` are what would keep it from running."""
+
+    model: Model
+    device: Device
+    processes: int
+    data: str
+    stages: tuple[StageEstimate, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(sum(stage.seconds.values()) for stage in self.stages)
+
+
+def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
+    """The estimate for `recipe` in the run folder `out`, `on` this machine or a target of `hardware.TARGETS`.
+
+    Raises UserError for an unknown target and for a base whose sizes cannot be found.
+    """
+    device = device_named(on)
+    model = measure(recipe)
+    examples, data = _data(recipe, out)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    stages = tuple(
+        _sft(recipe, model, device, examples, processes)
+        if stage == "sft"
+        else _rl(recipe, stage, model, device, processes)
+        for stage in recipe.stages
+    )
+    problems = [
+        f"{stage.stage} needs {gb(stage.bytes)} of the {gb(device.bytes)} of {device.name}: {_mend(recipe, stage)}"
+        for stage in stages
+        if stage.bytes > device.bytes
+    ]
+    return Estimate(model, device, processes, data, stages, tuple(problems))
+
+
+def check_fits(recipe: Recipe, stage: str) -> None:
+    """Raises UserError when what is certain (weights, gradients, optimizer) is more than this machine's memory.
+
+    A base whose sizes are not known here is not checked: its config comes with its weights.
+    """
+    base = recipe.model.base
+    if base and known(base) is None and not (Path(base) / "config.json").exists():
+        return
+    device, model = device_named("here"), measure(recipe)
+    sure = _held(recipe, model)
+    if sum(sure.values()) > device.bytes:
+        raise UserError(
+            f"{stage}: {', '.join(f'{name} {gb(size)}' for name, size in sure.items())} do not fit in the "
+            f"{gb(device.bytes)} of {device.name}; train fewer weights with lora.rank, set model.dtype = "
+            '"bfloat16", or use a larger device (see --dry-run)'
+        )
+
+
+def device_named(on: str) -> Device:
+    """This machine's first GPU or its memory, or a target by name."""
+    if on != "here":
+        target = hardware.target(on)
+        return Device(on, int(GPU_GB[on] * 1e9), target)
+    import torch
+
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(0)
+        sheet = next((t for t in hardware.TARGETS.values() if t.name in properties.name.lower()), None)
+        return Device(properties.name, properties.total_memory, sheet or hardware.TARGETS["h200"])
+    return Device("this machine's CPU", _ram())
+
+
+def measure(recipe: Recipe) -> Model:
+    """Sizes of the recipe's model, from a model on torch's `meta` device."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from kernelwright.train.model import adapters, architecture_of, parameters
+
+    config = architecture_of(recipe.model, recipe.data.vocab_size)
+    with torch.device("meta"):
+        made: Any = AutoModelForCausalLM.from_config(config)
+        weights = trained = parameters(made)
+        lora = adapters(recipe.lora)
+        if lora is not None:
+            from peft import get_peft_model
+
+            made = get_peft_model(made, lora)
+            trained = sum(p.numel() for p in made.parameters() if p.requires_grad)
+            weights += trained
+    heads, kv = config.num_attention_heads, config.num_key_value_heads
+    dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    kept = 6 * config.hidden_size + (3 * heads + 4 * kv) * dim + 4 * config.intermediate_size
+    return Model(
+        name=recipe.model.base or f"{config.model_type} of the recipe's sizes",
+        source=_source(recipe),
+        weights=weights,
+        trained=trained,
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        per_token=kept,
+        cache_per_token=2 * config.num_hidden_layers * kv * dim * _compute_bytes(recipe),
+        vocab=config.vocab_size,
+        fused=config.model_type == "qwen3" and lora is None,
+    )
+
+
+def gb(size: float) -> str:
+    """Bytes for reading."""
+    return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
+
+
+def _held(recipe: Recipe, model: Model) -> dict[str, int]:
+    """What is there during the whole of a stage. Adapters are kept in float32 whatever the base is."""
+    each = 4 if recipe.lora.rank else _BYTES[recipe.model.dtype]
+    frozen = (model.weights - model.trained) * _BYTES[recipe.model.dtype]
+    return {
+        "weights": frozen + model.trained * each,
+        "gradients": model.trained * each,
+        "optimizer": 2 * model.trained * each,
+    }
+
+
+def _activations(recipe: Recipe, model: Model, rows: int, length: int, scored: int) -> int:
+    """For `rows` sequences of `length` tokens, `scored` of them with logits."""
+    each = _compute_bytes(recipe)
+    layer = model.per_token * each
+    kept = model.layers * model.hidden * each + layer
+    if not recipe.model.gradient_checkpointing:
+        kept = model.layers * layer
+    # Logits as computed, in float32, and their gradient.
+    return rows * (length * kept + scored * model.vocab * 10)
+
+
+def _sft(recipe: Recipe, model: Model, device: Device, examples: int, processes: int) -> StageEstimate:
+    config, length = recipe.sft, recipe.data.max_tokens or recipe.model.context
+    length = min(length, recipe.model.context)
+    steps = config.steps or math.ceil(examples * config.epochs / config.batch)
+    rows = min(config.minibatch or config.batch, max(1, config.batch // processes))
+    tokens = steps * config.batch * length
+    memory = _held(recipe, model) | {"activations": _activations(recipe, model, rows, length, length)}
+    seconds = {"train": _train_seconds(recipe, model, device, tokens) / processes}
+    return StageEstimate("sft", steps, steps * config.batch, tokens, 0, memory, seconds)
+
+
+def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: int) -> StageEstimate:
+    rl, context = recipe.rl(stage), recipe.model.context
+    samples = rl.prompts * rl.samples
+    length = min(context, rl.max_tokens * rl.turns + (context - rl.max_tokens))
+    said = min(rl.max_tokens * rl.turns, length)
+    rows = min(rl.minibatch or samples, max(1, samples // rl.updates // processes))
+    memory = _held(recipe, model) | {"activations": _activations(recipe, model, rows, length, said)}
+    if rl.beta and not recipe.lora.rank:
+        memory["weights"] *= 2
+    mine = max(1, samples // processes)
+    if recipe.generation.engine == "own":
+        at_once = min(mine, recipe.generation.rows or (mine if device.target else 64))
+        memory["KV cache"] = at_once * length * model.cache_per_token
+    elif recipe.generation.engine == "vllm-colocate":
+        memory["vllm"] = int(recipe.generation.memory_share * device.bytes)
+        at_once = mine
+    else:
+        at_once = mine
+    trained = rl.steps * rl.epochs * samples * length
+    generated = rl.steps * samples * said
+    verdicts = rl.steps * samples * rl.turns * (1 + rl.refill)
+    step = STEP_S if model.fused or recipe.generation.engine != "own" else MODULE_STEP_S
+    backend = "cuda" if device.target and recipe.verify.backend != "interpret" else "interpret"
+    seconds = {
+        "generate": _generate_seconds(model, device, said, at_once, length, mine, step)
+        * rl.steps
+        * (1 + rl.refill),
+        "verify": verdicts * VERIFY_S[backend] / recipe.verify.workers,
+        "train": _train_seconds(recipe, model, device, trained) / processes,
+    }
+    return StageEstimate(stage, rl.steps, rl.steps * samples, trained, generated, memory, seconds)
+
+
+def _train_seconds(recipe: Recipe, model: Model, device: Device, tokens: int) -> float:
+    """Forward 2, gradient of activations 2, of weights 2 FLOP a weight and token; checkpointing: 2 more."""
+    frozen = model.weights - model.trained
+    flops = tokens * (4 * frozen + 6 * model.trained)
+    if recipe.model.gradient_checkpointing:
+        flops += tokens * 2 * model.weights
+    if device.target is None:
+        return flops / CPU_TRAIN
+    return max(flops / (UTILISATION * device.target.bf16_tflops * 1e12), tokens / TOKENS_S)
+
+
+def _generate_seconds(
+    model: Model, device: Device, said: int, at_once: int, length: int, samples: int, least: float
+) -> float:
+    """One step's samples, `at_once` rows at a time: each token reads the weights and the rows' caches, and takes
+    `least` seconds."""
+    waves = math.ceil(samples / at_once)
+    if device.target is None:
+        return waves * said * at_once * 2 * model.weights / CPU_GENERATE
+    read = 2 * model.weights + at_once * model.cache_per_token * length / 2
+    return waves * said * max(least, read / (BANDWIDTH * device.target.dram_gb_s * 1e9))
+
+
+def _data(recipe: Recipe, out: Path) -> tuple[int, str]:
+    """(examples to train on, what the data are)."""
+    path = Path(recipe.data.examples or out / "data" / "examples.jsonl")
+    if path.exists():
+        splits: dict[str, int] = {}
+        for example in read_jsonl(path, Example):
+            splits[example.split] = splits.get(example.split, 0) + 1
+        counts = ", ".join(f"{count} {split}" for split, count in splits.items())
+        return splits.get("train", 0), f"{path}: {counts or 'no examples'}"
+    if recipe.data.examples:
+        raise UserError(
+            f"no examples at {path}; make them with kernelwright data synth, or set data.examples"
+        )
+    data = recipe.data
+    examples = data.train_graphs * data.variants + round(data.train_graphs * data.improve_share) + data.golds
+    return examples, (
+        f"to be made: about {examples} examples of {data.train_graphs} operator graphs, {data.practice_graphs} "
+        f"tasks to practise on, {data.heldout_graphs} graphs held out"
+    )
+
+
+def _source(recipe: Recipe) -> str:
+    """Where the weights come from, as far as that is known without a network."""
+    base = recipe.model.base
+    if recipe.model.init == "random":
+        return "random weights"
+    if Path(base).is_dir():
+        return f"the folder {base}"
+    from huggingface_hub import try_to_load_from_cache
+
+    there = isinstance(try_to_load_from_cache(base, "config.json"), str)
+    return "the hub's cache on this machine" if there else "the hub, to be downloaded"
+
+
+def _mend(recipe: Recipe, stage: StageEstimate) -> str:
+    """What would help most."""
+    largest = max(stage.memory, key=lambda name: stage.memory[name])
+    table = stage.stage
+    if largest == "activations":
+        return f"lower {table}.minibatch" + (
+            "" if recipe.model.gradient_checkpointing else " or set model.gradient_checkpointing = true"
+        )
+    if largest == "KV cache":
+        return "lower generation.rows"
+    if largest == "vllm":
+        return "lower generation.memory_share"
+    return "set lora.rank" if not recipe.lora.rank else "use a smaller base or a larger device"
+
+
+def _compute_bytes(recipe: Recipe) -> int:
+    return 2 if recipe.model.autocast else _BYTES[recipe.model.dtype]
+
+
+def _ram() -> int:
+    """Memory of this machine, or less where a control group says so."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            limits.append(int(Path(path).read_text()))
+        except (OSError, ValueError):
+            continue
+    return min(limits)

@@ -1,0 +1,92 @@
+"""The dry run: figures that can be worked out by hand, and recipes that cannot fit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import make_recipe
+
+from kernelwright.cli.app import run
+from kernelwright.config import Recipe, load_recipe
+from kernelwright.errors import UserError
+from kernelwright.train import estimate as module
+from kernelwright.train.estimate import Device, check_fits, estimate
+
+FOLDER = Path(__file__).parents[2] / "recipes"
+
+
+def shipped(name: str, *overrides: str) -> Recipe:
+    return load_recipe(FOLDER / f"{name}.toml", overrides)
+
+
+def test_a_tiny_models_memory_by_hand(data: Path, tmp_path: Path) -> None:
+    made = estimate(make_recipe(data), tmp_path, "h200")
+    assert made.model.weights == made.model.trained
+    frontend = next(stage for stage in made.stages if stage.stage == "frontend")
+    assert frontend.memory["weights"] == frontend.memory["gradients"] == 4 * made.model.weights
+    assert frontend.memory["optimizer"] == 8 * made.model.weights
+    # 8 samples at once, keys and values of every layer and key head, 4 bytes a number.
+    recipe = make_recipe(data)
+    sizes = recipe.model
+    cache = 8 * sizes.context * sizes.layers * 2 * sizes.kv_heads * sizes.head_dim * 4
+    assert frontend.memory["KV cache"] == cache
+    assert (frontend.steps, frontend.samples, frontend.generated_tokens) == (4, 32, 32 * 48)
+    assert "5 train, 1 validation, 1 heldout" in made.data
+
+
+def test_toronto_at_4_x_1024_takes_what_was_measured(tmp_path: Path) -> None:
+    """24 GB on an H200 at 4 x 1024 tokens; an estimate within a fifth is worth printing."""
+    made = estimate(shipped("toronto", "model.context=1024", "frontend.max_tokens=1000"), tmp_path, "h200")
+    assert made.stages[0].bytes == pytest.approx(24e9, rel=0.2)
+    assert made.problems == ()
+
+
+def test_checkpointing_and_smaller_minibatches_save_memory(tmp_path: Path) -> None:
+    def activations(*overrides: str) -> int:
+        return estimate(shipped("toronto", *overrides), tmp_path, "h200").stages[0].memory["activations"]
+
+    full = activations("model.gradient_checkpointing=false")
+    assert activations("frontend.minibatch=1") * 4 == activations() < full / 2
+
+
+def test_a_recipe_that_does_not_fit_says_what_to_change(tmp_path: Path) -> None:
+    made = estimate(shipped("kevin"), tmp_path, "h100")
+    [problem] = made.problems
+    assert "frontend needs" in problem
+    assert "80 GB of h100: set lora.rank" in problem
+
+
+def test_an_unknown_device_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="h200"):
+        estimate(shipped("laptop"), tmp_path, "tpu")
+
+
+def test_training_refuses_what_cannot_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "device_named", lambda on: Device("a small GPU", int(8e9)))
+    check_fits(shipped("default_model"), "sft")
+    with pytest.raises(UserError, match=r"weights 16.6 GB.*the 8 GB of a small GPU") as error:
+        check_fits(shipped("toronto"), "frontend")
+    assert "\n" not in str(error.value)
+
+
+def test_a_base_that_is_not_known_here_is_not_guessed_at() -> None:
+    check_fits(shipped("toronto", "model.base=no/such"), "frontend")
+
+
+def test_the_command_spends_nothing(tmp_path: Path, capsys: Any) -> None:
+    arguments = ["train", str(FOLDER / "laptop.toml"), "--dry-run", "--out", str(tmp_path / "run")]
+    assert run([*arguments, "--on", "h200"]) == 0
+    said = capsys.readouterr().out
+    for word in ("853 k weights", "random weights", "to be made", "frontend", "cost", "assumed"):
+        assert word in said
+    assert not (tmp_path / "run").exists()
+    assert run(["train", str(FOLDER / "kevin.toml"), "--dry-run", "--on", "h100"]) == 1
+    assert "does not fit" in capsys.readouterr().out
+
+
+def test_examples_that_are_there_are_counted(data: Path, tmp_path: Path) -> None:
+    lines = (data / "examples.jsonl").read_text().splitlines()
+    trained = sum(json.loads(line)["split"] == "train" for line in lines)
+    made = estimate(make_recipe(data, sft={"steps": 0, "epochs": 3.0}), tmp_path, "here")
+    assert made.stages[0].steps == -(-trained * 3 // 4)
