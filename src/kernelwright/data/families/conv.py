@@ -148,11 +148,11 @@ def _passed(g: Geometry) -> list[str]:
 
 
 def _blocks(draw: Draw, channels: int) -> tuple[int, int, int, int]:
-    blocks = [(64, 64, 16, 4), (64, 64, 32, 4), (64, 128, 16, 8), (32, 128, 32, 4), (32, 64, 32, 4)]
+    blocks = [(64, 64, 16, 4), (64, 64, 32, 8), (64, 128, 16, 8), (32, 128, 16, 4), (32, 64, 32, 4)]
     if channels <= 32:
         blocks = [(32, 128, 16, 4), (32, 64, 32, 4), (16, 128, 32, 4), (32, 128, 32, 8)]
     if draw.slow:
-        blocks = [(16, 16, 16, 4), (16, 32, 16, 8), (16, 32, 16, 1)]
+        blocks = [(32, 32, 16, 8), (16, 64, 16, 8), (16, 32, 32, 1)]
     return draw.tune.choice(blocks)
 
 

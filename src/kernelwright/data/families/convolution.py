@@ -13,8 +13,8 @@ from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Siz
 
 SPACE = {1: ("L",), 2: ("H", "W"), 3: ("D", "H", "W")}
 FULL = {1: (1024, 2048, 4096, 8192, 16384), 2: (28, 32, 56, 64, 96, 112, 128), 3: (12, 16, 24, 32)}
-SMALL = {1: (64, 96), 2: (10, 12, 14), 3: (6, 7)}
-ODD = {1: (75, 91, 103), 2: (9, 11, 13, 15), 3: (5, 7, 8)}
+SMALL = {1: (48, 64), 2: (8, 10), 3: (5, 6)}
+ODD = {1: (75, 83), 2: (9, 11, 13), 3: (5, 7)}
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ def convolution(
 def _sizes(draw: Draw, rank: int, groups: int, window: int) -> dict[str, Size]:
     step = max(groups, 1)
     channels = (16, 32, 64, 128) if rank < 3 else (16, 32, 48)
-    sizes = {"B": draw.size((4, 8, 16, 32) if rank < 3 else (2, 4, 8), (2,), (1, 3))}
+    sizes = {"B": draw.size((4, 8, 16, 32) if rank < 3 else (2, 4, 8), (1,), (2,))}
     if groups == 1:
         sizes["CI"] = draw.size((3, *channels), (6, 8), (5, 7, 11))
-        sizes["CO"] = draw.size(channels, (16, 24), (19, 23, 37))
+        sizes["CO"] = draw.size(channels, (12, 16), (19, 23))
     else:
         sizes["CI"] = Size(draw.pick((32, 64, 128)), draw.pick((8, 16)), draw.pick((9, 15)))
         sizes["CO"] = Size(draw.pick((32, 64, 128)), draw.pick((16, 32)), draw.pick((15, 21, 39)))
@@ -177,8 +177,7 @@ def fused(draw: Draw, rank: int, count: int | None = None, **options: object) ->
     after = NOTHING
     count = max(draw.operators - 1, 1) if count is None else count
     if count:
-        taken = ("bias",) if made.geometry.bias else ()
-        after = chain(draw, count, made.dtype, channel=made.channel, full=made.shape, taken=taken)
+        after = chain(draw, count, made.dtype, channel=made.channel, full=made.shape, taken=("bias",))
     return Design((made.op, *after.ops), (stage(draw, made, after),), made.sizes, made.dtype, draw.constants)
 
 
@@ -224,7 +223,7 @@ def _by_channel(draw: Draw, rank: int, dtype: Dtype, bias: bool, attribute: str)
     stride = draw.pick((1, 1, 2))
     padding = draw.pick((0, size // 2))
     sizes = {
-        "B": draw.size((8, 16, 32), (2,), (1, 3)),
+        "B": draw.size((8, 16, 32), (1,), (2,)),
         "C": draw.size((32, 64, 128, 256), (4, 6), (5, 7)),
         **{axis: draw.size(FULL[rank], SMALL[rank], ODD[rank]) for axis in SPACE[rank]},
     }

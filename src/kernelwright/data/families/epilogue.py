@@ -33,7 +33,8 @@ UNARY = (
 )
 """What may follow another operator: of at most quadratic growth."""
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "gate", "swiglu")
-NAMES = {"add": "bias", "sub": "bias", "mul": "scale"}
+NAMES = {"add": "bias", "sub": "shift", "mul": "scale", "maximum": "floor", "minimum": "cap"}
+"""What a parameter is called by the operator that takes it; else `gate`."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _chain(
             spelled = name
         elif step.operand == "parameter":
             assert channel is not None
-            stem = NAMES.get(step.op, "weight")
+            stem = NAMES.get(step.op, "gate")
             name = next(n for n in (stem, *(f"{stem}{i}" for i in range(2, 9))) if n not in taken)
             shape, init = channel
             operands.append((name, "channel"))

@@ -46,12 +46,12 @@ def gemm(
     blocks: list[tuple[int, int, int, int]] = (
         [(64, 64, 64, 4), (128, 64, 64, 4), (128, 128, 32, 8), (128, 128, 64, 8), (64, 128, 32, 4)]
         if half
-        else [(64, 64, 16, 4), (64, 64, 32, 4), (128, 64, 16, 4), (64, 128, 16, 8), (32, 64, 32, 4)]
+        else [(64, 64, 16, 4), (64, 64, 32, 8), (128, 64, 16, 8), (64, 128, 16, 8), (32, 64, 32, 4)]
     )
     if layout.triangle:
         blocks = [(64, 64, 32, 4), (32, 32, 16, 4), (64, 64, 16, 8)]
     if draw.slow:
-        blocks = [(16, 16, 16, 4), (32, 32, 16, 8), (16, 32, 16, 2)]
+        blocks = [(32, 32, 16, 8), (32, 32, 16, 2), (16, 64, 16, 8)]
     block_m, block_n, block_k, warps = draw.tune.choice(blocks)
     tiles = _tiles(draw, block_m, block_n, block_k)
     swizzled = not layout.triangle and not draw.slow and draw.tune.random() < 0.3

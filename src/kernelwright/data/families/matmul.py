@@ -24,8 +24,8 @@ from kernelwright.data.families.spec import (
 )
 
 SPELLED = ("torch.matmul({a}, {b})", "{a} @ {b}", "torch.matmul({a}, {b})")
-SMALL, ODD = (64, 80, 96), (67, 75, 83, 99, 131)
-INNER, INNER_ODD = (32, 48, 64), (37, 45, 53, 71)
+SMALL, ODD = (48, 64), (67, 75, 83)
+INNER, INNER_ODD = (32, 48), (37, 45, 53)
 
 
 def _sides(draw: Draw, m: Sequence[int], n: Sequence[int], k: Sequence[int]) -> dict[str, Size]:
@@ -322,7 +322,7 @@ def large_k(draw: Draw) -> Design:
     dtype = draw.dtype(0.3)
     sizes = {
         "M": draw.size((128, 256, 200, 512), (32, 48), (35, 51)),
-        "K": draw.size((65536, 131072, 100000, 524288), (160, 256), (171, 219, 301)),
+        "K": draw.size((65536, 131072, 100000, 524288), (96, 128), (107, 139)),
         "N": draw.size((128, 256, 200, 512), (32, 48), (37, 53)),
     }
     op = Op(
@@ -330,7 +330,7 @@ def large_k(draw: Draw) -> Design:
         draw.pick(SPELLED).format(a="a", b="b"),
         inputs=(("a", tensor("M, K", dtype)), ("b", tensor("K, N", dtype))),
     )
-    split = draw.tile("SPLIT_K", (8, 16, 32), (2,))
+    split = draw.tile("SPLIT_K", (8, 16), (2,))
     size = draw.tune.choice((32, 64))
     step = draw.tune.choice((32, 64) if dtype != "float32" else (16, 32))
     block = draw.tile("BLOCK", (512, 1024), (128,))
