@@ -16,11 +16,13 @@ from tiny import FAST, code, examples, make_recipe
 from kernelwright import candidates
 from kernelwright.config import Recipe
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.policy.text import prompt_ids
 from kernelwright.prompts import completion_text, render
 from kernelwright.records import Candidate, Completion, Reward, Rollout, Task, Verdict
 from kernelwright.runs import RunFolder
+from kernelwright.train.credit import Conversation, boundary, reward_row
 from kernelwright.train.curves import Curves
-from kernelwright.train.grpo import SegmentTrainer, boundary, reward_row
+from kernelwright.train.grpo import SegmentTrainer
 from kernelwright.train.model import load_tokenizer, new_model
 from kernelwright.train.prompts import Curriculum, frontend_asks
 
@@ -56,6 +58,10 @@ class Scripted(SegmentTrainer):
 
     def rollouts(self, slots: int) -> list[Rollout]:
         return [self._rollout(i, *self.script[i % len(self.script)]) for i in range(slots)]
+
+    def conversations(self, slots: int) -> list[Conversation]:
+        made = self.rollouts(slots)
+        return [Conversation(tuple(prompt_ids(self.processing_class, r.prompt)), (r,)) for r in made]
 
     def _rollout(self, i: int, text: str, plan: float | None, paid: float | None, reason: Any) -> Rollout:
         task = Task(id="synth/a", suite="synth", source="# a")
@@ -209,8 +215,7 @@ def test_the_boundary_is_where_the_code_starts_after_a_plan(plan: Any, body: Any
 
 def test_half_a_reward_is_none() -> None:
     made = Reward(preset="wright", plan=1.0, code=None)
-    rollout = Rollout.model_construct(reward=made)
-    assert all(value != value for value in reward_row(rollout))
+    assert all(value != value for value in reward_row(made))
 
 
 def test_prompts_of_a_step_depend_on_seed_and_step_alone(recipe: Recipe) -> None:

@@ -28,6 +28,12 @@ class HFPolicy:
     def __init__(self, model: Any, tokenizer: Any, name: str = "", *, batch: int = 64) -> None:
         """`batch` is the largest number of rows decoded at once."""
         self.model, self.tokenizer, self.batch = model, tokenizer, batch
+        self.first = 0
+        """Number of the first prompt of `generate`: of processes that share a step's prompts each has its own."""
+        self.given: dict[int, list[int]] = {}
+        """Token ids of prompts, by `id`, that go on from what was sampled: text would not give back its tokens."""
+        self.numbers: dict[int, int] = {}
+        """Numbers of prompts, by `id`, where they are not counted from `first`."""
         self.name = name or type(model).__name__
         ends = getattr(model.generation_config, "eos_token_id", None)
         ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
@@ -57,7 +63,7 @@ class HFPolicy:
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The prompt's token ids, as `generate` feeds them to the model."""
-        return prompt_ids(self.tokenizer, prompt)
+        return self.given.get(id(prompt)) or prompt_ids(self.tokenizer, prompt)
 
     def pieces(self, completion: Completion) -> tuple[str, ...] | None:
         if completion.token_ids is None:
@@ -88,6 +94,7 @@ class HFPolicy:
                 on_completion(row, sample, completion)
 
         encoded = [self.encode(prompt) for prompt in prompts]
+        numbers = [self.numbers.get(id(prompt), self.first + row) for row, prompt in enumerate(prompts)]
         budgets = [
             min(prompt.max_tokens, self.context - len(ids))
             for prompt, ids in zip(prompts, encoded, strict=True)
@@ -106,7 +113,7 @@ class HFPolicy:
                 chunk = rows[start : start + per_batch]
                 for first in range(0, n, part):
                     samples = range(first, min(first + part, n))
-                    self._sample(chunk, samples, encoded, budgets, temperature, top_p, seed, keep)
+                    self._sample(chunk, samples, encoded, budgets, numbers, temperature, top_p, seed, keep)
         finally:
             self.model.train(training)
         return [[completion for completion in group if completion is not None] for group in answers]
@@ -117,6 +124,7 @@ class HFPolicy:
         samples: range,
         encoded: Sequence[list[int]],
         budgets: Sequence[int],
+        numbers: Sequence[int],
         temperature: float,
         top_p: float,
         seed: int,
@@ -132,7 +140,7 @@ class HFPolicy:
             ids[i, longest - len(encoded[r]) :] = torch.tensor(encoded[r], device=device)
             mask[i, longest - len(encoded[r]) :] = True
         owners = [(r, s) for r in rows for s in samples]
-        uniform = torch.stack([_uniform(seed, r, s, room) for r, s in owners]).to(device)
+        uniform = torch.stack([_uniform(seed, numbers[r], s, room) for r, s in owners]).to(device)
         limit = torch.tensor([budgets[r] for r, _ in owners], device=device)
         ends = torch.tensor(self.ends, device=device)
 

@@ -21,6 +21,24 @@ def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     return list(tokenizer.encode(text, add_special_tokens=False))
 
 
+def reply_ids(tokenizer: Any, message: str) -> list[int]:
+    """Token ids of a user's next message, from the end token of an answer up to where the next answer starts.
+
+    With a chat template these are its own marks between an answer and the next; otherwise one line break each way.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        return list(tokenizer.encode(f"\n{message.strip()}\n", add_special_tokens=False))
+    answer = "the-answer-that-was-given"
+    turns = [
+        {"role": "user", "content": "question"},
+        {"role": "assistant", "content": answer},
+        {"role": "user", "content": message.strip()},
+    ]
+    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    between = text[text.rindex(answer) + len(answer) :].removeprefix(tokenizer.eos_token or "")
+    return list(tokenizer.encode(between, add_special_tokens=False))
+
+
 def completion_ids(tokenizer: Any, text: str) -> list[int]:
     """Token ids of a whole completion, with the end-of-sequence token that tells the policy to stop."""
     return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]

@@ -10,7 +10,7 @@ A reward of None (the judge failed) is NaN here: the sample is no part of its gr
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -72,7 +72,28 @@ def token_advantages(
     without a plan has boundary 0.
     """
     first = torch.arange(length, device=code.device)[None] < boundary[:, None]
-    return torch.where(first, alpha * plan[:, None], code[:, None])
+    return spread(plan[:, None], code[:, None], (~first).long(), alpha=alpha)
+
+
+def turn_advantages(returns: Tensor, group: int, *, across: bool = False, **options: Any) -> Tensor:
+    """Advantages (B, K) of the returns (B, K) of K turns, compared within each turn, or across all of them.
+
+    Kevin compares all turns of a prompt's samples; Dr.Kernel (Liu et al. 2026, arXiv 2602.05885) those of a turn. A
+    conversation that ended has NaN for the turns that it did not have. Options are those of `group_advantages`.
+    """
+    turns = returns.shape[1]
+    if across:
+        return group_advantages(returns.reshape(-1), group * turns, **options).view_as(returns)
+    return torch.stack([group_advantages(returns[:, k], group, **options) for k in range(turns)], 1)
+
+
+def spread(plan: Tensor, code: Tensor, labels: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """Advantages (B, T) by what each token is: `labels` is 2k for the plan and 2k + 1 for the code of turn k.
+
+    `plan` and `code` are (B, K). A negative label is a token that the policy did not say: 0.
+    """
+    both = torch.stack([alpha * plan, code], 2).flatten(1)
+    return both.gather(1, labels.clamp(min=0)).masked_fill(labels < 0, 0.0)
 
 
 def drop(rewards: Tensor, dropped: Tensor) -> Tensor:

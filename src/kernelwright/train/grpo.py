@@ -1,12 +1,11 @@
 """GRPO with a reward for the plan and one for the code, on TRL's GRPOTrainer and the real verifier.
 
 Three places of TRL are taken over. `rollout_func`: completions, verdicts and rewards come from `rollouts.roll`,
-the chain that evaluation uses. `_calculate_rewards`: hands on the matrix (B, 2) of plan and code rewards that
-the rollouts carry. `_generate_and_score_completions`: replaces the advantages by token-level ones, made in
-`advantages.py`. The loss, its clipping and its averaging are TRL's own.
+the chain that evaluation uses. `_calculate_rewards`: hands on the returns of plan and code that the conversations
+carry. `_generate_and_score_completions`: replaces the advantages by token-level ones, made in `advantages.py` from
+what `credit.py` says of each token. The loss, its clipping and its averaging are TRL's own.
 
-The data set is only a row of slots: a curriculum decides what a step asks, so that a resumed run asks the
-same. Not covered here: several turns, and samples refilled for groups that agree.
+The data set is only a row of slots: a curriculum decides what a step asks, so that a resumed run asks the same.
 """
 
 from __future__ import annotations
@@ -19,21 +18,24 @@ import torch
 import trl
 from accelerate.utils import gather, gather_object
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from kernelwright.config import Recipe, RlConfig
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
-from kernelwright.policy.text import prompt_ids
-from kernelwright.records import Candidate, Rollout
+from kernelwright.records import Prompt, Rollout, Task
 from kernelwright.rollouts import Judge, Verifier, roll
 from kernelwright.runs import RunFolder
-from kernelwright.train.advantages import agreeing, drop, group_advantages, token_advantages
+from kernelwright.train.advantages import agreeing, spread, turn_advantages
 from kernelwright.train.checkpoints import AtomicCheckpoints
+from kernelwright.train.credit import Conversation, agree, repaid, returns, row
 from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters
-from kernelwright.train.prompts import Curriculum
-from kernelwright.train.sft import common_args, fit
+from kernelwright.train.prompts import Ask, Curriculum
+from kernelwright.train.sft import common_args, fit, share_of
+from kernelwright.train.turns import converse
+from kernelwright.train.vllm import VllmPolicy, vllm_args
 
 _FIRST_GATES = (Gate.PARSE, Gate.STATIC)
 
@@ -76,47 +78,81 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
 
         self.recipe, self.stage, self.rl = recipe, stage, recipe.rl(stage)
         self.curriculum, self.judge, self.run_folder, self.curves = curriculum, Judge(verifier), run, curves
-        self._segments: tuple[Tensor, Tensor] | None = None
+        self._segments: tuple[Tensor, list[list[int]]] | None = None
         # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         super().__init__(
             model=model,
             reward_funcs=[plan_reward, code_reward],
-            args=_grpo_config(recipe, self.rl, steps_dir),
+            args=_grpo_config(recipe, stage, steps_dir),
             train_dataset=Dataset.from_dict({"prompt": slots}),
             processing_class=tokenizer,
-            peft_config=adapters(recipe.lora),
+            peft_config=None if hasattr(model, "peft_config") else adapters(recipe.lora),
             callbacks=[curves],
             rollout_func=_roll_slots,  # type: ignore[arg-type]
         )
 
-    def rollouts(self, slots: int) -> list[Rollout]:
-        """This process's rollouts of the current step: `slots` samples, groups side by side."""
+    def conversations(self, slots: int) -> list[Conversation]:
+        """This process's conversations of the current step: `slots` samples, groups side by side."""
         n, step = self.rl.samples, self.state.global_step // self.rl.updates_per_step
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         count = slots // n
-        asks = self.curriculum.draw(step, count * world)[rank * count : (rank + 1) * count]
-        policy = HFPolicy(
-            self.accelerator.unwrap_model(self.model),
-            self.processing_class,
-            f"{self.recipe.name}/{self.stage}",
-        )
-        groups = roll(
-            policy,
-            [ask.prompt(self.recipe.data.style, self.rl.max_tokens) for ask in asks],
-            [ask.task for ask in asks],
-            self.judge,
-            n=n,
-            reward=self.rl.reward,
-            stage=self.stage,
-            step=step + 1,
-            temperature=self.rl.temperature,
-            top_p=self.rl.top_p,
-            seed=(self.recipe.seed * 100_003 + step) * world + rank,
-        )
-        everyone = gather_object(groups)
-        self._log_rollouts(everyone)
-        return [rollout for group in groups for rollout in group]
+        mine = slice(rank * count, (rank + 1) * count)
+        policy = self.policy()
+        policy.first = rank * count
+        groups = self._converse(policy, self.curriculum.draw(step, count * world)[mine], step, 0)
+        done = list(groups)
+        for again in range(1, self.rl.refill + 1):
+            stale = [i for i, group in enumerate(groups) if agree(group, self.rl.turns, self.rl.gamma)]
+            if not stale:
+                break
+            fresh = self.curriculum.more(step, again, count * world)[mine]
+            policy.first = rank * count + stale[0]
+            made = self._converse(policy, [fresh[i] for i in stale], step, again)
+            for i, group in zip(stale, made, strict=True):
+                groups[i] = group
+            done += made
+        self._log_rollouts(gather_object([[r for talk in group for r in talk.turns] for group in done]))
+        if self.accelerator.is_main_process and self.rl.refill:
+            self.curves.extra["refilled"] = len(done) - count
+        return [talk for group in groups for talk in group]
+
+    def policy(self) -> HFPolicy:
+        """Who writes this step's samples: the weights as they are now, in this process or in vLLM."""
+        model = self.accelerator.unwrap_model(self.model)
+        name = f"{self.recipe.name}/{self.stage}"
+        if self.args.use_vllm:
+            return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
+        return HFPolicy(model, self.processing_class, name, batch=self.recipe.generation.rows or 64)
+
+    def _converse(
+        self, policy: HFPolicy, asks: Sequence[Ask], step: int, again: int
+    ) -> list[list[Conversation]]:
+        """A group of conversations for each ask; `again` is the round of refilling, 0 for none."""
+
+        def answers(prompts: Sequence[Prompt], tasks: Sequence[Task], turn: int) -> list[list[Rollout]]:
+            groups = roll(
+                policy,
+                prompts,
+                tasks,
+                self.judge,
+                n=1 if turn else self.rl.samples,
+                reward=self.rl.reward,
+                stage=self.stage,
+                step=step + 1,
+                temperature=self.rl.temperature,
+                top_p=self.rl.top_p,
+                seed=self.recipe.seed * 100_003 + step + (turn * 16 + again) * 1_000_003_019,
+            )
+            return [[repaid(rollout, self.rl.dead_band) for rollout in group] for group in groups]
+
+        tasks = [ask.task for ask in asks]
+        prompts = [ask.prompt(self.recipe.data.style, self.rl.max_tokens) for ask in asks]
+        first = [
+            [r.model_copy(update={"group": f"{r.group}+{again}"}) if again else r for r in group]
+            for group in answers(prompts, tasks, 0)
+        ]
+        return converse(policy, first, tasks, self.rl, answers)
 
     def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
         """Write what was judged. Raises InfrastructureError when the verifier heard no candidate through."""
@@ -128,6 +164,12 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
             raise InfrastructureError(
                 f"{self.stage}: the verifier failed on all {len(failed)} candidates that came to it in a step "
                 f"({failed[0].verdict.detail}); see kernelwright doctor, then go on with --resume"
+            )
+        if not any(r.verdict.outcome.judged for r in rollouts):
+            raise InfrastructureError(
+                f"{self.stage}: none of a step's {len(rollouts)} candidates got a fair hearing "
+                f"({rollouts[0].verdict.outcome}: {rollouts[0].verdict.detail}); set verify.backend to one that can "
+                "run them, or see kernelwright doctor"
             )
         if self.accelerator.is_main_process:
             self.run_folder.append("rollouts.jsonl", rollouts)
@@ -143,70 +185,79 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
         completions: Any,
         completion_ids_list: list[list[int]],
     ) -> Tensor:
-        """The rewards (B, 2) of all processes, NaN for None; remembers them with each sample's boundary."""
-        rollouts: list[Rollout] = [row["rollout"] for row in inputs]
-        device = self.accelerator.device
-        local = torch.tensor([reward_row(r) for r in rollouts], dtype=torch.float32, device=device)
+        """The first turns' returns (B, 2) of all processes, NaN for None; remembers those of every turn."""
+        talks: list[Conversation] = [slot["talk"] for slot in inputs]
+        device, turns = self.accelerator.device, self.rl.turns
+        paid = [returns(talk, turns, self.rl.gamma) for talk in talks]
+        local = torch.tensor(paid, dtype=torch.float32, device=device)
         if self.rl.truncated == "drop":
-            cut = [r.completion.finish_reason == "length" for r in rollouts]
-            local = drop(local, torch.tensor(cut, device=device)[:, None])
-        rewards: Tensor = gather(local)
-        starts = [boundary(r.candidate) for r in rollouts]
-        self._segments = rewards, torch.tensor(starts, device=device)
-        return rewards
+            for i, talk in enumerate(talks):
+                if talk.cut:
+                    local[i, len(talk.turns) - 1] = torch.nan
+        everyone: Tensor = gather(local)
+        self._segments = everyone, [slot["labels"] for slot in inputs]
+        return everyone[:, 0]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's batch, its advantages (B,) replaced by (B, T), without the samples that have no reward."""
+        """TRL's batch, its advantages (B,) replaced by (B, T), without the turns that are not trained on."""
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._segments is not None
-        (rewards, starts), self._segments = self._segments, None
-        rank = self.accelerator.process_index
+        (paid, said), self._segments = self._segments, None
+        rank, device = self.accelerator.process_index, self.accelerator.device
         mine = slice(rank * len(inputs), (rank + 1) * len(inputs))
-        plan, code = segment_advantages(rewards, self.rl)
-        batch["advantages"] = token_advantages(
-            plan[mine],
-            code[mine],
-            starts if self.rl.credit == "hierarchical" else torch.zeros_like(starts),
-            batch["completion_ids"].shape[1],
-            alpha=self.rl.alpha,
+        plan, code = segment_advantages(paid, self.rl)
+        # Padding counts as code of the first turn: it is masked, and scalar GRPO has the same number there.
+        labels = pad_sequence([torch.tensor(row) for row in said], batch_first=True, padding_value=1)
+        labels = torch.nn.functional.pad(
+            labels, (0, batch["completion_ids"].shape[1] - labels.shape[1]), value=1
         )
-        scored = ~rewards[mine].isnan().any(1)
-        batch["completion_mask"] = batch["completion_mask"] * scored[:, None]
-        tokens: Tensor = gather(batch["completion_mask"].sum())
+        labels = labels.to(device)
+        alpha = self.rl.alpha if self.rl.credit == "hierarchical" else 1.0
+        batch["advantages"] = spread(plan[mine], code[mine], labels, alpha=alpha)
+        trained = trained_turns(paid, self.rl)[mine]
+        if self.rl.truncated == "mask":
+            for i, slot in enumerate(inputs):
+                if slot["talk"].cut:
+                    trained[i, len(slot["talk"].turns) - 1] = False
+        kept = trained.gather(1, labels.clamp(min=0) // 2)
+        key = "tool_mask" if "tool_mask" in batch else "completion_mask"
+        batch[key] = batch[key] * kept
+        in_loss = batch["completion_mask"] * batch.get("tool_mask", 1)
+        tokens: Tensor = gather(in_loss.sum())
         batch["num_items_in_batch"] = tokens.sum()
-        total = rewards.sum(1)
-        self.curves.extra["zero_variance"] = agreeing(total, self.rl.samples).float().mean().item()
-        self.curves.extra["dropped"] = int(total.isnan().sum())
+        first = paid[:, 0].sum(1)
+        self.curves.extra["zero_variance"] = agreeing(first, self.rl.samples).float().mean().item()
+        self.curves.extra["dropped"] = int(first.isnan().sum())
         return batch
 
 
-def segment_advantages(rewards: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
-    """Advantages (B,) of plan and of code from rewards (B, 2), each compared within its group.
+def segment_advantages(paid: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
+    """Advantages (B, K) of plan and of code from returns (B, K, 2), each compared within its group.
 
     `uniform` credit compares the sums and gives both segments the same.
     """
     options: Any = {"scale": rl.scale, "baseline": rl.baseline, "negatives": rl.negatives}
+    options["across"] = rl.compare == "prompt"
     if rl.credit == "uniform":
-        both = group_advantages(rewards.sum(1), rl.samples, **options)
+        both = turn_advantages(paid.sum(2), rl.samples, **options)
         return both, both
-    plan = group_advantages(rewards[:, 0], rl.samples, **options)
-    code = group_advantages(rewards[:, 1], rl.samples, **options)
+    plan = turn_advantages(paid[..., 0], rl.samples, **options)
+    code = turn_advantages(paid[..., 1], rl.samples, **options)
     return plan, code
 
 
-def boundary(candidate: Candidate) -> int:
-    """Index of the first token that the code's reward pays for: all of them unless a plan comes before code."""
-    if candidate.plan_span is None or candidate.code_span is None:
-        return 0
-    return candidate.code_span[0] if candidate.plan_span[0] < candidate.code_span[0] else 0
-
-
-def reward_row(rollout: Rollout) -> tuple[float, float]:
-    """(plan, code), both NaN when there is no reward: a sample is trained on whole or not at all."""
-    reward = rollout.reward
-    if reward is None or reward.plan is None or reward.code is None:
-        return float("nan"), float("nan")
-    return reward.plan, reward.code
+def trained_turns(paid: Tensor, rl: RlConfig) -> Tensor:
+    """Which turns (B, K) are in the loss: those with a return, and of a group that differs if `agreeing` says so."""
+    there = ~paid.isnan().any(2)
+    if rl.agreeing == "keep":
+        return there
+    columns = [paid.sum(2)] if rl.credit == "uniform" else [paid[..., 0], paid[..., 1]]
+    same = torch.stack(
+        [torch.stack([agreeing(c[:, k], rl.samples) for k in range(paid.shape[1])], 1) for c in columns]
+    ).all(0)
+    if rl.compare == "prompt":
+        same = same.all(1, keepdim=True).expand_as(same)
+    return there & ~same.repeat_interleave(rl.samples, 0)
 
 
 def plan_reward(**kwargs: Any) -> list[float | None]:
@@ -221,22 +272,25 @@ def code_reward(**kwargs: Any) -> list[float | None]:
 
 def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
     """TRL's `rollout_func`: the slots say how many samples are wanted, the trainer's curriculum what of."""
-    rollouts = trainer.rollouts(len(prompts))
-    end = trainer.eos_token_ids[0]
-    said = [list(r.completion.token_ids or (end,)) for r in rollouts]
-    asked = {r.group: prompt_ids(trainer.processing_class, r.prompt) for r in rollouts[:: trainer.rl.samples]}
-    return {
-        "prompt_ids": [asked[r.group] for r in rollouts],
-        "completion_ids": said,
-        "logprobs": [list(r.completion.logprobs or (0.0,)) for r in rollouts],
-        "rollout": rollouts,
+    talks = trainer.conversations(len(prompts))
+    end, whole = trainer.eos_token_ids[0], trainer.rl.credit == "uniform"
+    rows = [row(talk, end, whole=whole) for talk in talks]
+    columns = {
+        "prompt_ids": [each.asked for each in rows],
+        "completion_ids": [each.said for each in rows],
+        "logprobs": [each.logprobs for each in rows],
+        "labels": [each.labels for each in rows],
+        "talk": talks,
     }
+    return columns if trainer.rl.turns == 1 else {**columns, "env_mask": [each.own for each in rows]}
 
 
-def _grpo_config(recipe: Recipe, rl: RlConfig, steps_dir: Path) -> trl.GRPOConfig:
+def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
     from accelerate import PartialState
 
-    world, per_step = PartialState().num_processes, rl.updates_per_step
+    rl, world = recipe.rl(stage), PartialState().num_processes
+    per_step = rl.updates_per_step
+    share_of(rl.prompts, f"{stage}.prompts")
     update = rl.prompts * rl.samples // rl.updates // world
     minibatch = min(rl.minibatch or update, update)
     return trl.GRPOConfig(
@@ -250,14 +304,17 @@ def _grpo_config(recipe: Recipe, rl: RlConfig, steps_dir: Path) -> trl.GRPOConfi
         num_generations=rl.samples,
         max_completion_length=rl.max_tokens,
         temperature=rl.temperature,
+        top_p=rl.top_p,
         lr_scheduler_type=rl.schedule,
         weight_decay=rl.weight_decay,
         max_grad_norm=rl.max_grad_norm,
         beta=rl.beta,
         epsilon=rl.epsilon,
+        epsilon_high=rl.epsilon_high or None,
         loss_type=rl.loss,
         scale_rewards="none",
-        mask_truncated_completions=rl.truncated != "keep",
+        mask_truncated_completions=False,
         shuffle_dataset=False,
         log_completions=False,
+        **vllm_args(recipe, stage, world),
     )

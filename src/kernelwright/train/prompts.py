@@ -51,6 +51,13 @@ class Curriculum:
         """The `count` asks of step `step` (from 0)."""
         return [self._at(step * count + i) for i in range(count)]
 
+    def more(self, step: int, round_: int, count: int) -> list[Ask]:
+        """Other asks for a step, in place of those that taught nothing in refill `round_` (from 1)."""
+        chance = random.Random(f"{self.seed}/{step}/more/{round_}")
+        order = list(range(len(self.asks)))
+        chance.shuffle(order)
+        return [self.asks[order[i % len(order)]] for i in range(count)]
+
     def _at(self, position: int) -> Ask:
         round_, place = divmod(position, len(self.asks))
         order = list(range(len(self.asks)))

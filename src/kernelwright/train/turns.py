@@ -1,0 +1,97 @@
+"""Conversations: answer, verdict, better answer. The chain is `rollouts.roll`, once a turn.
+
+The tokens of a turn are appended to those that were sampled before, never tokenised again, so that what is trained
+on is what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernelwright import prompts
+from kernelwright.config import RlConfig
+from kernelwright.policy.text import prompt_ids, reply_ids
+from kernelwright.records import Message, Prompt, Rollout, Task
+from kernelwright.train.credit import Conversation
+
+FASTER = "It is correct. Answer with a faster one."
+
+
+def converse(
+    policy: Any,
+    first: Sequence[Sequence[Rollout]],
+    tasks: Sequence[Task],
+    rl: RlConfig,
+    again: Callable[[Sequence[Prompt], Sequence[Task], int], list[list[Rollout]]],
+) -> list[list[Conversation]]:
+    """The conversations that start with the groups `first` about `tasks`, each of at most `rl.turns` answers.
+
+    `policy` is an `HFPolicy`. `again(prompts, tasks, turn)` makes one rollout of each prompt.
+    """
+    tokenizer = policy.tokenizer
+    groups = []
+    for group in first:
+        asked = tuple(prompt_ids(tokenizer, group[0].prompt))
+        groups.append([Conversation(asked, (rollout,)) for rollout in group])
+    flat = [(g, i) for g, group in enumerate(groups) for i in range(len(group))]
+    for turn in range(1, rl.turns):
+        going: list[tuple[int, int, Prompt, tuple[int, ...]]] = []
+        for g, i in flat:
+            talk = groups[g][i]
+            message = reply(talk.turns[-1], rl) if len(talk.turns) == turn else ""
+            if not message:
+                continue
+            said = tuple(reply_ids(tokenizer, message))
+            ids = [*tokens(talk), *said]
+            if len(ids) + rl.max_tokens > policy.context:
+                continue
+            last = talk.turns[-1]
+            prompt = last.prompt.model_copy(
+                update={
+                    "messages": (
+                        *last.prompt.messages,
+                        Message(role="assistant", content=last.completion.text),
+                        Message(role="user", content=message),
+                    )
+                }
+            )
+            policy.given[id(prompt)] = ids
+            policy.numbers[id(prompt)] = (policy.first + g) * rl.samples + i
+            going.append((g, i, prompt, said))
+        if not going:
+            break
+        answers = again([prompt for _, _, prompt, _ in going], [tasks[g] for g, *_ in going], turn)
+        for (g, i, _, said), [answer] in zip(going, answers, strict=True):
+            talk = groups[g][i]
+            answer = answer.model_copy(update={"turn": turn, "group": talk.turns[0].group})
+            groups[g][i] = Conversation(talk.asked, (*talk.turns, answer), (*talk.replies, said))
+        policy.given.clear()
+        policy.numbers.clear()
+    return groups
+
+
+def reply(rollout: Rollout, rl: RlConfig) -> str:
+    """What is said to an answer; nothing where the conversation ends: cut short, not judged, or good enough."""
+    verdict = rollout.verdict
+    if rollout.completion.finish_reason != "stop" or not verdict.outcome.judged:
+        return ""
+    if not verdict.correct:
+        return _tagged("feedback", prompts.feedback(verdict))
+    if rl.until_correct:
+        return ""
+    return _tagged("profile", f"{prompts.profile(verdict)}\n{FASTER}".strip())
+
+
+def tokens(talk: Conversation) -> list[int]:
+    """All token ids of a conversation so far."""
+    ids = list(talk.asked)
+    for turn, rollout in enumerate(talk.turns):
+        ids += rollout.completion.token_ids or ()
+        if turn < len(talk.replies):
+            ids += talk.replies[turn]
+    return ids
+
+
+def _tagged(tag: str, text: str) -> str:
+    return f"<{tag}>\n{text.strip()}\n</{tag}>"
