@@ -1,0 +1,154 @@
+"""Attention with the online softmax of Milakov and Gimelshein (2018), as in FlashAttention: full, causal, with shared
+key heads, over another sequence, in a window."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from kernelwright.data.families.spec import Design, Draw, Family, Op, Size, Stage, kernel, launch, precision, tensor
+
+
+def attention(kind: str, draw: Draw) -> Design:
+    """softmax(q k' / sqrt(d)) v for every head."""
+    dtype = draw.dtype(0.7)
+    sizes = {
+        "B": draw.size((2, 4, 8), (1,), (1,)),
+        "HEADS": Size(draw.pick((8, 16, 32)), 2, 4 if kind == "gqa" else 3),
+        "S": draw.size((512, 1024, 2048, 4096), (64, 80), (75, 99)),
+        "E": Size(draw.pick((32, 64, 64, 128)), draw.pick((16, 32)), draw.pick((20, 24, 40))),
+    }
+    keys, heads = "S", "HEADS"
+    if kind == "cross":
+        keys = "T"
+        sizes["T"] = draw.size((77, 256, 1024, 1500), (48,), (53, 83))
+    if kind == "gqa":
+        heads = "KV_HEADS"
+        sizes["KV_HEADS"] = Size(draw.pick((2, 4, 8)), draw.pick((1, 2)), 2)
+    window = draw.pick((256, 384, 512)) if kind == "window" else 0
+    if window:
+        sizes["S"] = draw.size((768, 1024, 1500), (64, 80), (75, 99))
+        sizes["WINDOW"] = Size(window, 16, 21)
+    causal = kind in ("causal", "window") or (kind == "gqa" and draw.chance(0.5))
+    inputs = (
+        ("q", tensor("B, HEADS, S, E", dtype)),
+        ("k", tensor(f"B, {heads}, {keys}, E", dtype)),
+        ("v", tensor(f"B, {heads}, {keys}, E", dtype)),
+    )
+    op = _reference(draw, kind, causal, dtype == "float32", inputs)
+    block_m, block_n = draw.tune.choice(((64, 64), (64, 32), (128, 64), (128, 32)) if dtype != "float32" else ((64, 32), (32, 32), (64, 16)))
+    if draw.slow:
+        block_m, block_n = draw.tune.choice(((32, 16), (16, 32)))
+    body = [
+        "pid = tl.program_id(0)" if not causal else "pid = tl.num_programs(0) - 1 - tl.program_id(0)",
+        "head = tl.program_id(1).to(tl.int64)",
+    ]
+    shared = "head"
+    if kind == "gqa":
+        body.append("kv_head = head // heads * kv_heads + head % heads // (heads // kv_heads)")
+        shared = "kv_head"
+    body += [
+        "m = pid * BLOCK_M + tl.arange(0, BLOCK_M)",
+        "d = tl.arange(0, BLOCK_D)",
+        "q_at = head * seq * dim + m[:, None] * dim + d[None, :]",
+        "q_mask = (m < seq)[:, None] & (d < dim)[None, :]",
+        "q = tl.load(q_ptr + q_at, mask=q_mask, other=0.0)",
+        f"k_ptr += {shared} * keys * dim",
+        f"v_ptr += {shared} * keys * dim",
+        'top = tl.full([BLOCK_M], -float("inf"), tl.float32)',
+        "total = tl.zeros([BLOCK_M], dtype=tl.float32)",
+        "acc = tl.zeros((BLOCK_M, BLOCK_D), dtype=tl.float32)",
+    ]
+    first = "0" if not window else "tl.maximum(pid * BLOCK_M - window + 1, 0) // BLOCK_N * BLOCK_N"
+    last = "keys" if not causal else "min((pid + 1) * BLOCK_M, keys)"
+    allowed = "(n < keys)[None, :]"
+    if causal:
+        allowed = f"{allowed} & (n[None, :] <= m[:, None])"
+    if window:
+        allowed = f"{allowed} & (n[None, :] > m[:, None] - window)"
+    # With a window a block may hold no key of a row: its maximum stays -inf, which must not meet itself.
+    safe = ["    anchor = tl.where(new == -float(\"inf\"), 0.0, new)"] if window else []
+    against = "anchor" if window else "new"
+    body += [
+        f"for start in range({first}, {last}, BLOCK_N):",
+        "    n = start + tl.arange(0, BLOCK_N)",
+        "    kv_mask = (n < keys)[:, None] & (d < dim)[None, :]",
+        "    k = tl.load(k_ptr + n[:, None] * dim + d[None, :], mask=kv_mask, other=0.0)",
+        f"    s = tl.dot(q, tl.trans(k){precision(dtype)}) * scale",
+        f'    s = tl.where({allowed}, s, -float("inf"))',
+        "    new = tl.maximum(top, tl.max(s, 1))",
+        *safe,
+        f"    p = tl.exp(s - {against}[:, None])",
+        f"    shrink = tl.exp(top - {against})",
+        "    total = total * shrink + tl.sum(p, 1)",
+        "    v = tl.load(v_ptr + n[:, None] * dim + d[None, :], mask=kv_mask, other=0.0)",
+        f"    acc = tl.dot(p{'.to(v.dtype)' if dtype != 'float32' else ''}, v, acc * shrink[:, None]{precision(dtype)})",
+        "    top = new",
+        "tl.store(out_ptr + q_at, acc / total[:, None], mask=q_mask)",
+    ]
+    name = {"gqa": "gqa", "cross": "cross_attention", "window": "window_attention"}.get(kind, "attention")
+    parameters = ["q_ptr", "k_ptr", "v_ptr", "out_ptr", "seq", "keys", "dim", "scale"]
+    passed = ["q", "k", "v", "out", "seq", "keys", "dim", "dim**-0.5"]
+    takes = [("q", "q"), ("k", "k"), ("v", "v")]
+    if kind == "gqa":
+        parameters += ["heads", "kv_heads"]
+        passed += ["heads", "k.shape[1]"]
+    if window:
+        parameters.append("window")
+        passed.append("window")
+        takes.append(("window", "self.window"))
+    m, n = str(block_m), str(block_n)
+    if draw.tune.random() < 0.4:
+        draw.constants.update(BLOCK_M=block_m, BLOCK_N=block_n)
+        m, n = "BLOCK_M", "BLOCK_N"
+    parameters += ["BLOCK_M: tl.constexpr", "BLOCK_N: tl.constexpr", "BLOCK_D: tl.constexpr"]
+    passed += [f"BLOCK_M={m}", f"BLOCK_N={n}", "BLOCK_D=max(16, triton.next_power_of_2(dim))"]
+    passed.append(f"num_warps={draw.tune.choice((4, 8))}")
+    host = [
+        "batch, heads, seq, dim = q.shape",
+        "keys = k.shape[2]",
+        "out = torch.empty_like(q)",
+        *launch(f"{name}_kernel", f"triton.cdiv(seq, {m}), batch * heads", passed),
+        "return out",
+    ]
+    stage = Stage(name, (kernel(f"{name}_kernel", parameters, body),), tuple(takes), tuple(host))
+    return Design((op,), (stage,), sizes, dtype, draw.constants)
+
+
+def _reference(draw: Draw, kind: str, causal: bool, full: bool, inputs: tuple[tuple[str, str], ...]) -> Op:
+    """The reference: PyTorch's own function, or written out."""
+    name = f"attention:{kind}{',causal' if causal and kind == 'gqa' else ''}"
+    if kind == "window":
+        lines = (
+            "i = torch.arange(q.shape[2], device=q.device)",
+            "near = (i[None, :] <= i[:, None]) & (i[None, :] > i[:, None] - self.window)",
+        )
+        return Op(
+            name,
+            "F.scaled_dot_product_attention(q, k, v, attn_mask=near)",
+            ("self.window = window",),
+            (("window", "WINDOW"),),
+            inputs,
+            lines=lines,
+        )
+    written = full and draw.chance(0.5)
+    repeat = ("k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)", "v = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)")
+    if written:
+        lines = [*(repeat if kind == "gqa" else ()), "scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5"]
+        if causal:
+            lines += [
+                "later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)",
+                'scores = scores.masked_fill(later, float("-inf"))',
+            ]
+        return Op(name, "torch.softmax(scores, dim=-1) @ v", inputs=inputs, lines=tuple(lines))
+    extra = ", is_causal=True" if causal else ""
+    if kind == "gqa" and draw.chance(0.5):
+        return Op(name, f"F.scaled_dot_product_attention(q, k, v{extra})", inputs=inputs, lines=repeat)
+    extra += ", enable_gqa=True" if kind == "gqa" else ""
+    return Op(name, f"F.scaled_dot_product_attention(q, k, v{extra})", inputs=inputs)
+
+
+_DRAWS: dict[str, Callable[[Draw], Design]] = {
+    f"attention_{kind}": functools.partial(attention, kind) for kind in ("full", "causal", "gqa", "cross", "window")
+}
+FAMILIES = tuple(Family(name, "attention", draw) for name, draw in _DRAWS.items())

@@ -1,0 +1,157 @@
+"""Scans: sums and products so far, from either end, without the own element, of what a mask keeps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from kernelwright.data.families.along import geometry
+from kernelwright.data.families.spec import Design, Draw, Family, Op, Stage, kernel, launch, tensor
+
+HELD = 8192
+
+
+def scan(kind: str, draw: Draw) -> Design:
+    """One scan over the last dimension, or the first or middle one."""
+    rank = draw.pick((2, 2, 3))
+    dim = draw.pick((rank - 1, rank - 1, rank - 2))
+    last = dim == rank - 1
+    sizes = {
+        "M": draw.size((512, 2048, 4096, 16384), (4, 6), (5, 7)),
+        "N": draw.size((512, 1000, 4096, 16384, 32768), (64, 128), (77, 101, 133)),
+    }
+    if not last:
+        sizes["M"], sizes["N"] = draw.size((128, 512, 1000), (12, 16), (13, 19)), draw.size((1024, 4096), (32,), (37, 43))
+    if rank == 3:
+        sizes["M"] = sizes["M"] if not last else draw.size((64, 128, 512), (3, 4), (5,))
+        sizes = {"B": draw.size((4, 8, 16), (2,), (3,)), **sizes}
+    shape = ", ".join(sizes)
+    at = draw.pick((dim, dim - rank))
+    numbers = draw.chance(0.5)
+    d = "self.dim" if numbers else str(at)
+    one = (("dim", str(at)),) if numbers else ()
+    state = ("self.dim = dim",) if numbers else ()
+    inputs = [("x", tensor(shape) if kind != "cumprod" else f"1.0 + 0.1 * torch.randn({shape})")]
+    if kind == "masked":
+        inputs.append(("keep", draw.pick((f"torch.rand({shape}) > 0.5", f"torch.randint(0, 2, ({shape})).bool()"))))
+    spelled = {
+        "cumsum": ("torch.cumsum({x}, dim=D)", "{x}.cumsum(dim=D)"),
+        "cumprod": ("torch.cumprod({x}, dim=D)", "{x}.cumprod(dim=D)"),
+        "reverse": (
+            "torch.flip(torch.cumsum(torch.flip({x}, dims=(D,)), dim=D), dims=(D,))",
+            "torch.cumsum({x}.flip(D), dim=D).flip(D)",
+        ),
+        "exclusive": (
+            "torch.cat((torch.zeros_like(x.narrow(D, 0, 1)), torch.cumsum(x, dim=D).narrow(D, 0, x.shape[D] - 1)), dim=D)",
+            "torch.cumsum(torch.cat((torch.zeros_like(x.narrow(D, 0, 1)), x.narrow(D, 0, x.shape[D] - 1)), dim=D), dim=D)",
+        ),
+        "masked": ("torch.cumsum(x * keep, dim=D)", "torch.cumsum(x.masked_fill(~keep, 0.0), dim=D)"),
+    }[kind]
+    op = Op(f"{kind}:{'last' if last else 'inner'}", draw.pick(spelled).replace("D", d), state, one, tuple(inputs))
+    write = _rows if last else _inner
+    stage = write(draw, kind, sizes["N"].full if last else 0, dim)
+    return Design((op,), (stage,), sizes, "float32", draw.constants)
+
+
+def _names(kind: str) -> tuple[str, list[str], list[str], list[tuple[str, str]], str]:
+    """(name, pointers, arguments, host parameters, neutral element)."""
+    name = {"reverse": "reverse_cumsum", "exclusive": "exclusive_cumsum", "masked": "masked_cumsum"}.get(kind, kind)
+    pointers, arguments, takes = ["x_ptr"], ["x"], [("x", "{x}")]
+    if kind == "masked":
+        pointers, arguments, takes = [*pointers, "keep_ptr"], [*arguments, "keep"], [*takes, ("keep", "keep")]
+    return name, pointers, arguments, takes, "1.0" if kind == "cumprod" else "0.0"
+
+
+def _rows(draw: Draw, kind: str, width: int, dim: int) -> Stage:
+    """A program a row; long rows in tiles that hand on what was summed so far."""
+    del dim
+    name, pointers, arguments, takes, empty = _names(kind)
+    walks = width > HELD or draw.tune.random() < (0.8 if draw.slow else 0.25)
+    block = draw.tile("BLOCK", (1024, 2048, 4096), (256,)) if walks else "triton.next_power_of_2(n)"
+    load_at, store_at, mask = "row * n + cols", "row * n + cols", "cols < n"
+    if kind == "reverse":
+        load_at = store_at = "row * n + n - 1 - cols"
+    load_mask = mask
+    if kind == "exclusive":
+        load_at, load_mask = "row * n + cols - 1", "(cols > 0) & (cols < n)"
+    loads = [f"x = tl.load(x_ptr + {load_at}, mask={load_mask}, other={empty})"]
+    if kind == "masked":
+        loads = [
+            f"keep = tl.load(keep_ptr + {load_at}, mask={mask}, other=0)",
+            f"x = tl.load(x_ptr + {load_at}, mask=({mask}) & (keep != 0), other=0.0)",
+        ]
+    verb, join = ("tl.cumprod", "*") if kind == "cumprod" else ("tl.cumsum", "+")
+    body = ["row = tl.program_id(0).to(tl.int64)"]
+    if walks:
+        body += [
+            f"carry = {empty}",
+            "for start in range(0, n, BLOCK):",
+            "    i = tl.arange(0, BLOCK)",
+            "    cols = start + i",
+            *(f"    {line}" for line in loads),
+            f"    y = {verb}(x, 0) {join} carry",
+            f"    tl.store(y_ptr + {store_at}, y, mask={mask})",
+            "    carry = tl.sum(tl.where(i == BLOCK - 1, y, 0.0), 0)",
+        ]
+    else:
+        body += ["cols = tl.arange(0, BLOCK)", *loads, f"tl.store(y_ptr + {store_at}, {verb}(x, 0), mask={mask})"]
+    host = [
+        "n = x.shape[-1]",
+        "y = torch.empty_like(x)",
+        *launch(
+            f"{name}_kernel",
+            "x.numel() // n,",
+            [*arguments, "y", "n", f"BLOCK={block}", f"num_warps={draw.tune.choice((4, 8))}"],
+        ),
+        "return y",
+    ]
+    text = kernel(f"{name}_kernel", [*pointers, "y_ptr", "n", "BLOCK: tl.constexpr"], body)
+    return Stage(name, (text,), tuple(takes), tuple(host))
+
+
+def _inner(draw: Draw, kind: str, width: int, dim: int) -> Stage:
+    """A program a block of columns, down the dimension one step after the other."""
+    del width
+    name, pointers, arguments, takes, empty = _names(kind)
+    block = draw.tile("BLOCK", (64, 128, 256), (16, 32))
+    join = "*" if kind == "cumprod" else "+"
+    body = [
+        "base = tl.program_id(1).to(tl.int64) * n * inner",
+        "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
+        f"total = tl.full([BLOCK], {empty}, tl.float32)",
+        "for step in range(n):",
+        f"    offs = base + {'(n - 1 - step)' if kind == 'reverse' else 'step'} * inner + i",
+    ]
+    load = "tl.load(x_ptr + offs, mask=i < inner, other=0.0)"
+    if kind == "masked":
+        body.append("    keep = tl.load(keep_ptr + offs, mask=i < inner, other=0)")
+        load = "tl.load(x_ptr + offs, mask=(i < inner) & (keep != 0), other=0.0)"
+    if kind == "exclusive":
+        body += ["    tl.store(y_ptr + offs, total, mask=i < inner)", f"    total += {load}"]
+    else:
+        body += [f"    total {join}= {load}", "    tl.store(y_ptr + offs, total, mask=i < inner)"]
+    host = [
+        *geometry(dim),
+        "y = torch.empty_like(x)",
+        *launch(
+            f"{name}_kernel",
+            f"triton.cdiv(inner, {block}), outer",
+            [*arguments, "y", "n", "inner", f"BLOCK={block}", draw.warps((2, 4), (8,))],
+        ),
+        "return y",
+    ]
+    text = kernel(f"{name}_kernel", [*pointers, "y_ptr", "n", "inner", "BLOCK: tl.constexpr"], body)
+    return Stage(name, (text,), tuple(takes), tuple(host))
+
+
+_DRAWS: dict[str, Callable[[Draw], Design]] = {
+    name: functools.partial(scan, kind)
+    for name, kind in (
+        ("cumsum", "cumsum"),
+        ("cumprod", "cumprod"),
+        ("cumsum_reverse", "reverse"),
+        ("cumsum_exclusive", "exclusive"),
+        ("cumsum_masked", "masked"),
+    )
+}
+FAMILIES = tuple(Family(name, "scan", draw) for name, draw in _DRAWS.items())
