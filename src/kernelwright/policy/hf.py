@@ -226,7 +226,8 @@ def model_folder(spec: str) -> str:
         return spec
     stages = [local / "stages" / stage / "checkpoint" for stage in reversed(STAGES)]
     for folder in (local, local / "checkpoint", *stages):
-        if (folder / "config.json").exists() and list(folder.glob("tokenizer*")):
+        whole = (folder / "config.json").exists() or (folder / "adapter_config.json").exists()
+        if whole and list(folder.glob("tokenizer*")):
             return str(folder)
     raise UserError(
         f"policy {spec}: the folder holds no model (config.json, tokenizer); name a checkpoint folder"

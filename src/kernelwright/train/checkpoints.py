@@ -1,17 +1,19 @@
 """Checkpoints that are whole or absent, for TRL's trainers, and finding the last one.
 
 A checkpoint holds weights, optimizer, scheduler, RNG states and the trainer's counters. It is written beside
-its place and renamed into it, so a kill at any moment leaves the one before. The position in the curriculum
-is the step itself: prompts and sampling seeds are functions of (seed, step).
+its place and renamed into it, so a kill at any moment leaves the one before. What can be rebuilt is not in it: the
+position in the curriculum is the step itself, prompts and sampling seeds are functions of (seed, step), and success
+rates are read off the run's rollouts. Of several processes each saves its own random state, the first the rest.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-from kernelwright.runs import new_folder
+from kernelwright.runs import new_folder, writing
 
 PREFIX = "checkpoint-"
 _STAGING = ".saving"
@@ -22,6 +24,7 @@ class AtomicCheckpoints:
 
     args: Any
     state: Any
+    accelerator: Any
     _staging: Path | None = None
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -30,20 +33,35 @@ class AtomicCheckpoints:
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """No card: a step's checkpoint is not for publishing."""
 
+    def save_more(self, folder: Path) -> None:
+        """What a trainer needs besides; every process is called, with the same folder."""
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         home, name = Path(self.args.output_dir), f"{PREFIX}{self.state.global_step}"
-        with new_folder(home / name) as staging:
+        staging, first = home / f".{name}{_STAGING}", self.accelerator.is_main_process
+        with writing(home / name):
+            if first:
+                for torn in home.glob(f".{PREFIX}*{_STAGING}"):
+                    shutil.rmtree(torn, ignore_errors=True)
+                staging.mkdir()
+            self.accelerator.wait_for_everyone()
             self._staging = staging
             try:
                 super()._save_checkpoint(model, trial)  # type: ignore[misc]
+                self.save_more(staging / name)
+                self.accelerator.wait_for_everyone()
+                if first:
+                    shutil.rmtree(home / name, ignore_errors=True)
+                    os.replace(staging / name, home / name)
             finally:
                 self._staging = None
-            for item in (staging / name).iterdir():
-                item.rename(staging / item.name)
-            (staging / name).rmdir()
-        for old in home.glob(f"{PREFIX}*"):
-            if old.name != name:
-                shutil.rmtree(old, ignore_errors=True)
+                if first:
+                    shutil.rmtree(staging, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        if first:
+            for old in home.glob(f"{PREFIX}*"):
+                if old.name != name:
+                    shutil.rmtree(old, ignore_errors=True)
 
 
 def last_checkpoint(home: Path) -> Path | None:
@@ -57,8 +75,11 @@ def step_of(checkpoint: Path) -> int:
 
 
 def save_model(model: Any, tokenizer: Any, path: Path) -> Path:
-    """A Hugging Face model folder, whole or not at all."""
+    """A Hugging Face model folder, or that of an adapter, whole or not at all."""
     with new_folder(path) as staging:
-        model.save_pretrained(staging)
+        if hasattr(model, "peft_config"):
+            model.save_pretrained(staging, selected_adapters=["default"])
+        else:
+            model.save_pretrained(staging)
         tokenizer.save_pretrained(staging)
     return path

@@ -32,6 +32,7 @@ from kernelwright.train.checkpoints import AtomicCheckpoints
 from kernelwright.train.credit import Conversation, agree, repaid, returns, row
 from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters
+from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.prompts import Ask, Curriculum
 from kernelwright.train.sft import common_args, fit, share_of
 from kernelwright.train.turns import converse
@@ -58,7 +59,7 @@ def run_grpo(
     return fit(trainer, steps_dir, curves)
 
 
-class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
+class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
     """TRL's trainer, fed by our chain, with an advantage for every token."""
 
     def __init__(
@@ -77,6 +78,7 @@ class SegmentTrainer(AtomicCheckpoints, trl.GRPOTrainer):
         from datasets import Dataset
 
         self.recipe, self.stage, self.rl = recipe, stage, recipe.rl(stage)
+        self.chosen = self.rl
         self.curriculum, self.judge, self.run_folder, self.curves = curriculum, Judge(verifier), run, curves
         self._segments: tuple[Tensor, list[list[int]]] | None = None
         # A row of the data set stands for a prompt; the curriculum says which.

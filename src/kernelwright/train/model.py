@@ -98,6 +98,20 @@ def load_model(spec: str, dtype: str) -> Any:
         ) from None
 
 
+def load_adapted(folder: str, dtype: str) -> Any:
+    """A model saved by `save_model`: whole, or its base with the adapter in `folder`, ready for more training."""
+    import json
+    from pathlib import Path
+
+    adapter = Path(folder) / "adapter_config.json"
+    if not adapter.exists():
+        return load_model(folder, dtype)
+    from peft import PeftModel
+
+    base = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    return PeftModel.from_pretrained(load_model(base, dtype), folder, is_trainable=True)
+
+
 def adapters(config: LoraConfig) -> Any:
     """The peft config of a recipe's LoRA, or None when it is off."""
     if config.rank == 0:

@@ -17,6 +17,7 @@ from kernelwright.records import Example
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.curves import Curves
 from kernelwright.train.model import adapters
+from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.prompts import example_pair
 
 
@@ -26,8 +27,10 @@ def run_sft(
     """Train `model` on `examples`, going on from the last checkpoint in `steps_dir`. Returns the model."""
     import trl
 
-    class Trainer(AtomicCheckpoints, trl.SFTTrainer):
+    class Trainer(ChosenOptimizer, AtomicCheckpoints, trl.SFTTrainer):
         """TRL's trainer with whole checkpoints."""
+
+        chosen = recipe.sft
 
     config = recipe.sft
     share = share_of(config.batch, "sft.batch")
@@ -52,7 +55,7 @@ def run_sft(
         ),
         train_dataset=rows,
         processing_class=tokenizer,
-        peft_config=adapters(recipe.lora),
+        peft_config=None if hasattr(model, "peft_config") else adapters(recipe.lora),
         callbacks=[curves],
     )
     return fit(trainer, steps_dir, curves)

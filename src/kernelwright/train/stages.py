@@ -39,7 +39,8 @@ def train(
     Raises UserError for what the user can mend, InfrastructureError when the judge fails.
     """
     run = RunFolder(out)
-    run.start(recipe, resume=resume)
+    if first_process():
+        run.start(recipe, resume=resume)
     checkpoint = Path()
     for stage in recipe.stages:
         checkpoint = train_stage(recipe, run, stage, verifier=verifier, quiet=quiet)
@@ -67,8 +68,10 @@ def train_stage(
     examples = read_examples(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
     reached = last_checkpoint(steps_dir)
     updates = 1 if stage == "sft" else recipe.rl(stage).updates_per_step
-    _forget_after(run, stage, step_of(reached) // updates if reached else 0)
-    steps_dir.mkdir(parents=True, exist_ok=True)
+    if first_process():
+        _forget_after(run, stage, step_of(reached) // updates if reached else 0)
+        steps_dir.mkdir(parents=True, exist_ok=True)
+    together()
     model, tokenizer = _start(recipe, run, stage)
     curves = Curves(run, stage, updates=updates, quiet=quiet)
     if stage == "sft":
@@ -77,9 +80,11 @@ def train_stage(
         model = run_sft(recipe, model, tokenizer, examples, steps_dir, curves)
     else:
         model = _reinforce(recipe, run, stage, model, tokenizer, examples, verifier, steps_dir, curves)
-    save_model(model, tokenizer, final)
-    run.finish(stage)
-    shutil.rmtree(steps_dir, ignore_errors=True)
+    if first_process():
+        save_model(model, tokenizer, final)
+        run.finish(stage)
+        shutil.rmtree(steps_dir, ignore_errors=True)
+    together()
     return final
 
 
@@ -127,20 +132,42 @@ def _reinforce(
 
 
 def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
-    """Model and tokenizer that `stage` starts from: the stage before, or what [model] says."""
+    """Model and tokenizer that `stage` starts from: the stage before, or what [model] says.
+
+    Random weights are kept in RUN/base where they are needed again: under adapters, and as the reference of a KL.
+    """
     from kernelwright.train.architectures import known
-    from kernelwright.train.model import load_model, load_tokenizer, new_model
+    from kernelwright.train.checkpoints import save_model
+    from kernelwright.train.model import load_adapted, load_model, load_tokenizer, new_model
 
     before = list(recipe.stages)[: recipe.stages.index(stage)]
     if before:
         folder = str(run.path / "stages" / before[-1] / "checkpoint")
-        return load_model(folder, recipe.model.dtype), load_tokenizer(folder)
+        return load_adapted(folder, recipe.model.dtype), load_tokenizer(folder)
     if recipe.model.init == "pretrained":
         return load_model(recipe.model.base, recipe.model.dtype), load_tokenizer(recipe.model.base)
     base = "" if known(recipe.model.base) else recipe.model.base  # a known base is for its sizes only
     spec = recipe.data.tokenizer or base or str(run.path / "data" / "tokenizer")
     tokenizer = load_tokenizer(spec)
-    return new_model(recipe.model, tokenizer, recipe.seed), tokenizer
+    if not recipe.lora.rank and (stage == "sft" or not recipe.rl(stage).beta):
+        return new_model(recipe.model, tokenizer, recipe.seed), tokenizer
+    folder = str(run.path / "base")
+    if first_process() and not Path(folder).is_dir():
+        save_model(new_model(recipe.model, tokenizer, recipe.seed), tokenizer, Path(folder))
+    together()
+    return load_model(folder, recipe.model.dtype), tokenizer
+
+
+def first_process() -> bool:
+    """Whether this is the process that writes the run's files; of one process, it is."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def together() -> None:
+    """Wait until every process has come here."""
+    from accelerate import PartialState
+
+    PartialState().wait_for_everyone()
 
 
 def _forget_after(run: RunFolder, stage: str, step: int) -> None:
