@@ -107,6 +107,9 @@ class SftConfig(Section):
     minibatch: int = Field(0, ge=0)
     """Examples per forward pass; 0: all of a step's."""
     learning_rate: float = Field(1e-3, gt=0)
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """`muon`: Muon for the matrices inside layers, at `matrix_rate`; AdamW for the rest, at `learning_rate`."""
+    matrix_rate: float = Field(7e-3, gt=0)
     warmup: float = Field(0.05, ge=0, lt=1)
     """Share of the steps."""
     weight_decay: float = Field(0.0, ge=0)
@@ -143,6 +146,9 @@ class RlConfig(Section):
     temperature: float = Field(1.0, gt=0)
     top_p: float = Field(1.0, gt=0, le=1)
     learning_rate: float = Field(1e-4, gt=0)
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """As in `[sft]`."""
+    matrix_rate: float = Field(7e-4, gt=0)
     warmup: float = Field(0.0, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     weight_decay: float = Field(0.0, ge=0)
