@@ -76,7 +76,7 @@ def write(name: str, category: str, design: Design, draw: Draw) -> Pair:
     source = _model(design.ops, arguments, inputs, design.sizes, sizes, names, draw)
     code = _answer(design, arguments, [given for given, _ in inputs], draw)
     ops = [op for op in design.ops if op.name]
-    signature = f"{name}|" + ";".join(op.name for op in ops)
+    signature = ";".join(op.name for op in ops)
     digest = hashlib.sha256(source.encode()).hexdigest()[:8]
     graph = hashlib.sha256(signature.encode()).hexdigest()[:16]
     task = Task(
