@@ -1,7 +1,6 @@
 """Muon and AdamW as one optimizer: who gets which weights, one schedule, and a state that goes on."""
 
 import io
-
 from typing import Any
 
 import pytest

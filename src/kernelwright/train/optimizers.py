@@ -44,7 +44,8 @@ class Together(torch.optim.Optimizer):
 
 def muon(model: nn.Module, matrix_rate: float, rate: float, weight_decay: float) -> Together:
     """Muon at `matrix_rate` for the weight matrices inside layers, AdamW at `rate` for all else that is trained."""
-    matrices, rest = [], []
+    matrices: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
     ends = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
