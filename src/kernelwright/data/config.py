@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kernelwright.config import DataConfig, Style
 from kernelwright.data.operators import POINTWISE, ROWS
@@ -79,6 +79,29 @@ class CorpusConfig(BaseModel):
     max_tokens: int = Field(400, ge=0)
     """Drop examples whose prompt and answer together are longer, in tokens of the corpus' own tokenizer; 0: none."""
 
+    families: tuple[str, ...] = ()
+    """Families of operators to draw pairs of besides, by name or category, or `all`; empty: none."""
+    family_train: int = Field(1000, ge=0)
+    """Training tasks of families, each with a *translate* example; nothing without `families`."""
+    family_validation: int = Field(10, ge=0)
+    family_heldout: int = Field(50, ge=0)
+    family_lengths: tuple[int, ...] = Field((1, 1, 2, 3, 4, 5), min_length=1)
+    """Operators of a family's task are drawn from these, then a family uniformly among those that have the length."""
+    family_improve: float = Field(0.3, ge=0, le=1)
+    """Share of the training tasks that also give an *improve* example."""
+    family_repair: float = Field(0.3, ge=0, le=1)
+    """Share of the training tasks that also give a *repair* example."""
+
+    @field_validator("families", mode="before")
+    @classmethod
+    def _listed(cls, given: object) -> object:
+        """`families=matmul,scan` on the command line is a list."""
+        return (
+            tuple(part.strip() for part in given.split(",") if part.strip())
+            if isinstance(given, str)
+            else given
+        )
+
     @classmethod
     def parse(cls, fields: dict[str, object]) -> Self:
         """A config from plain values. Raises UserError, one line, for an unknown key, type, value or operator."""
@@ -108,6 +131,10 @@ class CorpusConfig(BaseModel):
             raise UserError("data: operators holds none of a single input, such as relu; add one")
         if min(config.lengths) < 1:
             raise UserError(f"data: lengths = {list(config.lengths)}: a graph has at least 1 operator")
+        if config.families:
+            from kernelwright.data.families.table import chosen
+
+            chosen(config.families)
         if config.heldout_share + config.validation_share >= 1:
             raise UserError("data: heldout_share and validation_share leave nothing to train on; lower one")
         return config

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernelwright.data import graphs, normal, pairs
 from kernelwright.data.config import CorpusConfig
+from kernelwright.data.families.sampler import drafts as families
 from kernelwright.data.golds import gold_examples, gold_graphs
 from kernelwright.data.probe import is_sound
 from kernelwright.data.streams import Stream
@@ -48,6 +49,7 @@ def _all(config: CorpusConfig) -> Iterator[Example]:
         for rng, graph in _new_graphs(config, split, split, count, taken):
             yield from pairs.examples(config, rng, graph, split)
     yield from gold_examples(config)
+    yield from families(config)
 
 
 def practice(config: CorpusConfig, taken: Iterable[str]) -> Iterator[Task]:
@@ -117,4 +119,6 @@ def estimate(config: CorpusConfig) -> int:
     """About how many drafts there will be, a few duplicates less."""
     per_graph = config.variants + round(config.improve * config.improve_share) + config.repair
     others = (config.heldout_graphs + config.validation_graphs) * (1 + config.heldout_improve)
-    return config.train_graphs * per_graph + others + config.golds * config.variants
+    drawn = round(config.family_train * (1 + config.family_improve + config.family_repair))
+    drawn = drawn + config.family_validation + config.family_heldout if config.families else 0
+    return config.train_graphs * per_graph + others + config.golds * config.variants + drawn

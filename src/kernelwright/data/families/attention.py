@@ -6,7 +6,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from kernelwright.data.families.spec import Design, Draw, Family, Op, Size, Stage, kernel, launch, precision, tensor
+from kernelwright.data.families.spec import (
+    Design,
+    Draw,
+    Family,
+    Op,
+    Size,
+    Stage,
+    kernel,
+    launch,
+    precision,
+    tensor,
+)
 
 
 def attention(kind: str, draw: Draw) -> Design:
@@ -36,7 +47,9 @@ def attention(kind: str, draw: Draw) -> Design:
         ("v", tensor(f"B, {heads}, {keys}, E", dtype)),
     )
     op = _reference(draw, kind, causal, dtype == "float32", inputs)
-    block_m, block_n = draw.tune.choice(((64, 64), (64, 32), (128, 64), (128, 32)) if dtype != "float32" else ((64, 32), (32, 32), (64, 16)))
+    block_m, block_n = draw.tune.choice(
+        ((64, 64), (64, 32), (128, 64), (128, 32)) if dtype != "float32" else ((64, 32), (32, 32), (64, 16))
+    )
     if draw.slow:
         block_m, block_n = draw.tune.choice(((32, 16), (16, 32)))
     body = [
@@ -67,7 +80,7 @@ def attention(kind: str, draw: Draw) -> Design:
     if window:
         allowed = f"{allowed} & (n[None, :] > m[:, None] - window)"
     # With a window a block may hold no key of a row: its maximum stays -inf, which must not meet itself.
-    safe = ["    anchor = tl.where(new == -float(\"inf\"), 0.0, new)"] if window else []
+    safe = ['    anchor = tl.where(new == -float("inf"), 0.0, new)'] if window else []
     against = "anchor" if window else "new"
     body += [
         f"for start in range({first}, {last}, BLOCK_N):",
@@ -132,15 +145,18 @@ def _reference(draw: Draw, kind: str, causal: bool, full: bool, inputs: tuple[tu
             lines=lines,
         )
     written = full and draw.chance(0.5)
-    repeat = ("k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)", "v = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)")
+    repeat = (
+        "k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)",
+        "v = v.repeat_interleave(q.shape[1] // v.shape[1], dim=1)",
+    )
     if written:
-        lines = [*(repeat if kind == "gqa" else ()), "scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5"]
+        steps = [*(repeat if kind == "gqa" else ()), "scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5"]
         if causal:
-            lines += [
+            steps += [
                 "later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)",
                 'scores = scores.masked_fill(later, float("-inf"))',
             ]
-        return Op(name, "torch.softmax(scores, dim=-1) @ v", inputs=inputs, lines=tuple(lines))
+        return Op(name, "torch.softmax(scores, dim=-1) @ v", inputs=inputs, lines=tuple(steps))
     extra = ", is_causal=True" if causal else ""
     if kind == "gqa" and draw.chance(0.5):
         return Op(name, f"F.scaled_dot_product_attention(q, k, v{extra})", inputs=inputs, lines=repeat)
@@ -149,6 +165,7 @@ def _reference(draw: Draw, kind: str, causal: bool, full: bool, inputs: tuple[tu
 
 
 _DRAWS: dict[str, Callable[[Draw], Design]] = {
-    f"attention_{kind}": functools.partial(attention, kind) for kind in ("full", "causal", "gqa", "cross", "window")
+    f"attention_{kind}": functools.partial(attention, kind)
+    for kind in ("full", "causal", "gqa", "cross", "window")
 }
 FAMILIES = tuple(Family(name, "attention", draw) for name, draw in _DRAWS.items())

@@ -61,7 +61,7 @@ def convolution(
         kernels[-1] += 2
     values: dict[str, list[int]] = {}
     for part in parts:
-        options = {"stride": (2, 2, 3), "padding": (1, 1, 2), "dilation": (2, 2, 3)}[part]
+        options: tuple[int, ...] = {"stride": (2, 2, 3), "padding": (1, 1, 2), "dilation": (2, 2, 3)}[part]
         if rank == 3:
             options = {"stride": (2,), "padding": (1,), "dilation": (2,)}[part]
         values[part] = (

@@ -73,7 +73,10 @@ def _feature_norm(draw: Draw, sizes: dict[str, Size]) -> tuple[Op, Callable[[Cha
         return op, lambda after: group_stage(draw, "float32", length, after=after)
     if name == "layernorm":
         op = Op(
-            "layernorm:features", "self.norm({x})", ("self.norm = nn.LayerNorm(out_features)",), (("out_features", "CO"),)
+            "layernorm:features",
+            "self.norm({x})",
+            ("self.norm = nn.LayerNorm(out_features)",),
+            (("out_features", "CO"),),
         )
 
         def layer(after: Chain) -> Stage:
@@ -146,13 +149,22 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
         operator = draw.pick(CHANNELS)
         reduces = ROWS[operator].reduces
         verb = {"max": "amax", "min": "amin"}.get(operator, operator)
-        second = Op(f"{operator}:channels", f"torch.{verb}({{x}}, dim=1{', keepdim=True' if reduces else ''})")
+        second = Op(
+            f"{operator}:channels", f"torch.{verb}({{x}}, dim=1{', keepdim=True' if reduces else ''})"
+        )
         if reduces:
             channel = None
 
         def build(after: Chain) -> Stage:
             return strided(
-                draw, f"{operator}_channels", operator, "float32", made.sizes["CO"].full, 1, after=after, keep=reduces
+                draw,
+                f"{operator}_channels",
+                operator,
+                "float32",
+                made.sizes["CO"].full,
+                1,
+                after=after,
+                keep=reduces,
             )
 
     else:
@@ -165,7 +177,13 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
 
     after = chain(draw, last, "float32", channel=channel, share=0.3, taken=taken)
     core = stage(draw, made, between)
-    return Design((made.op, *between.ops, second, *after.ops), (core, build(after)), made.sizes, "float32", draw.constants)
+    return Design(
+        (made.op, *between.ops, second, *after.ops),
+        (core, build(after)),
+        made.sizes,
+        "float32",
+        draw.constants,
+    )
 
 
 def _global_mean(draw: Draw, rank: int, places: int, after: Chain) -> Stage:
@@ -199,10 +217,15 @@ def _image_norm(draw: Draw, made: Convolution, places: int) -> tuple[Op, Callabl
             (f"self.norm = nn.InstanceNorm{rank}d(out_channels)",),
             (("out_channels", "CO"),),
         )
-        return op, lambda after: instance_stage(draw, "float32", places, module="norm", learns=False, after=after)
+        return op, lambda after: instance_stage(
+            draw, "float32", places, module="norm", learns=False, after=after
+        )
     made.sizes["B"] = Size(made.sizes["B"].full, 2, 3)
     op = Op(
-        f"batchnorm{rank}d", "self.bn({x})", (f"self.bn = nn.BatchNorm{rank}d(out_channels)",), (("out_channels", "CO"),)
+        f"batchnorm{rank}d",
+        "self.bn({x})",
+        (f"self.bn = nn.BatchNorm{rank}d(out_channels)",),
+        (("out_channels", "CO"),),
     )
     return op, lambda after: batch_stages(draw, "float32", after=after)
 
@@ -211,7 +234,13 @@ _LEVELS = (2, 3, 4, 5)
 _DRAWS: dict[str, Callable[[Draw], Design]] = {
     "linear_norm": linear_norm,
     "linear_reduce": linear_reduce,
-    **{f"conv_{kind}": functools.partial(conv_then, kind, False) for kind in ("pool", "norm", "channels", "mean")},
-    **{f"conv_transpose_{kind}": functools.partial(conv_then, kind, True) for kind in ("pool", "norm", "mean")},
+    **{
+        f"conv_{kind}": functools.partial(conv_then, kind, False)
+        for kind in ("pool", "norm", "channels", "mean")
+    },
+    **{
+        f"conv_transpose_{kind}": functools.partial(conv_then, kind, True)
+        for kind in ("pool", "norm", "mean")
+    },
 }
 FAMILIES = tuple(Family(name, "fusion", draw, _LEVELS) for name, draw in _DRAWS.items())

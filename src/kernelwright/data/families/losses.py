@@ -6,7 +6,19 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, kernel, launch, tensor, widened
+from kernelwright.data.families.spec import (
+    Design,
+    Draw,
+    Dtype,
+    Family,
+    Op,
+    Size,
+    Stage,
+    kernel,
+    launch,
+    tensor,
+    widened,
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,9 @@ def elementwise(name: str, draw: Draw) -> Design:
     }
     c = draw.pick(("0.5", "1.0", "2.0"))
     spelling = draw.pick(loss.spellings)
-    spelling = spelling.replace("{r}", "" if mean else ', reduction="sum"').replace("{m}", "mean" if mean else "sum")
+    spelling = spelling.replace("{r}", "" if mean else ', reduction="sum"').replace(
+        "{m}", "mean" if mean else "sum"
+    )
     shape = "M, N"
     if name == "hinge" and draw.chance(0.5):
         shape = "M"
@@ -97,7 +111,10 @@ def elementwise(name: str, draw: Draw) -> Design:
         "rand": f"torch.rand({shape})",
         "sign": f"torch.randint(0, 2, ({shape}{',' if shape == 'M' else ''})).float() * 2 - 1",
     }[loss.target]
-    inputs = (("pred", f"{tensor(shape, dtype)} * (0.5 + torch.rand(1))".replace("torch.rand(1)", "torch.rand(1)")), ("target", made))
+    inputs = (
+        ("pred", f"{tensor(shape, dtype)} * (0.5 + torch.rand(1))".replace("torch.rand(1)", "torch.rand(1)")),
+        ("target", made),
+    )
     if dtype != "float32":
         inputs = (("pred", tensor(shape, dtype)), ("target", made))
     op = Op(f"{name}:{'mean' if mean else 'sum'}", spelling.replace("{c}", c), inputs=inputs)
@@ -114,20 +131,28 @@ def elementwise(name: str, draw: Draw) -> Design:
         "    total += tl.where(mask, loss, 0.0)",
         "tl.store(parts_ptr + tl.program_id(0), tl.sum(total, 0))",
     ]
-    text = kernel(f"{name}_kernel", ["pred_ptr", "target_ptr", "parts_ptr", "size", "BLOCK: tl.constexpr"], body)
+    text = kernel(
+        f"{name}_kernel", ["pred_ptr", "target_ptr", "parts_ptr", "size", "BLOCK: tl.constexpr"], body
+    )
     host = [
         "size = pred.numel()",
         f"programs = min({most}, triton.cdiv(size, {block}))",
         "parts = torch.empty(programs, device=pred.device, dtype=torch.float32)",
         "out = torch.empty((), device=pred.device, dtype=pred.dtype)",
         *launch(
-            f"{name}_kernel", "programs,", ["pred", "target", "parts", "size", f"BLOCK={block}", draw.warps((4, 8), (1,))]
+            f"{name}_kernel",
+            "programs,",
+            ["pred", "target", "parts", "size", f"BLOCK={block}", draw.warps((4, 8), (1,))],
         ),
         *_finish(draw, "parts", "programs", "size" if mean else "1"),
         "return out",
     ]
     stage = Stage(
-        f"{name}_loss", (text, finisher()), (("pred", "pred"), ("target", "target")), tuple(host), loss.helpers
+        f"{name}_loss",
+        (text, finisher()),
+        (("pred", "pred"), ("target", "target")),
+        tuple(host),
+        loss.helpers,
     )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
@@ -182,7 +207,7 @@ def _matrix(draw: Draw) -> dict[str, Size]:
 
 
 LOGITS = [
-    "x = tl.load(logits_ptr + row * n + cols, mask=mask, other=-float(\"inf\"))",
+    'x = tl.load(logits_ptr + row * n + cols, mask=mask, other=-float("inf"))',
     "peak = tl.max(x, 0)",
     "log_sum = tl.log(tl.sum(tl.exp(x - peak), 0)) + peak",
 ]
@@ -226,9 +251,15 @@ def nll(draw: Draw) -> Design:
     """Negative log-likelihood of a log-softmax."""
     sizes = _matrix(draw)
     spelled = draw.pick(
-        ("F.nll_loss(F.log_softmax(logits, dim=1), target)", "F.nll_loss(torch.log_softmax(logits, dim=-1), target)")
+        (
+            "F.nll_loss(F.log_softmax(logits, dim=1), target)",
+            "F.nll_loss(torch.log_softmax(logits, dim=-1), target)",
+        )
     )
-    inputs = (("logits", "torch.randn(B, N) * (1.0 + torch.rand(1))"), ("target", "torch.randint(0, N, (B,))"))
+    inputs = (
+        ("logits", "torch.randn(B, N) * (1.0 + torch.rand(1))"),
+        ("target", "torch.randint(0, N, (B,))"),
+    )
     op = Op("cross_entropy:nll", spelled, inputs=inputs)
     body = [*LOGITS, "loss = log_sum - tl.load(logits_ptr + row * n + tl.load(target_ptr + row))"]
     return _by_row(draw, "nll", op, sizes, ("logits", "target"), body, sizes["N"].full)

@@ -85,7 +85,11 @@ def segments(
     ]
     body = ["segment = tl.program_id(0).to(tl.int64)", "x_ptr += segment * size", "y_ptr += segment * size"]
     if walks:
-        tile = ["for start in range(0, size, BLOCK):", "    offs = start + tl.arange(0, BLOCK)", "    mask = offs < size"]
+        tile = [
+            "for start in range(0, size, BLOCK):",
+            "    offs = start + tl.arange(0, BLOCK)",
+            "    mask = offs < size",
+        ]
         body += [
             "total = tl.zeros([BLOCK], dtype=tl.float32)",
             *tile,
@@ -164,14 +168,21 @@ def layernorm(draw: Draw) -> Design:
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
-def group_stage(draw: Draw, dtype: Dtype, length: int, *, module: str = "norm", after: Chain = NOTHING) -> Stage:
+def group_stage(
+    draw: Draw, dtype: Dtype, length: int, *, module: str = "norm", after: Chain = NOTHING
+) -> Stage:
     """Group normalisation by the module `self.MODULE`."""
     return segments(
         draw,
         "groupnorm",
         dtype,
         length,
-        ["n, channels = x.shape[:2]", "spatial = x.numel() // (n * channels)", "per_group = channels // groups", "size = per_group * spatial"],
+        [
+            "n, channels = x.shape[:2]",
+            "spatial = x.numel() // (n * channels)",
+            "per_group = channels // groups",
+            "size = per_group * spatial",
+        ],
         channel="segment % groups * per_group + offs // spatial",
         numbers=("groups", "per_group", "spatial"),
         affines=affine(module, dtype),
@@ -199,7 +210,9 @@ def groupnorm(draw: Draw) -> Design:
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
-def instance_stage(draw: Draw, dtype: Dtype, length: int, *, module: str, learns: bool, after: Chain = NOTHING) -> Stage:
+def instance_stage(
+    draw: Draw, dtype: Dtype, length: int, *, module: str, learns: bool, after: Chain = NOTHING
+) -> Stage:
     """Instance normalisation: every plane by itself."""
     return segments(
         draw,
@@ -224,7 +237,9 @@ def instancenorm(draw: Draw) -> Design:
     op = Op(
         f"instancenorm{rank}d:{learns}",
         "self.norm({x})",
-        (f"self.norm = nn.InstanceNorm{rank}d(num_features{', affine=True' if learns else ''}{placed(dtype)})",),
+        (
+            f"self.norm = nn.InstanceNorm{rank}d(num_features{', affine=True' if learns else ''}{placed(dtype)})",
+        ),
         (("num_features", "C"),),
         (("x", tensor(shape_of(rank), dtype)),),
     )
@@ -260,7 +275,16 @@ def batch_stages(draw: Draw, dtype: Dtype, *, module: str = "bn", after: Chain =
     )
     apply = kernel(
         "batchnorm_kernel",
-        ["x_ptr", "mean_ptr", "rstd_ptr", *both.pointers, "y_ptr", "channels", "spatial", "BLOCK: tl.constexpr"],
+        [
+            "x_ptr",
+            "mean_ptr",
+            "rstd_ptr",
+            *both.pointers,
+            "y_ptr",
+            "channels",
+            "spatial",
+            "BLOCK: tl.constexpr",
+        ],
         [
             "plane = tl.program_id(0).to(tl.int64)",
             "channel = plane % channels",
@@ -317,14 +341,16 @@ def batchnorm_inference(draw: Draw) -> Design:
     dtype = draw.dtype(0.2)
     rank, sizes = planes(draw)
     state = (
-        f"self.register_buffer(\"mean\", torch.randn(num_features{placed(dtype)}))",
-        f"self.register_buffer(\"var\", torch.rand(num_features{placed(dtype)}) + 0.5)",
+        f'self.register_buffer("mean", torch.randn(num_features{placed(dtype)}))',
+        f'self.register_buffer("var", torch.rand(num_features{placed(dtype)}) + 0.5)',
         f"self.weight = nn.Parameter(torch.randn(num_features{placed(dtype)}))",
         f"self.bias = nn.Parameter(torch.randn(num_features{placed(dtype)}))",
     )
     count = draw.operators - 1
     channel = (f"num_features{', 1' * rank}", (("num_features", "C"),))
-    after = chain(draw, count, dtype, channel=channel, full=shape_of(rank), taken=("bias", "weight", "mean", "var"))
+    after = chain(
+        draw, count, dtype, channel=channel, full=shape_of(rank), taken=("bias", "weight", "mean", "var")
+    )
     op = Op(
         f"batchnorm_inference{rank}d",
         "F.batch_norm({x}, self.mean, self.var, self.weight, self.bias, training=False, eps=1e-5)",
@@ -346,7 +372,16 @@ def batchnorm_inference(draw: Draw) -> Design:
     ]
     held = ["mean", "var", "weight", "bias"]
     parameters = ["x_ptr", *(f"{name}_ptr" for name in held), *after.pointers, "y_ptr", "channels", "spatial"]
-    passed = ["x", *held, *after.arguments, "y", "channels", "spatial", f"BLOCK={block}", draw.warps((4,), (1, 8))]
+    passed = [
+        "x",
+        *held,
+        *after.arguments,
+        "y",
+        "channels",
+        "spatial",
+        f"BLOCK={block}",
+        draw.warps((4,), (1, 8)),
+    ]
     host = [
         "n, channels = x.shape[:2]",
         "spatial = x.numel() // (n * channels)",
@@ -388,7 +423,11 @@ def rmsnorm(draw: Draw) -> Design:
     )
     if dtype == "float32" and weighted and draw.chance(0.5):
         op = Op(
-            op.name, "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight", op.state, op.init, op.inputs
+            op.name,
+            "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight",
+            op.state,
+            op.init,
+            op.inputs,
         )
     scale = Chain((), affine("", dtype).steps[:1], (("weight", "channel"),), ("weight",), widened(dtype))
     after = scale if weighted else NOTHING
@@ -405,11 +444,15 @@ def _tokens(draw: Draw) -> dict[str, Size]:
 
 
 def l1norm(draw: Draw) -> Design:
-    return _scaled(draw, "l1norm", ("F.normalize(x, p=1, dim={d})", "x / torch.sum(torch.abs(x), dim={d}, keepdim=True)"))
+    return _scaled(
+        draw, "l1norm", ("F.normalize(x, p=1, dim={d})", "x / torch.sum(torch.abs(x), dim={d}, keepdim=True)")
+    )
 
 
 def l2norm(draw: Draw) -> Design:
-    return _scaled(draw, "l2norm", ("F.normalize(x, dim={d})", "x / torch.norm(x, p=2, dim={d}, keepdim=True)"))
+    return _scaled(
+        draw, "l2norm", ("F.normalize(x, dim={d})", "x / torch.norm(x, p=2, dim={d}, keepdim=True)")
+    )
 
 
 def _scaled(draw: Draw, name: str, spellings: tuple[str, ...]) -> Design:
@@ -439,7 +482,14 @@ def frobenius(draw: Draw) -> Design:
     rank, sizes = planes(draw, draw.pick((1, 2)))
     op = Op(
         "frobenius",
-        draw.pick(('x / torch.norm(x, p="fro")', "x / torch.linalg.vector_norm(x)", "x / x.norm()", "x / torch.sqrt((x * x).sum())")),
+        draw.pick(
+            (
+                'x / torch.norm(x, p="fro")',
+                "x / torch.linalg.vector_norm(x)",
+                "x / x.norm()",
+                "x / torch.sqrt((x * x).sum())",
+            )
+        ),
         inputs=(("x", tensor(shape_of(rank))),),
     )
     block, most = draw.tile("BLOCK", (1024, 2048), (256,)), draw.tune.choice((256, 512, 1024))
@@ -470,7 +520,9 @@ def frobenius(draw: Draw) -> Design:
         "size = x.numel()",
         f"parts = min({most}, triton.cdiv(size, {block}))",
         "partial = torch.empty(parts, device=x.device, dtype=torch.float32)",
-        *launch("squares_kernel", "parts,", ["x", "partial", "size", f"BLOCK={block}", draw.warps((4, 8), (1,))]),
+        *launch(
+            "squares_kernel", "parts,", ["x", "partial", "size", f"BLOCK={block}", draw.warps((4, 8), (1,))]
+        ),
         "y = torch.empty_like(x)",
         *launch(
             "divide_kernel",

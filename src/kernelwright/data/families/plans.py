@@ -20,7 +20,18 @@ from kernelwright.data import plans
 
 _PLAIN = frozenset(
     [
-        *("load", "store", "arange", "zeros", "full", "program_id", "num_programs", "where", "range", "static_range"),
+        *(
+            "load",
+            "store",
+            "arange",
+            "zeros",
+            "full",
+            "program_id",
+            "num_programs",
+            "where",
+            "range",
+            "static_range",
+        ),
         *("cdiv", "constexpr", "debug_barrier", "zeros_like"),
     ]
 )
@@ -88,7 +99,9 @@ def plan(code: str) -> str:
 def problems(text: str, code: str) -> list[str]:
     """The claims of a plan that its code does not bear out, one line each; empty when it is true."""
     facts = read(code)
-    found = plans.plan_problems("\n".join(line for line in text.splitlines() if not line.startswith("grid: ")), code)
+    found = plans.plan_problems(
+        "\n".join(line for line in text.splitlines() if not line.startswith("grid: ")), code
+    )
     for line in text.splitlines():
         if line.startswith("grid: "):
             found += [
@@ -98,7 +111,9 @@ def problems(text: str, code: str) -> list[str]:
             ]
         if line.startswith("uses "):
             found += [
-                f"says uses {name}, no kernel does" for name in line.removeprefix("uses ").split(", ") if name not in facts.uses
+                f"says uses {name}, no kernel does"
+                for name in line.removeprefix("uses ").split(", ")
+                if name not in facts.uses
             ]
     for match in re.finditer(r"\bdot in (ieee float32|tensor cores)", text):
         if match[1] != facts.products:

@@ -245,14 +245,14 @@ def _gated(draw: Draw, name: str) -> Design:
         order = ("gate", "up") if gate_first else ("up", "gate")
         at = {order[0]: "row * 2 * n + cols", order[1]: "row * 2 * n + n + cols"}
         loads = [f"{part} = tl.load(x_ptr + {at[part]}, mask=mask){wide}" for part in ("gate", "up")]
-        gate_expression, inputs = "gate", (("x", tensor(dims.replace("N", "2 * N"), dtype)),)
-        lines = (f"{order[0]}, {order[1]} = {{x}}.chunk(2, dim=-1)".replace("{x}", "x"),)
+        inputs: tuple[tuple[str, str], ...] = (("x", tensor(dims.replace("N", "2 * N"), dtype)),)
+        lines: tuple[str, ...] = (f"{order[0]}, {order[1]} = x.chunk(2, dim=-1)",)
         pointers, takes = ["x_ptr"], [("x", "{x}")]
         host = ["n = x.shape[-1] // 2", "out = x.new_empty(*x.shape[:-1], n)", "rows = out.numel() // n"]
         arguments = ["x"]
     else:
         loads = [f"{part} = tl.load({part}_ptr + row * n + cols, mask=mask){wide}" for part in ("gate", "up")]
-        gate_expression, lines = "gate", ()
+        lines = ()
         inputs = (("gate", tensor(dims, dtype)), ("up", tensor(dims, dtype)))
         pointers, takes, arguments = ["gate_ptr", "up_ptr"], [("gate", "gate"), ("up", "up")], ["gate", "up"]
         host = ["n = gate.shape[-1]", "out = torch.empty_like(gate)", "rows = gate.numel() // n"]
@@ -274,7 +274,7 @@ def _gated(draw: Draw, name: str) -> Design:
     ]
     op = Op(
         f"{name}:{'packed' if packed else 'two'}",
-        f"{spelled.format(gate=gate_expression)} * up",
+        f"{spelled.format(gate='gate')} * up",
         inputs=inputs,
         lines=lines,
     )

@@ -9,7 +9,19 @@ from kernelwright.data.families.along import rows
 from kernelwright.data.families.conv import Geometry, _coordinates, _flat, _inside
 from kernelwright.data.families.convolution import FULL, ODD, SMALL, SPACE
 from kernelwright.data.families.epilogue import NOTHING, Chain
-from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, kernel, launch, tensor, widened
+from kernelwright.data.families.spec import (
+    Design,
+    Draw,
+    Dtype,
+    Family,
+    Op,
+    Size,
+    Stage,
+    kernel,
+    launch,
+    tensor,
+    widened,
+)
 
 
 def window(
@@ -64,7 +76,9 @@ def window(
     body.append(f"tl.store(y_ptr + plane * {outs} + p, value, mask=p < {outs})")
     name = f"{kind}pool{rank}d"
     held = [("KERNEL", "kernel_size", size), ("STRIDE", "stride", stride)]
-    held += [("PAD", "padding", padding)] * (padding != 0) + [("DILATION", "dilation", dilation)] * (dilation != 1)
+    held += [("PAD", "padding", padding)] * (padding != 0) + [("DILATION", "dilation", dilation)] * (
+        dilation != 1
+    )
     takes = [("x", "{x}")]
     numbers: dict[str, str] = {}
     for _, given, value in held:
@@ -76,7 +90,11 @@ def window(
     parameters = ["x_ptr", *after.pointers, "y_ptr", *channels, *g.sizes(), *g.sizes("O")]
     parameters += [*(f"{constant}: tl.constexpr" for constant, _, _ in held), "BLOCK_P: tl.constexpr"]
     passed = ["x", *after.arguments, "y", *(["c"] if channels else []), *g.axes, *(f"o{a}" for a in g.axes)]
-    passed += [*(f"{constant}={given}" for constant, given, _ in held), f"BLOCK_P={block}", draw.warps((4,), (1, 8))]
+    passed += [
+        *(f"{constant}={given}" for constant, given, _ in held),
+        f"BLOCK_P={block}",
+        draw.warps((4,), (1, 8)),
+    ]
     host = [f"n, c, {', '.join(g.axes)} = x.shape"]
     reach = "dilation * (kernel_size - 1)" if g.dilation else "kernel_size"
     for axis in g.axes:
@@ -89,7 +107,11 @@ def window(
         "return y",
     ]
     return Stage(
-        name, (kernel(f"{name}_kernel", parameters, body),), (*takes, *after.takes), tuple(host), after.helpers
+        name,
+        (kernel(f"{name}_kernel", parameters, body),),
+        (*takes, *after.takes),
+        tuple(host),
+        after.helpers,
     )
 
 
@@ -108,9 +130,15 @@ def described(
         arguments.pop(1)
     if not pads_count:
         arguments.append("count_include_pad=False")
-    parts = [kind, str(size == stride), *(p for p, v, d in (("pad", padding, 0), ("dil", dilation, 1)) if v != d)]
+    parts = [
+        kind,
+        str(size == stride),
+        *(p for p, v, d in (("pad", padding, 0), ("dil", dilation, 1)) if v != d),
+    ]
     module = f"nn.{kind.capitalize()}Pool{rank}d({', '.join(arguments)})"
-    return Op(f"{kind}pool{rank}d:" + ",".join(parts), "self.pool({x})", (f"self.pool = {module}",), tuple(given))
+    return Op(
+        f"{kind}pool{rank}d:" + ",".join(parts), "self.pool({x})", (f"self.pool = {module}",), tuple(given)
+    )
 
 
 def pool(draw: Draw, kind: str, rank: int) -> Design:
@@ -125,12 +153,22 @@ def pool(draw: Draw, kind: str, rank: int) -> Design:
         "B": draw.size((8, 16, 32), (1,), (2,)),
         "C": draw.size((32, 64, 128), (3, 4), (5,)),
         **{
-            axis: Size(draw.pick(FULL[rank]) * (2 if rank == 2 else 1), draw.pick(SMALL[rank]) + 2, draw.pick(ODD[rank]) + 4)
+            axis: Size(
+                draw.pick(FULL[rank]) * (2 if rank == 2 else 1),
+                draw.pick(SMALL[rank]) + 2,
+                draw.pick(ODD[rank]) + 4,
+            )
             for axis in SPACE[rank]
         },
     }
     op = described(draw, kind, rank, size, stride, padding, dilation, pads_count)
-    op = Op(op.name, op.expression, op.state, op.init, (("x", tensor(", ".join(["B", "C", *SPACE[rank]]), dtype)),))
+    op = Op(
+        op.name,
+        op.expression,
+        op.state,
+        op.init,
+        (("x", tensor(", ".join(["B", "C", *SPACE[rank]]), dtype)),),
+    )
     attribute = "pool" if draw.tune.random() < 0.7 else ""
     stage = window(
         draw, kind, rank, dtype, size, stride=stride, padding=padding, dilation=dilation, pads_count=pads_count,
@@ -172,7 +210,9 @@ def global_pool(draw: Draw) -> Design:
     shape = ", ".join(["x.shape[0]", "x.shape[1]", *["1"] * (rank if keep else 0)])
     host = [f"out = x.new_empty({shape})" if line.startswith("out = ") else line for line in stage.body]
     host = ["n = x[0, 0].numel()" if line.startswith("n = ") else line for line in host]
-    return Design((op,), (Stage(stage.name, stage.kernels, stage.takes, tuple(host)),), sizes, dtype, draw.constants)
+    return Design(
+        (op,), (Stage(stage.name, stage.kernels, stage.takes, tuple(host)),), sizes, dtype, draw.constants
+    )
 
 
 def _pooled(kind: str, rank: int, draw: Draw) -> Design:
@@ -180,7 +220,9 @@ def _pooled(kind: str, rank: int, draw: Draw) -> Design:
 
 
 _DRAWS: dict[str, Callable[[Draw], Design]] = {
-    f"{kind}pool{rank}d": functools.partial(_pooled, kind, rank) for kind in ("max", "avg") for rank in (1, 2, 3)
+    f"{kind}pool{rank}d": functools.partial(_pooled, kind, rank)
+    for kind in ("max", "avg")
+    for rank in (1, 2, 3)
 }
 FAMILIES = (
     *(Family(name, "pooling", draw) for name, draw in _DRAWS.items()),

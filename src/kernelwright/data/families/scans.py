@@ -21,7 +21,10 @@ def scan(kind: str, draw: Draw) -> Design:
         "N": draw.size((512, 1000, 4096, 16384, 32768), (64, 128), (77, 101, 133)),
     }
     if not last:
-        sizes["M"], sizes["N"] = draw.size((128, 512, 1000), (12, 16), (13, 19)), draw.size((1024, 4096), (32,), (37, 43))
+        sizes["M"], sizes["N"] = (
+            draw.size((128, 512, 1000), (12, 16), (13, 19)),
+            draw.size((1024, 4096), (32,), (37, 43)),
+        )
     if rank == 3:
         sizes["M"] = sizes["M"] if not last else draw.size((64, 128, 512), (3, 4), (5,))
         sizes = {"B": draw.size((4, 8, 16), (2,), (3,)), **sizes}
@@ -33,7 +36,9 @@ def scan(kind: str, draw: Draw) -> Design:
     state = ("self.dim = dim",) if numbers else ()
     inputs = [("x", tensor(shape) if kind != "cumprod" else f"1.0 + 0.1 * torch.randn({shape})")]
     if kind == "masked":
-        inputs.append(("keep", draw.pick((f"torch.rand({shape}) > 0.5", f"torch.randint(0, 2, ({shape})).bool()"))))
+        inputs.append(
+            ("keep", draw.pick((f"torch.rand({shape}) > 0.5", f"torch.randint(0, 2, ({shape})).bool()")))
+        )
     spelled = {
         "cumsum": ("torch.cumsum({x}, dim=D)", "{x}.cumsum(dim=D)"),
         "cumprod": ("torch.cumprod({x}, dim=D)", "{x}.cumprod(dim=D)"),
@@ -47,7 +52,9 @@ def scan(kind: str, draw: Draw) -> Design:
         ),
         "masked": ("torch.cumsum(x * keep, dim=D)", "torch.cumsum(x.masked_fill(~keep, 0.0), dim=D)"),
     }[kind]
-    op = Op(f"{kind}:{'last' if last else 'inner'}", draw.pick(spelled).replace("D", d), state, one, tuple(inputs))
+    op = Op(
+        f"{kind}:{'last' if last else 'inner'}", draw.pick(spelled).replace("D", d), state, one, tuple(inputs)
+    )
     write = _rows if last else _inner
     stage = write(draw, kind, sizes["N"].full if last else 0, dim)
     return Design((op,), (stage,), sizes, "float32", draw.constants)
@@ -55,7 +62,9 @@ def scan(kind: str, draw: Draw) -> Design:
 
 def _names(kind: str) -> tuple[str, list[str], list[str], list[tuple[str, str]], str]:
     """(name, pointers, arguments, host parameters, neutral element)."""
-    name = {"reverse": "reverse_cumsum", "exclusive": "exclusive_cumsum", "masked": "masked_cumsum"}.get(kind, kind)
+    name = {"reverse": "reverse_cumsum", "exclusive": "exclusive_cumsum", "masked": "masked_cumsum"}.get(
+        kind, kind
+    )
     pointers, arguments, takes = ["x_ptr"], ["x"], [("x", "{x}")]
     if kind == "masked":
         pointers, arguments, takes = [*pointers, "keep_ptr"], [*arguments, "keep"], [*takes, ("keep", "keep")]
@@ -94,7 +103,11 @@ def _rows(draw: Draw, kind: str, width: int, dim: int) -> Stage:
             "    carry = tl.sum(tl.where(i == BLOCK - 1, y, 0.0), 0)",
         ]
     else:
-        body += ["cols = tl.arange(0, BLOCK)", *loads, f"tl.store(y_ptr + {store_at}, {verb}(x, 0), mask={mask})"]
+        body += [
+            "cols = tl.arange(0, BLOCK)",
+            *loads,
+            f"tl.store(y_ptr + {store_at}, {verb}(x, 0), mask={mask})",
+        ]
     host = [
         "n = x.shape[-1]",
         "y = torch.empty_like(x)",

@@ -104,7 +104,11 @@ def rotary(draw: Draw) -> Design:
         expression = "torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)"
         first, second = "2 * d", "2 * d + 1"
     else:
-        lines = (draw.pick(("a, b = x.chunk(2, dim=-1)", "half = x.shape[-1] // 2; a, b = x[..., :half], x[..., half:]")),)
+        lines = (
+            draw.pick(
+                ("a, b = x.chunk(2, dim=-1)", "half = x.shape[-1] // 2; a, b = x[..., :half], x[..., half:]")
+            ),
+        )
         if ";" in lines[0]:
             lines = tuple(lines[0].split("; "))
         expression = draw.pick(
@@ -143,7 +147,16 @@ def rotary(draw: Draw) -> Design:
         ),
         "return out",
     ]
-    parameters = ["x_ptr", "cos_ptr", "sin_ptr", "out_ptr", "length", "half", "BLOCK_S: tl.constexpr", "BLOCK_D: tl.constexpr"]
+    parameters = [
+        "x_ptr",
+        "cos_ptr",
+        "sin_ptr",
+        "out_ptr",
+        "length",
+        "half",
+        "BLOCK_S: tl.constexpr",
+        "BLOCK_D: tl.constexpr",
+    ]
     op = Op(f"rotary:{'neighbours' if neighbours else 'halves'}", expression, inputs=inputs, lines=lines)
     takes = (("x", "x"), ("cos", "cos"), ("sin", "sin"))
     stage = Stage("rotary", (kernel("rotary_kernel", parameters, body),), takes, tuple(host))
@@ -172,7 +185,15 @@ def add_norm(draw: Draw, kind: str) -> Design:
             "y = centred * tl.rsqrt(tl.sum(centred * centred, 0) / n + 1e-5)",
         ]
     # In half precision PyTorch rounds the sum before it normalises it.
-    rounding = [] if dtype == "float32" else [f"x = x.to(sum_ptr.dtype.element_ty){wide}" if both else "x = x.to(x_ptr.dtype.element_ty).to(tl.float32)"]
+    rounding = (
+        []
+        if dtype == "float32"
+        else [
+            f"x = x.to(sum_ptr.dtype.element_ty){wide}"
+            if both
+            else "x = x.to(x_ptr.dtype.element_ty).to(tl.float32)"
+        ]
+    )
     apply = [f"y = y * tl.load(weight_ptr + cols, mask=mask){wide}"]
     if kind == "layer":
         apply.append(f"y = y + tl.load(bias_ptr + cols, mask=mask){wide}")
@@ -189,7 +210,13 @@ def add_norm(draw: Draw, kind: str) -> Design:
         "tl.store(y_ptr + row + cols, y, mask=mask)",
     ]
     name = f"add_{'rmsnorm' if kind == 'rms' else 'layernorm'}"
-    pointers = ["x_ptr", "residual_ptr", *(f"{w}_ptr" for w, _ in weights), "y_ptr", *(["sum_ptr"] if both else [])]
+    pointers = [
+        "x_ptr",
+        "residual_ptr",
+        *(f"{w}_ptr" for w, _ in weights),
+        "y_ptr",
+        *(["sum_ptr"] if both else []),
+    ]
     passed = ["x", "residual", *(w for w, _ in weights), "y", *(["total"] if both else []), "n"]
     warps = draw.tune.choice((4, 8)) if sizes["N"].full > 1024 else draw.tune.choice((2, 4))
     if draw.slow:
@@ -199,15 +226,24 @@ def add_norm(draw: Draw, kind: str) -> Design:
         "y = torch.empty_like(x)",
         *(["total = torch.empty_like(x)"] if both else []),
         *launch(
-            f"{name}_kernel", "x.numel() // n,", [*passed, "BLOCK=triton.next_power_of_2(n)", f"num_warps={warps}"]
+            f"{name}_kernel",
+            "x.numel() // n,",
+            [*passed, "BLOCK=triton.next_power_of_2(n)", f"num_warps={warps}"],
         ),
         "return y, total" if both else "return y",
     ]
     op = Op(
-        f"{name}:{'both' if both else 'one'}", f"{norm}, h" if both else norm, state, init, inputs, lines=("h = x + residual",)
+        f"{name}:{'both' if both else 'one'}",
+        f"{norm}, h" if both else norm,
+        state,
+        init,
+        inputs,
+        lines=("h = x + residual",),
     )
     takes = (("x", "x"), ("residual", "residual"), *weights)
-    stage = Stage(name, (kernel(f"{name}_kernel", [*pointers, "n", "BLOCK: tl.constexpr"], lines),), takes, tuple(host))
+    stage = Stage(
+        name, (kernel(f"{name}_kernel", [*pointers, "n", "BLOCK: tl.constexpr"], lines),), takes, tuple(host)
+    )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
@@ -263,7 +299,10 @@ def dequantise(draw: Draw) -> Design:
     """int8 times the scale of its row or group."""
     dtype: Dtype = draw.pick(("float32", "float16", "bfloat16"))
     grouped = draw.chance(0.5)
-    sizes = {"M": draw.size((1024, 4096, 8192), (4, 6), (5, 7)), "N": draw.size((1024, 4096, 8192), (64, 128), (96, 160))}
+    sizes = {
+        "M": draw.size((1024, 4096, 8192), (4, 6), (5, 7)),
+        "N": draw.size((1024, 4096, 8192), (64, 128), (96, 160)),
+    }
     q = "torch.randint(-127, 128, (M, N), dtype=torch.int8)"
     to = f".to(torch.{dtype})" if dtype != "float32" else draw.pick((".float()", ".to(torch.float32)"))
     if grouped:
@@ -296,7 +335,12 @@ def dequantise(draw: Draw) -> Design:
     ]
     parameters = ["q_ptr", "scale_ptr", "out_ptr", "n", "BLOCK: tl.constexpr"]
     op = Op(f"dequantise:{'groups' if grouped else 'rows'}", expression, inputs=inputs)
-    stage = Stage("dequantise", (kernel("dequantise_kernel", parameters, body),), (("q", "q"), ("scale", "scale")), tuple(host))
+    stage = Stage(
+        "dequantise",
+        (kernel("dequantise_kernel", parameters, body),),
+        (("q", "q"), ("scale", "scale")),
+        tuple(host),
+    )
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
@@ -313,7 +357,7 @@ def masked_softmax(draw: Draw) -> Design:
     shape = "B, HEADS, S, S"
     inputs = [("scores", tensor(shape, dtype))]
     if causal:
-        lines = (
+        lines: tuple[str, ...] = (
             "hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)",
         )
         expression = f'torch.softmax((scores * {scale}).masked_fill(hidden, float("-inf")), dim=-1)'
@@ -345,19 +389,33 @@ def masked_softmax(draw: Draw) -> Design:
         *launch(
             "masked_softmax_kernel",
             "scores.numel() // length,",
-            [*(n for n, _ in takes), "out", "length", *(["scores.shape[1]"] if extra else []), "BLOCK=triton.next_power_of_2(length)", warps],
+            [
+                *(n for n, _ in takes),
+                "out",
+                "length",
+                *(["scores.shape[1]"] if extra else []),
+                "BLOCK=triton.next_power_of_2(length)",
+                warps,
+            ],
         ),
         "return out",
     ]
-    op = Op(f"masked_softmax:{'causal' if causal else 'given'}", expression, inputs=tuple(inputs), lines=lines)
-    text = kernel("masked_softmax_kernel", [*pointers, "out_ptr", "length", *extra, "BLOCK: tl.constexpr"], body)
+    op = Op(
+        f"masked_softmax:{'causal' if causal else 'given'}", expression, inputs=tuple(inputs), lines=lines
+    )
+    text = kernel(
+        "masked_softmax_kernel", [*pointers, "out_ptr", "length", *extra, "BLOCK: tl.constexpr"], body
+    )
     stage = Stage("masked_softmax", (text,), tuple(takes), tuple(host))
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
 def adamw(draw: Draw) -> Design:
     """One step of AdamW (Loshchilov and Hutter, 2019) without bias correction: three tensors in one pass."""
-    sizes = {"M": draw.size((1024, 4096, 8192), (4, 6), (5, 7)), "N": draw.size((1024, 2048, 4096), (64, 128), (101, 133))}
+    sizes = {
+        "M": draw.size((1024, 4096, 8192), (4, 6), (5, 7)),
+        "N": draw.size((1024, 2048, 4096), (64, 128), (101, 133)),
+    }
     rate, decay = draw.pick(("1e-3", "3e-4", "1e-2")), draw.pick(("0.01", "0.1"))
     low, high = draw.pick((("0.9", "0.999"), ("0.9", "0.95")))
     names = ("param", "grad", "first", "second")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelwright.data.families.spec import Design, Draw, Op, Stage
+from kernelwright.data.families.spec import Design, Draw, Op, Size
 from kernelwright.data.operators import HELPERS
 from kernelwright.records import Task
 
@@ -95,13 +96,13 @@ def write(name: str, category: str, design: Design, draw: Draw) -> Pair:
 
 
 def _renaming(
-    rng: object,
+    rng: random.Random,
     given: Sequence[str] | Mapping[str, object],
     table: Mapping[str, tuple[str, ...]],
-    taken: set[str] = frozenset(),  # type: ignore[assignment]
+    taken: Collection[str] = (),
 ) -> dict[str, str]:
     """A new name for each of `given`, of one style, without collisions."""
-    style = rng.randrange(4)  # type: ignore[attr-defined]
+    style = rng.randrange(4)
     found: dict[str, str] = {}
     for name in given:
         options = table.get(name, (name,))
@@ -128,7 +129,7 @@ def _model(
     ops: Sequence[Op],
     arguments: Sequence[tuple[str, str]],
     inputs: Sequence[tuple[str, str]],
-    values: Mapping[str, object],
+    values: Mapping[str, Size],
     sizes: Mapping[str, str],
     names: Mapping[str, str],
     draw: Draw,
@@ -158,7 +159,7 @@ def _model(
         ):
             value = expression
         else:
-            value = f"h{position + 1}" if layout == "names" else "out" if "x" not in names else names["x"]
+            value = f"h{position + 1}" if layout == "names" else names.get("x", "out")
             if any(
                 re.search(rf"\b{re.escape(value)}\b", _replace(o.expression, names))
                 for o in ops[position + 1 :]
@@ -175,17 +176,17 @@ def _model(
         made = [f"{names[given]} = {_replace(text, sizes)}" for given, text in inputs]
         clash = {names[given] for given, _ in inputs} & set(sizes.values())
         made.append(f"return [{', '.join(names[given] for given, _ in inputs)}]")
-        if clash or any("_" == names[given][-1:] for given, _ in inputs):
+        if clash or any(names[given][-1:] == "_" for given, _ in inputs):
             made = [f"return [{', '.join(_replace(made, sizes) for _, made in inputs)}]"]
     if any("F." in line for line in (*body, *made)):
         lines.append("import torch.nn.functional as F")
     lines += [
         "",
-        *(f"{sizes[key]} = {size[0]}" for key, size in values.items()),
+        *(f"{sizes[key]} = {size.full}" for key, size in values.items()),
         "",
         "",
         "class Model(nn.Module):",
-    ]  # type: ignore[index]
+    ]
     if rng.random() < 0.4:
         told = ", ".join(dict.fromkeys(op.name.split(":")[0].replace("_", " ") for op in ops if op.name))
         text = rng.choice(DOCSTRINGS).format(ops=told)
@@ -259,6 +260,3 @@ def _answer(design: Design, arguments: Sequence[tuple[str, str]], inputs: Sequen
         model += ["        super().__init__()", *(f"        {line}" for line in state), ""]
     model += [f"    def forward({', '.join(['self', *inputs])}):", *(f"        {line}" for line in calls)]
     return "\n\n\n".join([*parts, *kernels, *functions, "\n".join(model)]) + "\n"
-
-
-__all__ = ["Pair", "Stage", "write"]
