@@ -12,11 +12,12 @@ PACKAGE = Path(kernelwright.__file__).parent
 
 FLOORS = {
     "errors": 0, "records": 0, "outcomes": 0, "config": 0, "hardware": 0, "runs": 0, "shapes": 0, "progress": 0,
-    "tasks": 1, "prompts": 1, "policy": 1, "candidates": 1,
+    "tasks": 1, "prompts": 1, "policy": 1, "candidates": 1, "faults": 1,
     "verify": 2,
     "rewards": 3, "metrics": 3,
     "rollouts": 4,
     "evaluate": 5, "optimize": 5, "train": 5, "data": 5, "report": 5, "serve": 5, "adapters": 5,
+    "mutants": 5, "audit": 5,
     "cli": 6, "demo": 6,
 }  # fmt: skip
 WORKFLOWS = {unit for unit, floor in FLOORS.items() if floor == 5}

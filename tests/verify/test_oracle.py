@@ -324,3 +324,15 @@ def test_a_larger_honest_error_never_tightens() -> None:
 def test_protocols_by_name() -> None:
     with pytest.raises(UserError, match="strict, kernelbench, toronto"):
         protocol("lenient")
+
+
+def test_digits_lost_everywhere_show_in_the_spread() -> None:
+    exact = torch.randn(4096, dtype=torch.float64)
+    expected = oracle._expected(exact, exact.half())
+    rules = protocol("strict")
+    assert not oracle.compare(0, exact.half(), expected, rules).kind
+    twice = exact.half() + (torch.rand(4096) - 0.5).half() * exact.half().abs() * 2**-10
+    assert not oracle.compare(0, twice, expected, rules).kind
+    comparison = oracle.compare(0, exact.bfloat16().half(), expected, rules)
+    assert comparison.kind == "low_precision"
+    assert comparison.mismatch is not None

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import corpus
+from kernelwright.cli import audits, corpus
 from kernelwright.errors import UserError
 
 app = typer.Typer(
@@ -26,6 +26,8 @@ app = typer.Typer(
 tasks = typer.Typer(no_args_is_help=True, help="Look at suites of tasks.")
 app.add_typer(corpus.app, name="data")
 app.add_typer(tasks, name="tasks")
+app.command()(audits.mutants)
+tasks.command()(audits.audit)
 
 SUITES = (
     "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1], FILE.py, FILE.jsonl, FILE.parquet, a folder."

@@ -31,6 +31,12 @@ INIT_SEED = 20_231
 # Multiples of (honest error, eps * |expected|) that are allowed, by precision class.
 _FULL_PRECISION = (16.0, 64.0)
 _HALF_PRECISION = (4.0, 4.0)
+_HALF_SPREAD = (2.0, 0.5)
+"""In half precision the final rounding is most of an honest error, so the root mean square over many elements is
+known well: multiples of (honest one, eps * that of the values). Digits lost everywhere show there, however small each
+loss is beside the largest error allowed."""
+_MANY = 256
+"""Elements from which a root mean square says something."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
 _LARGE = 1 << 22
@@ -74,6 +80,10 @@ class Expected:
     slack: float = 1.0
     """Factor on the error allowed: above 1 for inputs scaled far up, which are there to make naive kernels overflow
     and where an honest one may lose more digits than the reference does."""
+    spread: float = math.inf
+    """Root of the mean squared error of the reference in its own precision."""
+    root_mean_square: float = 0.0
+    """Of the values."""
 
     @property
     def size(self) -> int:
@@ -371,19 +381,35 @@ def _expected(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
     if not honest.is_floating_point() or honest.numel() == 0:
         return Expected(honest.clone(), shape, dtype, 0.0, 0.0, None, None)
     error, total, finite = 0.0, 0.0, True
+    squares, errors = 0.0, 0.0
     for e, h in zip(*(_chunks(t) for t in (exact, honest)), strict=True):
         e, h = e.double(), h.double()
         both = torch.isfinite(e) & torch.isfinite(h)
         finite = finite and bool(both.all())
-        error = max(error, float(torch.where(both, (e - h).abs(), 0.0).max()))
-        total += float(torch.where(torch.isfinite(e), e.abs(), 0.0).sum())
+        strayed = torch.where(both, (e - h).abs(), 0.0)
+        error = max(error, float(strayed.max()))
+        errors += float(torch.linalg.vector_norm(strayed)) ** 2
+        size = torch.where(torch.isfinite(e), e.abs(), 0.0)
+        total += float(size.sum())
+        squares += float(torch.linalg.vector_norm(size)) ** 2
     judged = infinite = None
     if not finite:
         judged = torch.isfinite(exact) & torch.isfinite(honest)
         infinite = torch.isinf(exact) & (exact == honest)
     narrow = honest.numel() >= _LARGE and dtype != torch.float64
     value = exact.to(torch.float32 if narrow else torch.float64, copy=True).contiguous()
-    return Expected(value, shape, dtype, error, total / honest.numel(), judged, infinite)
+    count = honest.numel()
+    return Expected(
+        value,
+        shape,
+        dtype,
+        error,
+        total / count,
+        judged,
+        infinite,
+        spread=math.sqrt(errors / count),
+        root_mean_square=math.sqrt(squares / count),
+    )
 
 
 def _chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -415,6 +441,16 @@ def allowed_error(expected: Expected, value: torch.Tensor, protocol: Protocol) -
     return allowed * expected.slack
 
 
+def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
+    """Root mean squared error allowed over a whole output; None where each element is judged by itself only."""
+    half = expected.dtype in (torch.float16, torch.bfloat16)
+    if not (half and protocol.calibrated and math.prod(expected.shape) >= _MANY):
+        return None
+    of_error, of_value = _HALF_SPREAD
+    eps = torch.finfo(expected.dtype).eps
+    return (of_error * expected.spread + of_value * eps * expected.root_mean_square + 1e-30) * expected.slack
+
+
 @dataclasses.dataclass
 class Comparison:
     """How one output differs from what was expected."""
@@ -434,7 +470,7 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
         _chunks(t) if t is not None else None for t in (expected.value, expected.judged, expected.infinite)
     ]
     values = pieces[0] or ()
-    worst, found = 0.0, _Wrong()
+    worst, found, errors = 0.0, _Wrong(), 0.0
     for number, piece in enumerate(_chunks(got)):
         value = values[number]
         judged, infinite = (part[number] if part is not None else None for part in pieces[1:])
@@ -459,6 +495,20 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
         elif not found.count:
             share = torch.where(allowed > 0, error / allowed.clamp_min(1e-300), 0.0)
             worst = max(worst, float(share.max()))
+            errors += float(torch.linalg.vector_norm(error)) ** 2
+    spread = allowed_spread(expected, protocol)
+    if not found.count and spread is not None:
+        strayed = math.sqrt(errors / got.numel())
+        worst = max(worst, strayed / spread)
+        if strayed > spread:
+            # No element is wrong by itself: the first with more than its share of the error stands for all.
+            for number, piece in enumerate(_chunks(got)):
+                reference = values[number].double()
+                error = (piece.double() - reference).abs()
+                if pieces[1] is not None:
+                    error = torch.where(pieces[1][number], error, 0.0)
+                found.add(number, error > spread, piece, reference, torch.full_like(reference, spread))
+            return Comparison(worst, "low_precision", found.mismatch(position, expected.shape))
     if not found.count:
         return Comparison(worst)
     mismatch = found.mismatch(position, expected.shape)

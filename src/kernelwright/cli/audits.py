@@ -1,0 +1,139 @@
+"""`kernelwright mutants` and `kernelwright tasks audit`: how good the judge is, and how good the tasks are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write everything there as JSON; - is stdout.")
+]
+
+
+def mutants(
+    suite: Annotated[str, typer.Option("-s", "--suite", help="A suite with gold kernels.")] = "wright",
+    tasks: Annotated[str, typer.Option(help="Only these names or families, separated by commas.")] = "",
+    kinds: Annotated[str, typer.Option(help="Only these kinds of faults, separated by commas.")] = "",
+    per_kind: Annotated[int, typer.Option(help="Faults of each kind in each gold, at most.", min=1)] = 2,
+    backend: Annotated[str, typer.Option(help="auto, interpret or cuda.")] = "auto",
+    protocol: Annotated[str, typer.Option(help="strict, kernelbench or toronto.")] = "strict",
+    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of the choice of faults.")] = 0,
+    json_file: JsonFile = None,
+) -> int:
+    """Plant bugs in gold kernels and count how many the judge finds.
+
+    Mutants that do not compile, or are known to change nothing, are counted apart.
+    """
+    from kernelwright import mutants as work
+    from kernelwright.cli import read, show
+    from kernelwright.progress import Bar
+    from kernelwright.tasks import load_suite
+
+    if json_file is not None and str(json_file) != "-":
+        read.place(json_file)
+    found = load_suite(f"{suite}/{tasks}" if tasks else suite)
+    planted = work.plant(found, per_kind, seed, [kind for kind in kinds.split(",") if kind])
+    with (
+        work.Pool(workers=workers or None, backend=backend, protocol=protocol) as pool,
+        Bar("mutants", len(planted)) as bar,
+    ):
+        judged = work.run(planted, pool, lambda note: bar.advance(1, note))
+    summary = work.summary(judged)
+    settings = {"suite": suite, "tasks": tasks, "per_kind": per_kind, "seed": seed, "protocol": protocol}
+    whole = {**settings, "backend": pool.backend, **summary, "mutants": [m.to_json() for m in judged]}
+    if not _write(json_file, whole):
+        console = show.console()
+        console.print(_rates("kind", summary["kinds"]))
+        console.print()
+        console.print(_rates("task", summary["tasks"]))
+        console.print()
+        console.print(_rates("", {name: summary[name] for name in ("logic", "precision", "all")}))
+        for mutant in judged:
+            if mutant.state == "survived":
+                console.print(
+                    f"survived {mutant.task_id} line {mutant.fault.line}: {mutant.fault.kind}: {mutant.fault.what}",
+                    markup=False,
+                    highlight=False,
+                    soft_wrap=True,
+                )
+    return 0
+
+
+def audit(
+    suite: Annotated[
+        str, typer.Option("-s", "--suite", help="wright, kernelbench:PATH[/level1[/3,5-9]], a file.")
+    ],
+    tolerance: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerance", help="Protocols whose inputs and tolerances apply; again for more. Default: all."
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="CPU time for one task.", min=0.1)] = 20.0,
+    limit: Annotated[int, typer.Option(help="At most so many tasks; 0: all.", min=0)] = 0,
+    json_file: JsonFile = None,
+) -> int:
+    """Find tasks that a wrong answer passes: zeros, a constant, an input, another seed's output, stale memory.
+
+    Also references that fail, that ignore an input, or do not agree with themselves. Runs them in a sandbox.
+    """
+    import dataclasses
+
+    from kernelwright import audit as work
+    from kernelwright.cli import read, show
+    from kernelwright.progress import Bar
+    from kernelwright.tasks import load_suite
+    from kernelwright.verify.protocol import PROTOCOLS
+
+    if json_file is not None and str(json_file) != "-":
+        read.place(json_file)
+    chosen = list(tolerance or PROTOCOLS)
+    tasks = load_suite(suite)[: limit or None]
+    with Bar("audit", len(tasks)) as bar:
+        found = work.audit(tasks, chosen, seconds, advance=lambda note: bar.advance(1, note))
+    rows = [dataclasses.asdict(finding) for finding in found]
+    if not _write(json_file, {"suite": suite, "protocols": chosen, "tasks": len(tasks), "findings": rows}):
+        table = show.table("task", "tolerance", "finding", "holds at", right=())
+        for finding in found:
+            table.add_row(finding.task_id, finding.protocol, finding.detail, _where(finding))
+        console = show.console()
+        console.print(table)
+        console.print(f"{len({finding.task_id for finding in found})} of {len(tasks)} tasks have findings")
+    return 0
+
+
+def _where(finding: Any) -> str:
+    if finding.sizes == "full":
+        return "the full size"
+    word = "extrapolated from" if finding.sizes == "extrapolated" else "shrunk sizes up to"
+    return f"{word} {finding.elements:,} input elements"
+
+
+def _rates(title: str, rows: Mapping[str, Mapping[str, Any]]) -> Any:
+    from kernelwright.cli import show
+
+    columns = [title, "found", "raw", "killed", "survived", "stillborn", "equivalent", "unjudged"]
+    table = show.table(*columns, right=columns[1:])
+    for name, row in rows.items():
+        rates = ("–" if row[rate] is None else f"{row[rate]:.1%}" for rate in ("rate", "raw"))
+        table.add_row(name, *rates, *(str(row[state]) for state in columns[3:]))
+    return table
+
+
+def _write(path: Path | None, whole: Mapping[str, Any]) -> bool:
+    """Write as JSON where asked for. Whether it took the place of the tables."""
+    if path is None:
+        return False
+    text = json.dumps(whole, indent=1) + "\n"
+    if str(path) == "-":
+        typer.echo(text, nl=False)
+        return True
+    from kernelwright.runs import write_text
+
+    write_text(path, text)
+    return False

@@ -1,0 +1,107 @@
+"""One bug at a time, planted into a correct module by its syntax tree.
+
+`plant(code, dtype)` yields every fault that applies. Whether a fault shows is a judge's to say. Not planted, because
+no judge on one machine could tell them from the original: wider integers taken out (they matter beyond 2**31 elements,
+at sizes that no task here has), hints to the compiler (warps, stages, alignment, eviction), and padding where lanes
+never meet (what masked lanes hold is then stored nowhere). `reviewed` lists those that a person has read.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import random
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from kernelwright.faults import arithmetic, indexing, precision, races
+from kernelwright.faults.source import Fault, Source
+
+__all__ = ["KINDS", "PRECISION", "Fault", "plant", "reviewed", "sample"]
+
+_Operator = Callable[[Source], Iterator[Fault]]
+
+KINDS: dict[str, _Operator] = {
+    operator.__name__: operator
+    for operator in (
+        indexing.mask_off_by_one,
+        indexing.mask_missing,
+        indexing.wrong_padding,
+        indexing.wrong_axis,
+        indexing.wrong_stride,
+        indexing.wrong_offset,
+        indexing.loop_bound,
+        indexing.grid_too_small,
+        indexing.swapped_sizes,
+        indexing.uninitialised,
+        arithmetic.wrong_start,
+        arithmetic.skipped_epilogue,
+        arithmetic.dropped_term,
+        arithmetic.wrong_operator,
+        arithmetic.swapped_operands,
+        arithmetic.wrong_constant,
+        races.race,
+    )
+}
+"""Faults of logic, by name."""
+
+PRECISION: dict[str, Callable[[Source, str], Iterator[Fault]]] = {
+    operator.__name__: operator
+    for operator in (
+        precision.tf32_products,
+        precision.half_products,
+        precision.half_accumulator,
+        precision.half_statistics,
+        precision.half_loads,
+        precision.half_arguments,
+        precision.half_result,
+        precision.no_upcast,
+        precision.coarse_constant,
+    )
+}
+"""Faults of precision, by name; what is too low depends on the task's dtype."""
+
+
+def plant(code: str, dtype: str = "float32", kinds: Iterable[str] = ()) -> Iterator[Fault]:
+    """Every fault of `kinds` (all by default) that applies to `code`, no two alike, none that does not parse.
+
+    `dtype` is the task's: float32, float16 or bfloat16. Raises SyntaxError for code that does not parse.
+    """
+    source = Source(code)
+    seen = {_normal(code)}
+    for name in kinds or [*KINDS, *PRECISION]:
+        for fault in KINDS[name](source) if name in KINDS else PRECISION[name](source, dtype):
+            try:
+                form = _normal(fault.code)
+            except SyntaxError:
+                continue
+            if form not in seen:
+                seen.add(form)
+                yield fault
+
+
+def sample(
+    code: str, dtype: str, per_kind: int, rng: random.Random, kinds: Iterable[str] = ()
+) -> list[Fault]:
+    """At most `per_kind` faults of each kind, drawn; those known to be equivalent come on top."""
+    by_kind: dict[str, list[Fault]] = {}
+    for fault in plant(code, dtype, kinds):
+        by_kind.setdefault(f"{fault.kind}{bool(fault.equivalent)}", []).append(fault)
+    return [
+        fault
+        for found in by_kind.values()
+        for fault in sorted(rng.sample(found, min(per_kind, len(found))), key=lambda fault: fault.line)
+    ]
+
+
+@functools.cache
+def reviewed() -> dict[tuple[str, int, str], str]:
+    """(task id, line, what) of mutants of built-in golds that were read and found equivalent, with the reason."""
+    rows = tomllib.loads(Path(__file__).with_name("reviewed.toml").read_text("utf-8"))["equivalent"]
+    return {(row["task"], row["line"], row["what"]): row["reason"] for row in rows}
+
+
+def _normal(code: str) -> str:
+    """The syntax tree as text: comments, layout and parentheses do not count."""
+    return ast.dump(ast.parse(code))

@@ -1,0 +1,190 @@
+"""Faults in what a kernel computes: terms, operators, constants, starting values, epilogues."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from kernelwright.faults.source import Fault, Kernel, Source, called
+
+_OTHER_FUNCTION = {
+    "maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "exp": "exp2", "exp2": "exp", "log": "log2",
+    "sqrt": "abs", "rsqrt": "sqrt", "sigmoid": "exp", "abs": "exp", "sum": "max", "cumsum": "cumprod",
+    "cumprod": "cumsum",
+}  # fmt: skip
+_OTHER_OPERATOR = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*"}
+_EVEN = "its sign is squared away"
+
+
+def wrong_start(source: Source) -> Iterator[Fault]:
+    """A running value that does not start at the neutral element."""
+    for kernel in source.kernels:
+        updated = {
+            target.id
+            for loop in kernel.nodes(ast.For, ast.While)
+            for statement in ast.walk(loop)
+            if isinstance(statement, ast.Assign | ast.AugAssign)
+            for target in ast.walk(
+                statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            )
+            if isinstance(target, ast.Name)
+        }
+        for node in kernel.nodes(ast.Assign):
+            assert isinstance(node, ast.Assign)
+            name, value = node.targets[0], node.value
+            if not isinstance(name, ast.Name) or name.id not in updated or kernel.role(value) != "value":
+                continue
+            text = source.text(value)
+            if called(value) == "zeros":
+                yield source.fault("wrong_start", value, f"({text} + 1)")
+            elif called(value) == "full" and isinstance(value, ast.Call) and len(value.args) > 1:
+                yield source.fault("wrong_start", value.args[1], "1.0" if "inf" not in text else "0.0")
+            elif isinstance(value, ast.Constant) and isinstance(value.value, float):
+                yield source.fault("wrong_start", value, "0.0" if value.value else "1.0")
+            elif text.replace('"', "'") == "float('-inf')":
+                yield source.fault("wrong_start", value, "0.0")
+
+
+def dropped_term(source: Source) -> Iterator[Fault]:
+    """A term or a factor left out; a sum that keeps its last part only."""
+    for kernel in source.kernels:
+        for node in kernel.nodes(ast.BinOp, ast.AugAssign, ast.Call):
+            if isinstance(node, ast.AugAssign):
+                if kernel.role(node.value) == "value" and isinstance(node.op, ast.Add | ast.Mult):
+                    target, value = source.text(node.target), source.text(node.value)
+                    # The old shape stays, whatever the new value broadcasts to.
+                    yield source.fault("dropped_term", node, f"{target} = ({value}) + {target} * 0.0")
+            elif isinstance(node, ast.BinOp):
+                if kernel.role(node) != "value":
+                    continue
+                if isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
+                    yield source.fault("dropped_term", node, f"({source.text(node.left)})")
+                if isinstance(node.op, ast.Add | ast.Mult):
+                    yield source.fault("dropped_term", node, f"({source.text(node.right)})")
+            elif called(node) == "dot" and isinstance(node, ast.Call) and len(node.args) > 2:
+                yield source.fault("dropped_term", node.args[2], f"({source.text(node.args[2])}) * 0.0")
+
+
+def wrong_operator(source: Source) -> Iterator[Fault]:
+    """Plus for minus, times for plus, minimum for maximum, one function for another."""
+    for kernel in source.kernels:
+        for node in kernel.nodes(ast.BinOp, ast.AugAssign, ast.Call):
+            name = called(node)
+            if isinstance(node, ast.Call) and name in _OTHER_FUNCTION and kernel.role(node) == "value":
+                yield source.fault(
+                    "wrong_operator", node.func, source.text(node.func).replace(name, _OTHER_FUNCTION[name])
+                )
+            elif isinstance(node, ast.Call) and any(word.arg == "reverse" for word in node.keywords):
+                word = next(word for word in node.keywords if word.arg == "reverse")
+                yield source.fault("wrong_operator", word, "reverse=False")
+            elif isinstance(node, ast.BinOp | ast.AugAssign) and kernel.role(_value_of(node)) == "value":
+                new = _OTHER_OPERATOR.get(type(node.op))
+                if new is None:
+                    continue
+                if isinstance(node, ast.BinOp):
+                    left, right = source.text(node.left), source.text(node.right)
+                    yield source.fault("wrong_operator", node, f"({left} {new} {right})")
+                else:
+                    target, value = source.text(node.target), source.text(node.value)
+                    yield source.fault("wrong_operator", node, f"{target} {new}= {value}")
+
+
+def swapped_operands(source: Source) -> Iterator[Fault]:
+    """The operands of a difference, a quotient or a select in the wrong order."""
+    for kernel in source.kernels:
+        for node in kernel.nodes(ast.BinOp, ast.Call):
+            if (
+                isinstance(node, ast.BinOp)
+                and isinstance(node.op, ast.Sub | ast.Div)
+                and kernel.role(node) == "value"
+            ):
+                sign = "-" if isinstance(node.op, ast.Sub) else "/"
+                text = f"({source.text(node.right)} {sign} ({source.text(node.left)}))"
+                even = _EVEN if sign == "-" and _even(kernel, node) else ""
+                yield source.fault("swapped_operands", node, text, equivalent=even)
+            elif isinstance(node, ast.Call) and called(node) == "where" and len(node.args) == 3:
+                one, two = node.args[1:]
+                yield source.fault("swapped_operands", one, source.text(two), (two, source.text(one)))
+
+
+def skipped_epilogue(source: Source) -> Iterator[Fault]:
+    """The last thing done to a value before it is stored, not done."""
+    for kernel in source.kernels:
+        for store in kernel.stores():
+            value: ast.expr = store.args[1]
+            while True:
+                if (
+                    called(value) == ".to"
+                    and isinstance(value, ast.Call)
+                    and isinstance(value.func, ast.Attribute)
+                ):
+                    value = value.func.value
+                elif isinstance(value, ast.Name) and kernel.assigned(value.id):
+                    value = kernel.assigned(value.id)[-1]
+                else:
+                    break
+            if isinstance(value, ast.BinOp):
+                yield source.fault("skipped_epilogue", value, f"({source.text(value.left)})")
+            elif (
+                isinstance(value, ast.Call)
+                and value.args
+                and not called(value).startswith(("load", "dot", "zeros"))
+            ):
+                inner = value.args[1 if called(value) == "where" else 0]
+                yield source.fault("skipped_epilogue", value, f"({source.text(inner)})")
+
+
+def wrong_constant(source: Source) -> Iterator[Fault]:
+    """A number a tenth off, an epsilon ten times too large."""
+    functions = [kernel.node for kernel in source.kernels] + source.hosts
+    for function in functions:
+        kernel = source.kernel(function.name)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Constant) and type(node.value) is float and node.value:
+                if kernel is not None and kernel.role(node) in ("padding", "mask"):
+                    continue
+                factor = 10.0 if abs(node.value) < 1e-3 else 1.1
+                yield source.fault("wrong_constant", node, repr(node.value * factor))
+            elif isinstance(node, ast.Attribute) and node.attr == "eps" and isinstance(node.ctx, ast.Load):
+                yield source.fault("wrong_constant", node, f"({source.text(node)} * 10.0)")
+
+
+def _value_of(node: ast.BinOp | ast.AugAssign) -> ast.AST:
+    return node if isinstance(node, ast.BinOp) else node.value
+
+
+def _even(kernel: Kernel, node: ast.BinOp) -> bool:
+    """Whether only the square or the size of a difference is ever used: `d * d`, `tl.abs(d)`, also after a select."""
+    parents = kernel.source.parents
+    place: ast.AST = node
+    while called(parents[place]) == "where" and _is_zero(parents[place], place):
+        place = parents[place]
+    parent = parents[place]
+    if called(parent) == "abs":
+        return True
+    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        return False
+    name = parent.targets[0].id
+    uses = [
+        n
+        for n in kernel.nodes(ast.Name)
+        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
+    ]
+    return len(kernel.assigned(name)) == 1 and all(_squared(parents[use], name) for use in uses)
+
+
+def _is_zero(call: ast.AST, kept: ast.AST) -> bool:
+    """`tl.where(mask, kept, 0.0)`."""
+    assert isinstance(call, ast.Call)
+    others = [argument for argument in call.args[1:] if argument is not kept]
+    return all(isinstance(other, ast.Constant) and not other.value for other in others)
+
+
+def _squared(parent: ast.AST, name: str) -> bool:
+    if called(parent) == "abs":
+        return True
+    return (
+        isinstance(parent, ast.BinOp)
+        and isinstance(parent.op, ast.Mult)
+        and all(isinstance(side, ast.Name) and side.id == name for side in (parent.left, parent.right))
+    )

@@ -1,0 +1,182 @@
+"""Faults in where a kernel reads and writes: masks, padding, strides, axes, bounds of loops and grids."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from kernelwright.faults.source import Fault, Kernel, Source, called
+
+_REDUCTIONS = ("sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod")
+
+
+def mask_off_by_one(source: Source) -> Iterator[Fault]:
+    """`i < n` as `i < n - 1` and as `i <= n`; `i >= 0` as `i > 0` and as `i >= -1`."""
+    for kernel in source.kernels:
+        for node in kernel.nodes(ast.Compare):
+            assert isinstance(node, ast.Compare)
+            if len(node.ops) != 1 or not _guards(kernel, node):
+                continue
+            left, right = source.text(node.left), source.text(node.comparators[0])
+            if isinstance(node.ops[0], ast.Lt):
+                new = (f"{left} < {right} - 1", f"{left} <= {right}")
+            elif isinstance(node.ops[0], ast.LtE):
+                new = (f"{left} < {right}", f"{left} <= {right} + 1")
+            elif isinstance(node.ops[0], ast.GtE):
+                new = (f"{left} > {right}", f"{left} >= {right} - 1")
+            else:
+                continue
+            for text in new:
+                yield source.fault("mask_off_by_one", node, text)
+
+
+def mask_missing(source: Source) -> Iterator[Fault]:
+    """A load or store without its mask, or a mask without one of its conditions."""
+    for kernel in source.kernels:
+        for call in kernel.calls("load", "store", "atomic_add"):
+            masks = [word for word in call.keywords if word.arg in ("mask", "other")]
+            if not any(word.arg == "mask" for word in masks):
+                continue
+            kept = [source.text(item) for item in (*call.args, *(w for w in call.keywords if w not in masks))]
+            yield source.fault("mask_missing", call, f"{source.text(call.func)}({', '.join(kept)})")
+        for node in kernel.nodes(ast.BinOp):
+            assert isinstance(node, ast.BinOp)
+            if isinstance(node.op, ast.BitAnd) and kernel.role(node) in ("mask", "condition"):
+                # What is left must keep the block's shape.
+                left, right = source.text(node.left), source.text(node.right)
+                yield source.fault("mask_missing", node, f"(({left}) & (({right}) | True))")
+                yield source.fault("mask_missing", node, f"((({left}) | True) & ({right}))")
+
+
+def wrong_padding(source: Source) -> Iterator[Fault]:
+    """What masked lanes hold where lanes meet: every `other` of a kernel at once, since one alone may cancel out."""
+    for kernel in source.kernels:
+        words = [word for call in kernel.calls("load") for word in call.keywords if word.arg == "other"]
+        if not words or not kernel.reduces():
+            continue
+        edits = [(word.value, "0.0" if "inf" in source.text(word.value) else "1.0") for word in words]
+        edits = [(node, "0.0" if source.text(node) in ("1.0", "1") else new) for node, new in edits]
+        yield source.fault("wrong_padding", *edits[0], *edits[1:])
+
+
+def wrong_axis(source: Source) -> Iterator[Fault]:
+    """The program id of another grid axis, a reduction over another axis, the stride of another dimension."""
+    for kernel in source.kernels:
+        ids = [(call, axis) for call in kernel.calls("program_id") if (axis := _axis(call, 0)) is not None]
+        used = sorted({int(source.text(axis)) for _, axis in ids if source.text(axis).isdigit()})
+        for _, axis in ids:
+            now = int(source.text(axis)) if source.text(axis).isdigit() else 0
+            others = [other for other in used if other != now] or [1 if now == 0 else 0]
+            yield source.fault("wrong_axis", axis, str(others[0]))
+        for call in kernel.calls(*_REDUCTIONS):
+            axis = _axis(call, 1)
+            if axis is not None and source.text(axis) in ("0", "1"):
+                yield source.fault("wrong_axis", axis, "1" if source.text(axis) == "0" else "0")
+    for host in source.hosts:
+        for node in ast.walk(host):
+            if called(node) == ".stride" and isinstance(node, ast.Call) and node.args:
+                axis = node.args[0]
+                if source.text(axis) in ("0", "1"):
+                    yield source.fault("wrong_axis", axis, "1" if source.text(axis) == "0" else "0")
+
+
+def wrong_stride(source: Source) -> Iterator[Fault]:
+    """A factor of an address dropped, or taken from another size."""
+    for kernel in source.kernels:
+        for node in kernel.nodes(ast.BinOp):
+            assert isinstance(node, ast.BinOp)
+            if not isinstance(node.op, ast.Mult) or kernel.role(node) != "address":
+                continue
+            yield source.fault("wrong_stride", node, f"({source.text(node.left)})")
+            if isinstance(node.right, ast.Name) and node.right.id in kernel.sizes:
+                for other in [name for name in kernel.sizes if name != node.right.id][:1]:
+                    yield source.fault("wrong_stride", node.right, other)
+
+
+def wrong_offset(source: Source) -> Iterator[Fault]:
+    """A term of an address dropped, a pointer not advanced, a quotient for a remainder."""
+    for kernel in source.kernels:
+        for node in kernel.nodes(ast.BinOp, ast.AugAssign):
+            if isinstance(node, ast.AugAssign):
+                if kernel.role(node.value) == "address":
+                    yield source.fault("wrong_offset", node, "pass")
+                continue
+            assert isinstance(node, ast.BinOp)
+            if kernel.role(node) != "address":
+                continue
+            left, right = source.text(node.left), source.text(node.right)
+            if isinstance(node.op, ast.Add | ast.Sub):
+                yield source.fault("wrong_offset", node, f"({left})")
+            elif isinstance(node.op, ast.FloorDiv):
+                yield source.fault("wrong_offset", node, f"({left} % {right})")
+            elif isinstance(node.op, ast.Mod):
+                yield source.fault("wrong_offset", node, f"({left} // {right})")
+
+
+def loop_bound(source: Source) -> Iterator[Fault]:
+    """A loop that leaves out its first or its last step."""
+    for kernel in source.kernels:
+        for loop in kernel.nodes(ast.For):
+            assert isinstance(loop, ast.For)
+            call = loop.iter
+            if (
+                not isinstance(call, ast.Call)
+                or called(call) not in ("range", "static_range")
+                or not call.args
+            ):
+                continue
+            bounds = [f"({source.text(argument)})" for argument in call.args]
+            if len(bounds) == 1:
+                bounds = ["0", *bounds]
+            step = bounds[2] if len(bounds) == 3 else "1"
+            for first, last in ((bounds[0], f"{bounds[1]} - {step}"), (f"{bounds[0]} + {step}", bounds[1])):
+                text = ", ".join((first, last, *bounds[2:]))
+                yield source.fault("loop_bound", call, f"{source.text(call.func)}({text})")
+
+
+def grid_too_small(source: Source) -> Iterator[Fault]:
+    """The number of programs rounded down."""
+    for node in ast.walk(source.tree):
+        if called(node) == "cdiv" and isinstance(node, ast.Call) and len(node.args) == 2:
+            yield source.fault(
+                "grid_too_small", node, f"({source.text(node.args[0])}) // ({source.text(node.args[1])})"
+            )
+
+
+def swapped_sizes(source: Source) -> Iterator[Fault]:
+    """Two neighbouring numbers of a launch in the wrong order, or two dimensions of a shape."""
+    for kernel, launch in source.launches():
+        pairs = zip(launch.args, launch.args[1:], kernel.parameters, kernel.parameters[1:], strict=False)
+        for one, two, first, second in pairs:
+            numbers = not {first, second} & kernel.pointers
+            if numbers and source.text(one) != source.text(two):
+                yield source.fault("swapped_sizes", one, source.text(two), (two, source.text(one)))
+    for host in source.hosts:
+        for node in ast.walk(host):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+                names = node.targets[0].elts
+                if ".shape" in source.text(node.value) and len(names) > 1:
+                    one, two = names[-2:]
+                    yield source.fault("swapped_sizes", one, source.text(two), (two, source.text(one)))
+
+
+def uninitialised(source: Source) -> Iterator[Fault]:
+    """A buffer that is added to and never zeroed."""
+    for host in source.hosts:
+        for node in ast.walk(host):
+            if isinstance(node, ast.Attribute) and node.attr in ("zeros", "zeros_like", "new_zeros"):
+                new = source.text(node).replace("zeros", "empty")
+                yield source.fault("uninitialised", node, new)
+
+
+def _guards(kernel: Kernel, node: ast.AST) -> bool:
+    """A comparison of positions that a mask is made of; not one of values."""
+    return kernel.role(node) == "mask" or (
+        kernel.role(node) == "condition"
+        and all(kernel.role(side) != "value" for side in ast.iter_child_nodes(node))
+    )
+
+
+def _axis(call: ast.Call, place: int) -> ast.expr | None:
+    named = [word.value for word in call.keywords if word.arg == "axis"]
+    return named[0] if named else call.args[place] if len(call.args) > place else None

@@ -1,0 +1,144 @@
+"""Faults of precision: digits lost in operands, sums, functions and results, that a loose tolerance lets pass.
+
+Where a task is in half precision, PyTorch itself rounds between its operators, so only what it keeps in float32 (sums
+and statistics) and formats below the task's own are faults there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from kernelwright.faults.source import Fault, Kernel, Source, called
+
+_LOWER = {"float32": "bfloat16", "float16": "bfloat16"}
+"""A format with fewer digits than the task's own; below bfloat16 Triton computes in none."""
+_OWN = {"float32": "float16", "float16": "float16", "bfloat16": "bfloat16"}
+"""What a careless sum is kept in."""
+_FUNCTIONS = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "erf", "tanh", "sin", "cos")
+
+
+def tf32_products(source: Source, dtype: str) -> Iterator[Fault]:
+    """Products in TF32 where IEEE float32 was asked for."""
+    for kernel in source.kernels:
+        for call in kernel.calls("dot"):
+            for word in call.keywords:
+                if word.arg == "input_precision" and "ieee" in source.text(word.value):
+                    yield source.fault("tf32_products", word.value, '"tf32"')
+
+
+def half_products(source: Source, dtype: str) -> Iterator[Fault]:
+    """Operands of a product rounded to fewer digits than the task has."""
+    lower = _LOWER.get(dtype)
+    for kernel in source.kernels:
+        for call in kernel.calls("dot"):
+            if lower is not None:
+                one, two = call.args[:2]
+                yield source.fault(
+                    "half_products", one, _to(source, one, lower), (two, _to(source, two, lower))
+                )
+
+
+def half_accumulator(source: Source, dtype: str) -> Iterator[Fault]:
+    """A running sum rounded after every step."""
+    own = _OWN[dtype]
+    for kernel in source.kernels:
+        for node in kernel.nodes(ast.AugAssign, ast.Assign):
+            if isinstance(node, ast.AugAssign):
+                if (
+                    kernel.role(node.value) == "value"
+                    and isinstance(node.op, ast.Add)
+                    and _in_loop(source, node)
+                ):
+                    target, value = source.text(node.target), source.text(node.value)
+                    new = f"{target} = ({target} + {value}).to(tl.{own}).to(tl.float32)"
+                    yield source.fault("half_accumulator", node, new)
+            elif isinstance(node, ast.Assign) and called(node.value) == "dot" and _in_loop(source, node):
+                text = source.text(node.value)
+                yield source.fault("half_accumulator", node.value, f"{text}.to(tl.{own}).to(tl.float32)")
+
+
+def half_statistics(source: Source, dtype: str) -> Iterator[Fault]:
+    """A sum over lanes of rounded terms, with a rounded result."""
+    own = _OWN[dtype]
+    for kernel in source.kernels:
+        for call in kernel.calls("sum"):
+            if kernel.role(call) == "value":
+                rest = [source.text(item) for item in (*call.args[1:], *call.keywords)]
+                terms = _to(source, call.args[0], own)
+                new = f"tl.sum({', '.join((terms, *rest))}).to(tl.{own}).to(tl.float32)"
+                yield source.fault("half_statistics", call, new)
+
+
+def half_loads(source: Source, dtype: str) -> Iterator[Fault]:
+    """An input rounded to fewer digits than the task has."""
+    lower = _LOWER.get(dtype)
+    for kernel in source.kernels:
+        for call in kernel.calls("load"):
+            if lower is not None and kernel.role(call) == "value" and not _compared(source, kernel, call):
+                yield source.fault("half_loads", call, f"{_to(source, call, lower)}.to(tl.{dtype})")
+
+
+def half_arguments(source: Source, dtype: str) -> Iterator[Fault]:
+    """The argument of a function rounded, in float32 tasks."""
+    for kernel in source.kernels:
+        for call in kernel.calls(*_FUNCTIONS):
+            if dtype == "float32" and kernel.role(call) == "value":
+                argument = call.args[0]
+                new = f"{_to(source, argument, 'float16')}.to(tl.float32)"
+                yield source.fault("half_arguments", argument, new)
+
+
+def half_result(source: Source, dtype: str) -> Iterator[Fault]:
+    """A result rounded to fewer digits than the task has before it is stored."""
+    lower = _LOWER.get(dtype)
+    for kernel in source.kernels:
+        for store in kernel.stores():
+            value = store.args[1]
+            if lower is not None and "tl.int" not in source.text(value):
+                yield source.fault("half_result", value, f"{_to(source, value, lower)}.to(tl.{dtype})")
+
+
+def no_upcast(source: Source, dtype: str) -> Iterator[Fault]:
+    """Arithmetic left in the half precision that the input came in."""
+    for kernel in source.kernels:
+        for call in kernel.calls(".to"):
+            if dtype != "float32" and call.args and source.text(call.args[0]) == "tl.float32":
+                assert isinstance(call.func, ast.Attribute)
+                if kernel.role(call) == "value":
+                    yield source.fault("no_upcast", call, source.text(call.func.value))
+
+
+def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
+    """A constant cut to four digits, in float32 tasks."""
+    for function in (*(kernel.node for kernel in source.kernels), *source.hosts):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Constant) and type(node.value) is float and dtype == "float32":
+                short = float(f"{node.value:.4g}")
+                if abs(short - node.value) > 1e-6 * abs(node.value):
+                    yield source.fault("coarse_constant", node, repr(short))
+
+
+def _to(source: Source, node: ast.AST, dtype: str) -> str:
+    return f"({source.text(node)}).to(tl.{dtype})"
+
+
+def _in_loop(source: Source, node: ast.AST) -> bool:
+    while (parent := source.parents.get(node)) is not None:
+        if isinstance(parent, ast.For | ast.While):
+            return True
+        node = parent
+    return False
+
+
+def _compared(source: Source, kernel: Kernel, call: ast.Call) -> bool:
+    """A flag or an index: loaded to be compared, or never computed with."""
+    parent = source.parents[call]
+    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+        name = parent.targets[0].id
+        return all(
+            isinstance(source.parents[use], ast.Compare)
+            for use in kernel.nodes(ast.Name)
+            if isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load)
+        )
+    return isinstance(parent, ast.Compare)

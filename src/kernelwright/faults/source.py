@@ -1,0 +1,236 @@
+"""A module with Triton kernels, read for planting faults: which function is a kernel, and what an expression is for.
+
+An expression in a kernel has a role: it makes an `address`, a `mask`, the `padding` of a load, the bounds of a
+`loop`, the `condition` of a select, or a `value`. Roles of names are those of every place where they are used.
+Roles are read off the text by convention (the language is `tl`), so they may be wrong: a fault planted in the wrong
+place is still a fault.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+
+_STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xchg")
+_MEMORY = ("load", "atomic_cas", *_STORES)
+_SHAPES = ("zeros", "full", "arange", "program_id", "num_programs", "cdiv", "range", "static_range")
+_PLAIN = ("min", "max", "abs", "float", "int")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """One bug at one place of a correct module."""
+
+    kind: str
+    """One of `KINDS` or `PRECISION`."""
+    line: int
+    what: str
+    """Old and new text, in one line."""
+    code: str
+    """The whole module with the bug in it."""
+    equivalent: str = ""
+    """Why this edit cannot change any result, where that is known: then it is no bug."""
+
+
+def called(node: ast.AST) -> str:
+    """`load` for `tl.load(...)`, `gelu` for `gelu(...)`, `.to` for `x.to(...)`; empty for anything but a call."""
+    if not isinstance(node, ast.Call):
+        return ""
+    if isinstance(node.func, ast.Attribute):
+        inner = node.func.value
+        library = (isinstance(inner, ast.Name) and inner.id in ("tl", "libdevice", "triton")) or (
+            isinstance(inner, ast.Attribute) and inner.attr in ("math", "libdevice", "extra")
+        )
+        return node.func.attr if library else f".{node.func.attr}"
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+class Source:
+    """The text, its tree, and its functions."""
+
+    def __init__(self, code: str) -> None:
+        """Raises SyntaxError for what does not parse."""
+        self.code = code
+        self.tree = ast.parse(code)
+        self._bytes = code.encode()
+        self._starts = [0]
+        for line in self._bytes.split(b"\n"):
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
+        self.kernels = [Kernel(self, node) for node in functions if _is_jit(node)]
+        self.hosts = [node for node in functions if not _is_jit(node)]
+
+    def kernel(self, name: str) -> Kernel | None:
+        return next((kernel for kernel in self.kernels if kernel.node.name == name), None)
+
+    def launches(self) -> Iterator[tuple[Kernel, ast.Call]]:
+        """Every `kernel[grid](...)` of the host code."""
+        for host in self.hosts:
+            for node in ast.walk(host):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+                    name = node.func.value
+                    kernel = self.kernel(name.id) if isinstance(name, ast.Name) else None
+                    if kernel is not None:
+                        yield kernel, node
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """First byte and the byte after the last."""
+        first, last = self._starts[node.lineno - 1], self._starts[node.end_lineno - 1]  # type: ignore[attr-defined]
+        return first + node.col_offset, last + node.end_col_offset  # type: ignore[attr-defined]
+
+    def text(self, node: ast.AST) -> str:
+        start, end = self.span(node)
+        return self._bytes[start:end].decode()
+
+    def fault(
+        self, kind: str, node: ast.AST, new: str, *more: tuple[ast.AST, str], equivalent: str = ""
+    ) -> Fault:
+        """Replace `node` by `new`, and so on for each of `more`."""
+        edits = sorted(
+            ((*self.span(place), text) for place, text in ((node, new), *more)),
+            key=lambda edit: edit[0],
+            reverse=True,
+        )
+        out = self._bytes
+        for start, end, text in edits:
+            out = out[:start] + text.encode() + out[end:]
+        old = " ".join(self.text(node).split())
+        what = f"{old[:70]} -> {' '.join(new.split())[:90]}"
+        return Fault(kind, node.lineno, what, out.decode(), equivalent)  # type: ignore[attr-defined]
+
+
+class Kernel:
+    """One `@triton.jit` function and the roles of its expressions."""
+
+    def __init__(self, source: Source, node: ast.FunctionDef) -> None:
+        self.source, self.node = source, node
+        arguments = node.args.args
+        self.parameters = [argument.arg for argument in arguments]
+        self.constants = {
+            a.arg for a in arguments if a.annotation is not None and "constexpr" in ast.dump(a.annotation)
+        }
+        self._assigned: dict[str, list[ast.expr]] = {}
+        for item in ast.walk(node):
+            if (
+                isinstance(item, ast.Assign)
+                and len(item.targets) == 1
+                and isinstance(item.targets[0], ast.Name)
+            ):
+                self._assigned.setdefault(item.targets[0].id, []).append(item.value)
+        self._roles: dict[str, set[str]] = {}
+        uses = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        changed = True
+        while changed:
+            changed = False
+            for use in uses:
+                known = self._roles.setdefault(use.id, set())
+                found = self._uses(use)
+                changed = changed or not found <= known
+                known |= found
+        self.pointers = {
+            name for call in self.calls(*_MEMORY) if call.args for name in self._roots(call.args[0], set())
+        }
+
+    @property
+    def sizes(self) -> list[str]:
+        """Parameters that are plain numbers at launch."""
+        return [name for name in self.parameters if name not in self.constants | self.pointers]
+
+    def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+        """Nodes of the body, in the order of the text."""
+        found = [
+            node for statement in self.node.body for node in ast.walk(statement) if isinstance(node, kinds)
+        ]
+        yield from sorted(found, key=lambda n: (n.lineno, n.col_offset))  # type: ignore[attr-defined]
+
+    def calls(self, *names: str) -> Iterator[ast.Call]:
+        for node in self.nodes(ast.Call):
+            if called(node) in names:
+                assert isinstance(node, ast.Call)
+                yield node
+
+    def stores(self) -> Iterator[ast.Call]:
+        """Every store and atomic update that names its value."""
+        return (call for call in self.calls(*_STORES) if len(call.args) > 1)
+
+    def assigned(self, name: str) -> list[ast.expr]:
+        """What is assigned to a name, in order."""
+        return self._assigned.get(name, [])
+
+    def role(self, node: ast.AST) -> str:
+        """What an expression is for; `value` wins over `address`, and both over `mask`."""
+        roles = self._uses(node)
+        for name in ("value", "address", "mask", "condition", "padding", "loop", "argument"):
+            if name in roles:
+                return name
+        return "other"
+
+    def reduces(self) -> bool:
+        """Whether lanes of a block meet: only then does the padding of a load reach a result."""
+        joins = (
+            "sum",
+            "max",
+            "min",
+            "dot",
+            "cumsum",
+            "cumprod",
+            "associative_scan",
+            "reduce",
+            "argmax",
+            "argmin",
+        )
+        return any(True for _ in self.calls(*joins, "sort"))
+
+    def _uses(self, node: ast.AST) -> set[str]:
+        parents = self.source.parents
+        child, parent = node, parents.get(node)
+        while parent is not None:
+            if isinstance(parent, ast.keyword):
+                if parent.arg in ("mask", "other"):
+                    return {"mask" if parent.arg == "mask" else "padding"}
+                if parent.arg not in ("acc", "input", "value"):
+                    return {"option"}
+            elif isinstance(parent, ast.Call) and child is not parent.func and child in parent.args:
+                name, place = called(parent), parent.args.index(child)
+                if name in _MEMORY:
+                    if place == 0:
+                        return {"address"}
+                    if name == "load" or place > 1:
+                        return {"mask" if place == 1 or name != "load" else "padding"}
+                    return {"value"}
+                if name == "where" and place == 0:
+                    return {"condition"}
+                if name in ("range", "static_range"):
+                    return {"loop"}
+                if name in _SHAPES:
+                    return {"shape"}
+                if isinstance(parent.func, ast.Name) and name not in _PLAIN:
+                    return {"argument"}
+            elif isinstance(parent, ast.Subscript) and child is parent.slice:
+                return {"slice"}
+            elif isinstance(parent, ast.Assign | ast.AugAssign | ast.AnnAssign):
+                targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+                names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+                return set().union(*(self._roles.get(name, set()) for name in names))
+            elif isinstance(parent, ast.Return):
+                return {"value"}
+            elif isinstance(parent, ast.stmt):
+                return {"other"}
+            child, parent = parent, parents.get(parent)
+        return {"other"}
+
+    def _roots(self, node: ast.expr, seen: set[str]) -> Iterator[str]:
+        """Parameters that an address starts from."""
+        while isinstance(node, ast.BinOp):
+            node = node.left
+        if isinstance(node, ast.Name) and node.id not in seen:
+            if node.id in self.parameters:
+                yield node.id
+            for value in self.assigned(node.id):
+                yield from self._roots(value, seen | {node.id})
+
+
+def _is_jit(node: ast.FunctionDef) -> bool:
+    return any("jit" in ast.dump(decorator) for decorator in node.decorator_list)

@@ -1,0 +1,210 @@
+"""How many planted bugs the judge finds: gold kernels with one fault each, put before a `VerifierPool`.
+
+A mutant ends as one of `STATES`. The kill rate is killed / (killed + survived). Left out of it, and counted apart:
+*stillborn* mutants, which Triton's compiler or Python refuses (any judge would find them); *unjudged* ones, which the
+backend cannot run; and *equivalent* ones, which survived and change nothing: an operator says so (`faults`), a person
+has read them and said why (`faults/reviewed.toml`), or they compile to the same binaries, launched in the same way, as
+the original (trivial compiler equivalence: Papadakis et al., ICSE 2015). The raw rate counts these as survivors.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from kernelwright import faults
+from kernelwright.errors import UserError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.tasks import gold
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.hearing import Hearing
+from kernelwright.verify.interpreted import InterpretedHearing
+
+State = Literal["killed", "survived", "stillborn", "equivalent", "unjudged"]
+STATES: tuple[State, ...] = ("killed", "survived", "stillborn", "equivalent", "unjudged")
+
+_REFUSED = {
+    Outcome.SYNTAX_ERROR, Outcome.NO_ENTRY, Outcome.NOT_TRITON, Outcome.INVALID_IMPORT, Outcome.LOAD_ERROR,
+    Outcome.CONSTRUCTOR_ERROR, Outcome.COMPILE_ERROR, Outcome.OUT_OF_RESOURCES, Outcome.FORBIDDEN_CODE,
+    Outcome.FORBIDDEN_IMPORT,
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """One gold with one fault, and what became of it."""
+
+    task_id: str
+    fault: faults.Fault
+    state: State
+    outcome: str = ""
+    """The judge's outcome; empty for what never reached it."""
+    detail: str = ""
+    """The judge's reason, or why the mutant is equivalent."""
+
+    @property
+    def precision(self) -> bool:
+        """Whether the fault costs digits only."""
+        return self.fault.kind in faults.PRECISION
+
+    def to_json(self) -> dict[str, Any]:
+        row = {
+            "task": self.task_id,
+            "kind": self.fault.kind,
+            "line": self.fault.line,
+            "what": self.fault.what,
+        }
+        row |= {"state": self.state, "outcome": self.outcome, "detail": self.detail}
+        return row if self.state != "survived" else {**row, "code": self.fault.code}
+
+
+@dataclasses.dataclass
+class Tally:
+    """Counts of states."""
+
+    counts: collections.Counter[State] = dataclasses.field(default_factory=collections.Counter)
+
+    @property
+    def rate(self) -> float | None:
+        """Share of real bugs that were found; None where none was planted."""
+        real = self.counts["killed"] + self.counts["survived"]
+        return self.counts["killed"] / real if real else None
+
+    @property
+    def raw(self) -> float | None:
+        """The rate with equivalent mutants counted as survivors."""
+        compiled = self.counts["killed"] + self.counts["survived"] + self.counts["equivalent"]
+        return self.counts["killed"] / compiled if compiled else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"rate": self.rate, "raw": self.raw, **{state: self.counts[state] for state in STATES}}
+
+
+def tally(mutants: Iterable[Mutant], by: Callable[[Mutant], str]) -> dict[str, Tally]:
+    """Counts in groups, in the order of first appearance."""
+    found: dict[str, Tally] = {}
+    for mutant in mutants:
+        found.setdefault(by(mutant), Tally()).counts[mutant.state] += 1
+    return found
+
+
+def summary(mutants: Sequence[Mutant]) -> dict[str, Any]:
+    """All rates: in all, logic and precision apart, per kind, per task."""
+    return {
+        "all": tally(mutants, lambda _: "all").get("all", Tally()).to_json(),
+        "logic": tally([m for m in mutants if not m.precision], lambda _: "").get("", Tally()).to_json(),
+        "precision": tally([m for m in mutants if m.precision], lambda _: "").get("", Tally()).to_json(),
+        "kinds": {name: found.to_json() for name, found in tally(mutants, lambda m: m.fault.kind).items()},
+        "tasks": {name: found.to_json() for name, found in tally(mutants, lambda m: m.task_id).items()},
+        "killed_as": dict(
+            collections.Counter(m.outcome for m in mutants if m.state == "killed").most_common()
+        ),
+    }
+
+
+def plant(
+    tasks: Sequence[Task], per_kind: int, seed: int = 0, kinds: Sequence[str] = ()
+) -> list[tuple[Task, faults.Fault]]:
+    """At most `per_kind` faults of each kind for every task's gold. Raises UserError for an unknown kind, no gold."""
+    known = [*faults.KINDS, *faults.PRECISION]
+    for kind in kinds:
+        if kind not in known:
+            raise UserError(f"unknown kind of fault {kind!r}; valid: {', '.join(known)}")
+    return [
+        (task, fault)
+        for task in tasks
+        for fault in faults.sample(
+            gold(task.id), task.dtype, per_kind, random.Random(f"{seed}{task.id}"), kinds
+        )
+    ]
+
+
+def run(
+    planted: Sequence[tuple[Task, faults.Fault]], pool: Pool, advance: Callable[[str], Any] = lambda _: None
+) -> list[Mutant]:
+    """Judge every mutant, in order; `advance(note)` is called as each is known.
+
+    Those known to be equivalent are judged as well: what is killed is no equivalent, whatever was known. Raises
+    UserError where a gold itself is rejected: nothing could be learnt from its mutants.
+    """
+    originals = {task.id: (task, Candidate(code=gold(task.id))) for task, _ in planted}
+    for (task, _), verdict in zip(originals.values(), pool.verify_many([*originals.values()]), strict=True):
+        if not verdict.correct:
+            raise UserError(f"the gold of {task.id} is judged {verdict.outcome.value}: {verdict.detail}")
+    survivors = 0
+
+    def note(index: int, verdict: Verdict) -> None:
+        nonlocal survivors
+        survivors += verdict.correct
+        advance(f"{survivors} accepted")
+
+    verdicts = pool.verify_many(
+        [(task, Candidate(code=fault.code)) for task, fault in planted], on_result=note
+    )
+    reviewed, found = faults.reviewed(), []
+    for (task, fault), verdict in zip(planted, verdicts, strict=True):
+        state, detail = _state(verdict), verdict.detail
+        if state == "survived":
+            known = fault.equivalent or reviewed.get((task.id, fault.line, fault.what), "")
+            if not known and pool.same_binaries(task, gold(task.id), fault.code):
+                known = "compiles to the same binaries, launched alike"
+            if known:
+                state, detail = "equivalent", known
+        found.append(Mutant(task.id, fault, state, verdict.outcome.value, detail))
+    return found
+
+
+def _state(verdict: Verdict) -> State:
+    if verdict.correct:
+        return "survived"
+    if not verdict.outcome.judged:
+        return "unjudged"
+    # What the host code itself raises, before any kernel has run, everybody would notice.
+    raised = verdict.outcome is Outcome.RUNTIME_ERROR and verdict.gate is Gate.TRACE
+    return "stillborn" if raised or verdict.outcome in _REFUSED else "killed"
+
+
+class Pool(VerifierPool):
+    """A pool that remembers what candidates compile to."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._compiled: dict[tuple[str, str], Any] = {}
+
+    def same_binaries(self, task: Task, one: str, two: str) -> bool:
+        """Whether two candidates, both heard and correct, have the same assembler text and launches at full size."""
+        first, second = (self._compiled.get((task.id, Candidate(code=code).digest)) for code in (one, two))
+        return first is not None and first == second
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def _hearing(self, task: Task, candidate: Candidate) -> Hearing:
+        hearing = super()._hearing(task, candidate)
+        if not isinstance(hearing, InterpretedHearing):
+            return hearing
+        return _Recorded(self._compiled, self.judge, hearing.zygote, task, candidate)
+
+
+class _Recorded(InterpretedHearing):
+    """Notes the assembler text that the compiler made of the kernels, and how they were launched."""
+
+    def __init__(self, book: dict[tuple[str, str], Any], *args: Any) -> None:
+        super().__init__(*args)
+        self._book = book
+        self._texts: list[tuple[str, int]] = []
+
+    def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
+        super()._assemble(assemblies)
+        self._texts = [(item["text"], item["num_warps"]) for item in assemblies]
+
+    def verdict(self) -> Verdict:
+        verdict = super().verdict()
+        if verdict.correct and self._texts:
+            alike = self._texts, verdict.evidence.launches
+            self._book[self.task.id, self.candidate.digest] = alike
+        return verdict

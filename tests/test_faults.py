@@ -1,0 +1,112 @@
+"""Planted bugs: each differs from the original and from the others; roles are read right; equivalents are marked."""
+
+import ast
+import functools
+import random
+
+import pytest
+
+from kernelwright import faults, tasks
+from kernelwright.faults.source import Source
+
+CHOSEN = "cross_entropy,matmul_batched,mean_middle,sum_columns,gelu_tanh,matmul_tall_skinny,silu"
+GOLDS = {
+    task.id: (tasks.gold(task.id), task.dtype)
+    for task in tasks.load_suite("wright")
+    if task.id in {key[0] for key in faults.reviewed()} or task.id.split("/")[1] in CHOSEN
+}
+
+KERNEL = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x_ptr, y_ptr, n_rows, n_cols, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, n_cols, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + row * n_cols + cols, mask=(cols < n_cols) & (row < n_rows), other=0.0)
+    mean = tl.sum(total, axis=0) / n_cols
+    d = mean - 0.5
+    tl.store(y_ptr + row, tl.sqrt(d * d + eps))
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty(x.shape[0], device=x.device)
+        kernel[(x.shape[0],)](x, y, x.shape[0], x.shape[1], 1e-5, BLOCK=128)
+        return y
+"""
+
+
+@functools.cache
+def planted_in(task_id: str) -> list[faults.Fault]:
+    return list(faults.plant(*GOLDS[task_id]))
+
+
+def planted(kind: str, code: str = KERNEL, dtype: str = "float32") -> list[str]:
+    return [fault.what for fault in faults.plant(code, dtype, [kind])]
+
+
+@pytest.mark.parametrize("task_id", GOLDS)
+def test_every_fault_of_a_gold_differs(task_id: str) -> None:
+    code, _ = GOLDS[task_id]
+    found = planted_in(task_id)
+    assert len({fault.code for fault in found} - {code}) == len(found) > 10
+    assert {fault.kind for fault in found} <= {*faults.KINDS, *faults.PRECISION}
+
+
+def test_a_name_has_the_role_of_its_uses() -> None:
+    (kernel,) = Source(KERNEL).kernels
+    roles = {ast.unparse(node): kernel.role(node) for node in kernel.nodes(ast.BinOp)}
+    assert roles["row * n_cols"] == "address"
+    assert roles["(cols < n_cols) & (row < n_rows)"] == "mask"
+    assert roles["tl.sum(total, axis=0) / n_cols"] == "value"
+    assert kernel.pointers == {"x_ptr", "y_ptr"}
+    assert kernel.sizes == ["n_rows", "n_cols", "eps"]
+
+
+def test_masks_are_moved_by_one_and_left_out() -> None:
+    assert "cols < n_cols -> cols <= n_cols" in planted("mask_off_by_one")
+    assert any("| True" in what for what in planted("mask_missing"))
+
+
+def test_sums_lose_their_history_and_their_start() -> None:
+    assert any("+ total * 0.0" in fault.code for fault in faults.plant(KERNEL, kinds=["dropped_term"]))
+    assert planted("wrong_start")[0].endswith("dtype=tl.float32) + 1)")
+
+
+def test_a_loop_is_shared_by_two_programs_that_do_not_wait() -> None:
+    (fault,) = faults.plant(KERNEL, kinds=["race"])
+    assert "2 * (BLOCK)" in fault.what
+    assert "_doubled((x.shape[0],), 1)" in fault.code
+    assert "torch.zeros(x.shape[0]" in fault.code
+
+
+def test_a_difference_that_is_only_squared_may_change_sign() -> None:
+    marked = {fault.what: fault.equivalent for fault in faults.plant(KERNEL, kinds=["swapped_operands"])}
+    assert marked["mean - 0.5 -> (0.5 - (mean))"]
+    assert not marked["tl.sum(total, axis=0) / n_cols -> (n_cols / (tl.sum(total, axis=0)))"]
+
+
+def test_what_is_too_low_depends_on_the_dtype() -> None:
+    (fault,) = faults.plant(KERNEL, kinds=["half_loads"])
+    assert ".to(tl.bfloat16).to(tl.float32)" in fault.code
+    assert planted("half_loads", dtype="bfloat16") == []
+
+
+def test_a_sample_is_small_and_the_same_for_the_same_seed() -> None:
+    first, again = (faults.sample(KERNEL, "float32", 1, random.Random(3)) for _ in range(2))
+    assert first == again
+    kinds = [fault.kind for fault in first if not fault.equivalent]
+    assert len(kinds) == len(set(kinds))
+
+
+def test_every_kind_applies_somewhere_and_reviewed_mutants_still_exist() -> None:
+    existing = {task_id: list(planted_in(task_id)) for task_id in GOLDS}
+    kinds = {fault.kind for found in existing.values() for fault in found}
+    assert kinds == {*faults.KINDS, *faults.PRECISION}
+    keys = {(task_id, fault.line, fault.what) for task_id, found in existing.items() for fault in found}
+    assert [key for key in faults.reviewed() if key not in keys] == []

@@ -1,0 +1,61 @@
+"""The mutation tester: what counts, what is left out, and a small run against the judge."""
+
+import pytest
+
+from kernelwright import faults, mutants
+from kernelwright.cli import main
+from kernelwright.errors import UserError
+from kernelwright.tasks import load_suite
+
+FAULT = faults.Fault("dropped_term", 3, "a + b -> (a)", "code")
+DIGITS = faults.Fault("half_loads", 4, "x -> x", "code")
+
+
+def ended(*states: mutants.State, fault: faults.Fault = FAULT) -> list[mutants.Mutant]:
+    return [mutants.Mutant("wright/relu", fault, state, "wrong_value") for state in states]
+
+
+def test_the_rate_is_over_mutants_that_compile_and_matter() -> None:
+    found = mutants.summary(
+        ended("killed", "killed", "killed", "survived", "stillborn", "equivalent", "unjudged")
+    )
+    assert found["all"]["rate"] == 0.75
+    assert found["all"]["raw"] == 0.6
+    assert found["precision"]["rate"] is None
+    assert found["killed_as"] == {"wrong_value": 3}
+
+
+def test_precision_stands_apart() -> None:
+    found = mutants.summary([*ended("killed"), *ended("survived", fault=DIGITS)])
+    assert (found["logic"]["rate"], found["precision"]["rate"], found["all"]["rate"]) == (1.0, 0.0, 0.5)
+    assert found["kinds"]["half_loads"]["survived"] == 1
+
+
+def test_survivors_come_with_their_code() -> None:
+    kept, dropped = ended("survived", "killed")
+    assert kept.to_json()["code"] == "code"
+    assert "code" not in dropped.to_json()
+
+
+def test_unknown_kinds_are_named_with_the_known_ones() -> None:
+    with pytest.raises(UserError, match="unknown kind of fault 'typo'; valid: mask_off_by_one"):
+        mutants.plant(load_suite("wright/relu"), 1, kinds=["typo"])
+
+
+def test_the_judge_finds_what_is_planted_and_the_compiler_what_is_not() -> None:
+    task = load_suite("wright/softmax_rows")[0]
+    planted = mutants.plant([task], 1, kinds=["mask_off_by_one", "wrong_axis", "dropped_term", "half_loads"])
+    same = faults.Fault("wrong_operator", 1, "nothing", mutants.gold(task.id) + "\nUNUSED = 1\n")
+    with mutants.Pool(workers=2, backend="interpret", deadline_s=120) as pool:
+        *judged, unchanged = mutants.run([*planted, (task, same)], pool)
+    assert {m.state for m in judged} <= {"killed", "stillborn"}
+    assert sum(m.state == "killed" for m in judged) >= 3
+    assert (unchanged.state, unchanged.detail) == (
+        "equivalent",
+        "compiles to the same binaries, launched alike",
+    )
+
+
+def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mutants", "--tasks", "relu", "--kinds", "nonsense"]) == 2
+    assert "unknown kind of fault 'nonsense'" in capsys.readouterr().err
