@@ -21,17 +21,20 @@ from kernelwright.prompts import completion_text, render
 from kernelwright.records import Candidate, Completion, Reward, Rollout, Task, Verdict
 from kernelwright.runs import RunFolder
 from kernelwright.train.credit import Conversation, boundary, reward_row
+from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves
 from kernelwright.train.grpo import SegmentTrainer
 from kernelwright.train.model import load_tokenizer, new_model
-from kernelwright.train.prompts import Curriculum, frontend_asks
+from kernelwright.train.prompts import frontend_asks
 
 
 @pytest.fixture
 def trainer(data: Path, tmp_path: Path) -> Callable[..., SegmentTrainer]:
     """Makes a trainer at step 0; `frontend` settings by keyword."""
 
-    def make(kind: type[SegmentTrainer] = SegmentTrainer, **frontend: Any) -> SegmentTrainer:
+    def make(
+        kind: type[SegmentTrainer] = SegmentTrainer, model: Any = None, **frontend: Any
+    ) -> SegmentTrainer:
         recipe = make_recipe(data, frontend=frontend)
         tokenizer = load_tokenizer(recipe.data.tokenizer)
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
@@ -39,7 +42,7 @@ def trainer(data: Path, tmp_path: Path) -> Callable[..., SegmentTrainer]:
         return kind(
             recipe,
             "frontend",
-            new_model(recipe.model, tokenizer, seed=3),
+            model or new_model(recipe.model, tokenizer, seed=3),
             tokenizer,
             Curriculum(frontend_asks(e.task for e in examples()), recipe.seed),
             ReadJudge(),
@@ -139,6 +142,32 @@ def test_equal_segment_rewards_make_hierarchical_credit_uniform(trainer: Any) ->
     )
 
 
+def test_the_gradient_equals_scalar_grpo_and_the_sum_of_its_parts(trainer: Any) -> None:
+    """In double precision: one reward for both segments is scalar GRPO; else plan's gradient plus code's."""
+    script = [(text("fast"), 1.0, 0.25, "stop"), (text("slow"), 0.0, 1.0, "stop"), ("junk", -1.0, -1.0, "stop"),
+              (text("x", "wrong_value"), 0.5, 0.0, "stop")]  # fmt: skip
+    made = trainer(Scripted, scale="none", alpha=0.1)
+    made.model.double()
+
+    def of(rewards: Sequence[Any], **settings: Any) -> torch.Tensor:
+        made.rl = made.rl.model_copy(update=settings)
+        return gradient(made, batch_of(made, rewards))
+
+    one = [(said, paid, paid, reason) for said, paid, _, reason in script]
+    scalar = trainer(Scalar, scale="none")
+    scalar.model.double()
+    expected = gradient(scalar, batch_of(scalar, one))
+    assert expected.abs().max() > 1e-3
+    # TRL's scalar path is paid the sum of both segments, here twice the one reward.
+    assert (2 * of(one, alpha=1.0) - expected).abs().max() < 1e-6
+    whole = of(script, alpha=0.1)
+    plan = of([(said, paid, 0.0, reason) for said, paid, _, reason in script], alpha=1.0)
+    code_ = of([(said, 0.0, paid, reason) for said, _, paid, reason in script], alpha=1.0)
+    assert (whole - (0.1 * plan + code_)).abs().max() < 1e-6
+    assert plan.abs().max() > 1e-3
+    assert code_.abs().max() > 1e-3
+
+
 def test_plan_and_code_tokens_get_their_own_advantage(trainer: Any) -> None:
     script = [(text("fast"), 1.0, 0.0, "stop"), (text("slow"), 0.0, 1.0, "stop")]
     made = trainer(Scripted, scale="none", alpha=0.5)
@@ -211,6 +240,66 @@ def test_sampled_log_probabilities_are_the_trainers(trainer: Any) -> None:
 )
 def test_the_boundary_is_where_the_code_starts_after_a_plan(plan: Any, body: Any, expected: int) -> None:
     assert boundary(Candidate(plan="p", code="c", plan_span=plan, code_span=body)) == expected
+
+
+class Counting(SegmentTrainer):
+    """A judge's word for each code that is sampled would be noise here: groups are paid by script."""
+
+    paid: Sequence[tuple[float, ...]] = ()
+
+    def _converse(self, policy: Any, asks: Any, step: int, again: int) -> Any:
+        self.rounds = [*getattr(self, "rounds", []), len(asks)]
+        groups = []
+        for _ in asks:
+            row = self.paid[min(len(self.rounds) - 1, len(self.paid) - 1)]
+            scripted = [(text("fast"), paid, paid, "stop") for paid in row]
+            made = [Scripted._rollout(self, i, *each) for i, each in enumerate(scripted)]  # type: ignore[arg-type]
+            groups.append([Conversation((1,), (r,)) for r in made])
+        return groups
+
+
+@pytest.mark.parametrize(
+    ("paid", "rounds"),
+    [
+        (((1.0, 1.0, 1.0, 1.0), (0.0, 1.0, 1.0, 1.0)), [2, 2]),
+        (((1.0, 1.0, 1.0, 1.0),), [2, 2, 2]),
+        (((0.0, 1.0, 1.0, 1.0),), [2]),
+    ],
+)
+def test_groups_that_agree_are_replaced_at_most_so_often(trainer: Any, paid: Any, rounds: list[int]) -> None:
+    made = trainer(Counting, refill=2)
+    made.paid = paid
+    talks = made.conversations(8)
+    assert made.rounds == rounds
+    assert [talk.turns[0].reward.plan for talk in talks] == list(paid[-1] if len(paid) > 1 else paid[0]) * 2
+    assert made.curves.extra["refilled"] == sum(rounds[1:])
+
+
+def test_the_kl_to_the_reference_by_hand(trainer: Any, data: Path, tmp_path: Path) -> None:
+    """At the reference it is 0; away from it the mean of exp(d) - d - 1 over tokens (Schulman's k3)."""
+    from kernelwright.train.checkpoints import save_model
+
+    tokenizer = load_tokenizer(str(data / "tokenizer"))
+    recipe = make_recipe(data)
+    folder = save_model(new_model(recipe.model, tokenizer, 3), tokenizer, tmp_path / "base")
+    model = type(new_model(recipe.model, tokenizer, 3)).from_pretrained(folder)
+    made = trainer(Scripted, model=model, beta=0.1, scale="none")
+    batch = batch_of(made, [EQUAL[0]])  # no advantage: the KL is all there is
+    assert gradient(made, batch).abs().max() < 1e-6
+    with torch.no_grad():
+        for weight in made.model.parameters():
+            weight.add_(0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+    with torch.no_grad():
+        now, *_ = made._get_per_token_logps_and_entropies(
+            made.model, ids, mask, batch["completion_ids"].shape[1]
+        )
+        loss = made._compute_loss(made.model, batch)
+    away = batch["ref_per_token_logps"] - now
+    k3 = (away.exp() - away - 1)[batch["completion_mask"].bool()].mean()
+    assert k3 > 1e-4
+    torch.testing.assert_close(loss, 0.1 * k3)
 
 
 def test_half_a_reward_is_none() -> None:

@@ -30,10 +30,11 @@ from kernelwright.runs import RunFolder
 from kernelwright.train.advantages import agreeing, spread, turn_advantages
 from kernelwright.train.checkpoints import AtomicCheckpoints
 from kernelwright.train.credit import Conversation, agree, repaid, returns, row
+from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters
 from kernelwright.train.optimizers import ChosenOptimizer
-from kernelwright.train.prompts import Ask, Curriculum
+from kernelwright.train.prompts import Ask
 from kernelwright.train.sft import common_args, fit, share_of
 from kernelwright.train.turns import converse
 from kernelwright.train.vllm import VllmPolicy, vllm_args
@@ -99,24 +100,25 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         n, step = self.rl.samples, self.state.global_step // self.rl.updates_per_step
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         count = slots // n
-        mine = slice(rank * count, (rank + 1) * count)
+        places = range(rank * count, (rank + 1) * count)
         policy = self.policy()
-        policy.first = rank * count
-        groups = self._converse(policy, self.curriculum.draw(step, count * world)[mine], step, 0)
+        asks = self.curriculum.draw(step, count * world)
+        groups = self._converse(policy, [(place, asks[place]) for place in places], step, 0)
         done = list(groups)
         for again in range(1, self.rl.refill + 1):
             stale = [i for i, group in enumerate(groups) if agree(group, self.rl.turns, self.rl.gamma)]
             if not stale:
                 break
-            fresh = self.curriculum.more(step, again, count * world)[mine]
-            policy.first = rank * count + stale[0]
-            made = self._converse(policy, [fresh[i] for i in stale], step, again)
+            fresh = self.curriculum.more(step, again, count * world)
+            made = self._converse(policy, [(places[i], fresh[places[i]]) for i in stale], step, again)
             for i, group in zip(stale, made, strict=True):
                 groups[i] = group
             done += made
-        self._log_rollouts(gather_object([[r for talk in group for r in talk.turns] for group in done]))
+        everyone = gather_object([[r for talk in group for r in talk.turns] for group in done])
+        self._log_rollouts(everyone)
+        self.curriculum.observe(rollout for group in everyone for rollout in group)
         if self.accelerator.is_main_process and self.rl.refill:
-            self.curves.extra["refilled"] = len(done) - count
+            self.curves.extra["refilled"] = len(everyone) - count * world
         return [talk for group in groups for talk in group]
 
     def policy(self) -> HFPolicy:
@@ -128,9 +130,9 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         return HFPolicy(model, self.processing_class, name, batch=self.recipe.generation.rows or 64)
 
     def _converse(
-        self, policy: HFPolicy, asks: Sequence[Ask], step: int, again: int
+        self, policy: HFPolicy, asks: Sequence[tuple[int, Ask]], step: int, again: int
     ) -> list[list[Conversation]]:
-        """A group of conversations for each ask; `again` is the round of refilling, 0 for none."""
+        """A group of conversations for each (place in the step, ask); `again` is the round of refilling, from 1."""
 
         def answers(prompts: Sequence[Prompt], tasks: Sequence[Task], turn: int) -> list[list[Rollout]]:
             groups = roll(
@@ -148,13 +150,17 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             )
             return [[repaid(rollout, self.rl.dead_band) for rollout in group] for group in groups]
 
-        tasks = [ask.task for ask in asks]
-        prompts = [ask.prompt(self.recipe.data.style, self.rl.max_tokens) for ask in asks]
+        tasks, places = [ask.task for _, ask in asks], [place for place, _ in asks]
+        prompts = [ask.prompt(self.recipe.data.style, self.rl.max_tokens) for _, ask in asks]
+        policy.numbers = {id(prompt): place for prompt, place in zip(prompts, places, strict=True)}
+        rolled = answers(prompts, tasks, 0)
+        policy.numbers.clear()
+        suffix = f"+{again}" if again else ""
         first = [
-            [r.model_copy(update={"group": f"{r.group}+{again}"}) if again else r for r in group]
-            for group in answers(prompts, tasks, 0)
+            [r.model_copy(update={"group": f"{self.stage}/{step + 1}/{place}{suffix}"}) for r in group]
+            for place, group in zip(places, rolled, strict=True)
         ]
-        return converse(policy, first, tasks, self.rl, answers)
+        return converse(policy, first, tasks, places, self.rl, answers)
 
     def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
         """Write what was judged. Raises InfrastructureError when the verifier heard no candidate through."""

@@ -7,7 +7,6 @@ kernels that were verified, with their profiles. Examples whose split is not `tr
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,31 +39,6 @@ class Ask:
         )
 
 
-class Curriculum:
-    """Which asks a step draws: each once in random order, then again in another. A function of (seed, step)."""
-
-    def __init__(self, asks: Sequence[Ask], seed: int) -> None:
-        assert asks
-        self.asks, self.seed = list(asks), seed
-
-    def draw(self, step: int, count: int) -> list[Ask]:
-        """The `count` asks of step `step` (from 0)."""
-        return [self._at(step * count + i) for i in range(count)]
-
-    def more(self, step: int, round_: int, count: int) -> list[Ask]:
-        """Other asks for a step, in place of those that taught nothing in refill `round_` (from 1)."""
-        chance = random.Random(f"{self.seed}/{step}/more/{round_}")
-        order = list(range(len(self.asks)))
-        chance.shuffle(order)
-        return [self.asks[order[i % len(order)]] for i in range(count)]
-
-    def _at(self, position: int) -> Ask:
-        round_, place = divmod(position, len(self.asks))
-        order = list(range(len(self.asks)))
-        random.Random(f"{self.seed}/{round_}").shuffle(order)
-        return self.asks[order[place]]
-
-
 def read_examples(path: Path) -> list[Example]:
     """The training split of a JSONL file of examples. Raises UserError where there is none."""
     if not path.exists():
@@ -75,6 +49,16 @@ def read_examples(path: Path) -> list[Example]:
     if not examples:
         raise UserError(f'{path} holds no example with split = "train"')
     return examples
+
+
+def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:
+    """Raises UserError when an ask is about a task that the examples in `path` hold out, by content."""
+    held = {e.task.digest: e.split for e in read_jsonl(path, Example) if e.split != "train"}
+    leaked = sorted({ask.task.id for ask in asks if ask.task.digest in held})
+    if leaked:
+        raise UserError(
+            f"{len(leaked)} tasks to train on are held out by {path}, such as {leaked[0]}; remove them from data.tasks"
+        )
 
 
 def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
@@ -107,21 +91,27 @@ def midend_asks(
     tasks: Iterable[Task] = (),
     accepted: Iterable[Rollout] = (),
     families: Sequence[str] = (),
+    *,
+    target: str = "",
 ) -> list[Ask]:
-    """Kernels that may be made faster: those of `improve` examples, and those the front end got accepted.
+    """Kernels that may be made faster: those of `improve` examples, and those that stages before got accepted.
 
-    `tasks` are those that `accepted` may be about besides the examples' own.
+    `tasks` are those that `accepted` may be about besides the examples' own. With a `target` the back end is asked,
+    which is told it.
     """
+    agent: Agent = "backend" if target else "midend"
     shown: dict[tuple[str, str], Ask] = {}
     for example in examples:
         if example.kind == "improve" and example.kernel:
             shown[example.task.digest, example.kernel] = Ask(
-                example.task, "midend", example.kernel, example.feedback
+                example.task, agent, example.kernel, example.feedback, target
             )
     known = {task.id: task for task in (*tasks, *(example.task for example in examples))}
     for rollout in accepted:
         task = known.get(rollout.task_id)
         if task is not None and rollout.verdict.correct:
             code = rollout.candidate.code
-            shown.setdefault((task.digest, code), Ask(task, "midend", code, prompts.profile(rollout.verdict)))
+            shown.setdefault(
+                (task.digest, code), Ask(task, agent, code, prompts.profile(rollout.verdict), target)
+            )
     return [ask for ask in shown.values() if not families or ask.task.family in families]

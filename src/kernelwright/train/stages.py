@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -100,16 +101,20 @@ def _reinforce(
     curves: Any,
 ) -> Any:
     from kernelwright.policy.text import prompt_ids
+    from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.grpo import run_grpo
-    from kernelwright.train.prompts import Curriculum, frontend_asks, midend_asks, read_tasks
+    from kernelwright.train.prompts import frontend_asks, midend_asks, read_tasks, refuse_heldout
 
     rl = recipe.rl(stage)
+    logged = run.rows("rollouts.jsonl", Rollout)
     tasks = read_tasks(Path(recipe.data.tasks or run.path / "data" / "tasks.jsonl"))
     if stage == "frontend":
         asks = frontend_asks(tasks or [example.task for example in examples], rl.families)
     else:
-        accepted = [r for r in run.rows("rollouts.jsonl", Rollout) if r.stage == "frontend"]
-        asks = midend_asks(examples, tasks, accepted, rl.families)
+        accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]  # type: ignore[arg-type]
+        target = recipe.verify.target if stage == "backend" else ""
+        asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
+    refuse_heldout(asks, Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
     room = recipe.model.context - rl.max_tokens
     fitting = [
         ask
@@ -121,7 +126,10 @@ def _reinforce(
             f"{stage}: none of {len(asks)} prompts leaves {rl.max_tokens} tokens of the {recipe.model.context} of "
             f"the context; lower {stage}.max_tokens, raise model.context, or widen {stage}.families"
         )
-    curriculum = Curriculum(fitting, recipe.seed)
+    if len(fitting) < len(asks) and first_process() and not curves.quiet:
+        print(f"{stage}: {len(asks) - len(fitting)} of {len(asks)} prompts are too long", file=sys.stderr)
+    curriculum = Curriculum(fitting, recipe.seed, kind=rl.curriculum, weights=rl.weights, steps=rl.steps)
+    curriculum.observe(r for r in logged if r.stage == stage)
     if verifier is not None:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
     from kernelwright.verify import VerifierPool

@@ -22,10 +22,13 @@ def converse(
     policy: Any,
     first: Sequence[Sequence[Rollout]],
     tasks: Sequence[Task],
+    places: Sequence[int],
     rl: RlConfig,
     again: Callable[[Sequence[Prompt], Sequence[Task], int], list[list[Rollout]]],
 ) -> list[list[Conversation]]:
     """The conversations that start with the groups `first` about `tasks`, each of at most `rl.turns` answers.
+
+    `places` are the numbers of the groups in their step, among those of all processes.
 
     `policy` is an `HFPolicy`. `again(prompts, tasks, turn)` makes one rollout of each prompt.
     """
@@ -57,7 +60,7 @@ def converse(
                 }
             )
             policy.given[id(prompt)] = ids
-            policy.numbers[id(prompt)] = (policy.first + g) * rl.samples + i
+            policy.numbers[id(prompt)] = places[g] * rl.samples + i
             going.append((g, i, prompt, said))
         if not going:
             break

@@ -1,0 +1,106 @@
+"""What a step asks: by a shuffle, by difficulty or by success so far, in a mixture of families.
+
+A draw is a function of the seed, the step and the rollouts of the steps before, and nothing else: a resumed run
+reads those off its log and asks what the uninterrupted one would have asked.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from kernelwright.errors import UserError
+from kernelwright.records import Rollout
+from kernelwright.train.prompts import Ask
+
+Kind = Literal["shuffle", "difficulty", "success"]
+FLOOR = 0.1
+"""Weight of a task that always or never succeeds, beside 1 for one that does every other time: none is given up."""
+
+
+class Curriculum:
+    """Draws asks for steps. Without weights `shuffle` asks each once in random order, then again in another.
+
+    Everything else draws a step's asks at random without repeats (unless there are fewer than a step wants), each
+    with its family's weight; `success` also by 4 p (1 - p), where p is (successes + 1) / (samples + 2) so far;
+    `difficulty` from the easiest quarter at first, and from all from half of the `steps` on.
+    """
+
+    def __init__(
+        self,
+        asks: Sequence[Ask],
+        seed: int,
+        *,
+        kind: Kind = "shuffle",
+        weights: Mapping[str, float] | None = None,
+        steps: int = 1,
+    ) -> None:
+        """Raises UserError when the weights leave nothing to ask."""
+        assert asks
+        self.asks, self.seed, self.kind, self.steps = list(asks), seed, kind, steps
+        self._families = [(weights or {}).get(ask.task.family, 1.0) for ask in asks]
+        self._mixed = bool(weights) or kind != "shuffle"
+        self._heard: dict[str, tuple[int, int]] = {}
+        self._ordered = sorted(range(len(asks)), key=lambda i: (asks[i].task.difficulty, i))
+        if not any(self._families):
+            families = ", ".join(sorted({ask.task.family or "(none)" for ask in asks}))
+            raise UserError(f"weights are 0 for every family there is ({families}); raise one")
+
+    def observe(self, rollouts: Iterable[Rollout]) -> None:
+        """Count successes. What got no fair hearing says nothing."""
+        for rollout in rollouts:
+            if rollout.verdict.outcome.judged:
+                good, heard = self._heard.get(rollout.task_id, (0, 0))
+                self._heard[rollout.task_id] = good + rollout.verdict.correct, heard + 1
+
+    def success(self, ask: Ask) -> float:
+        """How often the ask's task succeeds, as far as is known; one half for one that was never asked."""
+        good, heard = self._heard.get(ask.task.id, (0, 0))
+        return (good + 1) / (heard + 2)
+
+    def draw(self, step: int, count: int) -> list[Ask]:
+        """The `count` asks of step `step` (from 0)."""
+        if self._mixed:
+            return self._sample(step, count, random.Random(f"{self.seed}/mixed/{step}"))
+        return [self._at(step * count + i) for i in range(count)]
+
+    def more(self, step: int, again: int, count: int) -> list[Ask]:
+        """Other asks for a step, in place of those that taught nothing, in round `again` (from 1)."""
+        return self._sample(step, count, random.Random(f"{self.seed}/{step}/more/{again}"))
+
+    def _sample(self, step: int, count: int, chance: random.Random) -> list[Ask]:
+        """Weighted, without repeats: the largest of u ** (1 / weight) (Efraimidis and Spirakis 2006)."""
+        weights = self._weights(step)
+        keys = [math.log(1.0 - chance.random()) / weight if weight > 0 else -math.inf for weight in weights]
+        order = sorted(
+            (i for i in range(len(keys)) if keys[i] > -math.inf), key=lambda i: keys[i], reverse=True
+        )
+        return [self.asks[order[i % len(order)]] for i in range(count)]
+
+    def _weights(self, step: int) -> list[float]:
+        weights = list(self._families)
+        if self.kind == "success":
+            for i, ask in enumerate(self.asks):
+                p = self.success(ask)
+                weights[i] *= FLOOR + (1 - FLOOR) * 4 * p * (1 - p)
+        if self.kind == "difficulty":
+            hardest = self._hardest(step)
+            kept = [
+                w if a.task.difficulty <= hardest else 0.0 for w, a in zip(weights, self.asks, strict=True)
+            ]
+            weights = kept if any(kept) else weights
+        return weights
+
+    def _hardest(self, step: int) -> int:
+        """The greatest difficulty that step `step` asks: that of the last of its share of the ordered asks."""
+        share = min(1.0, 0.25 + 0.75 * step / max(1.0, self.steps / 2))
+        last = self._ordered[math.ceil(share * len(self._ordered)) - 1]
+        return self.asks[last].task.difficulty
+
+    def _at(self, position: int) -> Ask:
+        round_, place = divmod(position, len(self.asks))
+        order = list(range(len(self.asks)))
+        random.Random(f"{self.seed}/{round_}").shuffle(order)
+        return self.asks[order[place]]
