@@ -161,6 +161,8 @@ class Qwen3Decoder:
 class _Layer:
     """One layer's weights, with the projections that read the same input stacked into one."""
 
+    _WEIGHTS = ("before", "after", "in_proj", "qk_norm", "out_proj", "gate_up", "down")
+
     def __init__(self, layer: Any, heads: int, kv: int) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         self.heads, self.kv = heads, kv
@@ -170,6 +172,17 @@ class _Layer:
         self.qk_norm = torch.cat(norms)
         self.out_proj = attention.o_proj.weight
         self.gate_up, self.down = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]), mlp.down_proj.weight
+
+    def to(self, dtype: torch.dtype) -> _Layer:
+        """Copies of the weights in `dtype`, apart from the model's."""
+        for name in self._WEIGHTS:
+            setattr(self, name, getattr(self, name).detach().to(dtype, copy=True))
+        return self
+
+    def copy_(self, other: _Layer) -> None:
+        """Take over another's weights, in place."""
+        for name in self._WEIGHTS:
+            getattr(self, name).copy_(getattr(other, name))
 
     def qkv(self, x: Tensor, dim: int, eps: float, cos: Tensor, sin: Tensor) -> Sequence[Tensor]:
         """Queries (..., heads, dim), keys and values (..., kv, dim), normalised and rotated."""

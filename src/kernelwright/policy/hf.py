@@ -17,7 +17,8 @@ from torch import Tensor
 from kernelwright.config import STAGES
 from kernelwright.errors import UserError
 from kernelwright.policy import OnCompletion
-from kernelwright.policy.decode import decoder_for
+from kernelwright.policy.decode import Qwen3Decoder, decoder_for
+from kernelwright.policy.slots import Job, engine_for
 from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Prompt
 
@@ -25,15 +26,33 @@ from kernelwright.records import Completion, Prompt
 class HFPolicy:
     """A model and its tokenizer. The model may be in training: it is only read, without gradients."""
 
-    def __init__(self, model: Any, tokenizer: Any, name: str = "", *, batch: int = 64) -> None:
-        """`batch` is the largest number of rows decoded at once."""
-        self.model, self.tokenizer, self.batch = model, tokenizer, batch
-        self.first = 0
-        """Number of the first prompt of `generate`: of processes that share a step's prompts each has its own."""
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str = "",
+        *,
+        batch: int = 0,
+        continuous: bool | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """`batch` is the largest number of rows decoded at once; 0: what memory allows on a GPU, 64 elsewhere.
+
+        `continuous` decodes in slots that are refilled (see `slots.py`), where the architecture is known; by default
+        on a GPU. `dtype` is what slots compute in, the model's own by default.
+        """
+        self.model, self.tokenizer, self.batch, self.rows, self.dtype = (
+            model,
+            tokenizer,
+            batch or 64,
+            batch,
+            dtype,
+        )
+        self.continuous = continuous
         self.given: dict[int, list[int]] = {}
         """Token ids of prompts, by `id`, that go on from what was sampled: text would not give back its tokens."""
         self.numbers: dict[int, int] = {}
-        """Numbers of prompts, by `id`, where they are not counted from `first`."""
+        """Numbers of prompts, by `id`, where they are not their places: what their random numbers depend on."""
         self.name = name or type(model).__name__
         ends = getattr(model.generation_config, "eos_token_id", None)
         ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
@@ -41,7 +60,7 @@ class HFPolicy:
         self.context = int(getattr(model.config, "max_position_embeddings", 0)) or 1 << 30
 
     @classmethod
-    def load(cls, spec: str, *, device: str = "auto", dtype: str = "auto", batch: int = 64) -> HFPolicy:
+    def load(cls, spec: str, *, device: str = "auto", dtype: str = "auto", batch: int = 0) -> HFPolicy:
         """From a model folder, a run or stage folder that holds one, or a hub name.
 
         Raises UserError when there is no such model.
@@ -94,7 +113,7 @@ class HFPolicy:
                 on_completion(row, sample, completion)
 
         encoded = [self.encode(prompt) for prompt in prompts]
-        numbers = [self.numbers.get(id(prompt), self.first + row) for row, prompt in enumerate(prompts)]
+        numbers = [self.numbers.get(id(prompt), row) for row, prompt in enumerate(prompts)]
         budgets = [
             min(prompt.max_tokens, self.context - len(ids))
             for prompt, ids in zip(prompts, encoded, strict=True)
@@ -104,19 +123,85 @@ class HFPolicy:
                 for sample in range(n):
                     keep(row, sample, Completion(text="", finish_reason="error", policy=self.name))
         rows = [row for row, budget in enumerate(budgets) if budget > 0]
-        # One prompt's samples may themselves exceed the batch; each part is then a batch of its own.
-        per_batch, part = max(1, self.batch // n), min(n, self.batch)
         training = self.model.training
         self.model.eval()
         try:
-            for start in range(0, len(rows), per_batch):
-                chunk = rows[start : start + per_batch]
-                for first in range(0, n, part):
-                    samples = range(first, min(first + part, n))
-                    self._sample(chunk, samples, encoded, budgets, numbers, temperature, top_p, seed, keep)
+            if rows and self._in_slots():
+                self._continuous(rows, n, encoded, budgets, numbers, temperature, top_p, seed, keep)
+            else:
+                self._batches(rows, n, encoded, budgets, numbers, temperature, top_p, seed, keep)
         finally:
             self.model.train(training)
         return [[completion for completion in group if completion is not None] for group in answers]
+
+    def _in_slots(self) -> bool:
+        wanted = self.model.device.type == "cuda" if self.continuous is None else self.continuous
+        return wanted and Qwen3Decoder.can_run(self.model)
+
+    def _continuous(
+        self,
+        rows: Sequence[int],
+        n: int,
+        encoded: Sequence[list[int]],
+        budgets: Sequence[int],
+        numbers: Sequence[int],
+        temperature: float,
+        top_p: float,
+        seed: int,
+        keep: OnCompletion,
+    ) -> None:
+        """Decode everything in slots, the longest prompts first, and hand each completion to `keep`."""
+        jobs = [
+            Job((r, s), tuple(encoded[r]), budgets[r], _uniform(seed, numbers[r], s, budgets[r]))
+            for r in sorted(rows, key=lambda r: -len(encoded[r]))
+            for s in range(n)
+        ]
+        total = max(len(job.prompt) + job.budget for job in jobs)
+        most = max(job.budget for job in jobs)
+        dtype = self.dtype or next(self.model.parameters()).dtype
+        count = min(self.rows or self._rows_that_fit(total, dtype), len(jobs))
+
+        def done(key: tuple[int, int], ids: list[int], logprobs: list[float], reason: str) -> None:
+            keep(*key, self._said(tuple(ids), tuple(logprobs), reason))
+
+        engine = engine_for(self.model, count, total, most, dtype)
+        engine.run(
+            jobs,
+            self.ends,
+            lambda logits, uniform: draw(logits, uniform, temperature, top_p),
+            done,
+            key=(temperature, top_p),
+        )
+
+    def _rows_that_fit(self, total: int, dtype: torch.dtype) -> int:
+        """Rows of `total` tokens whose cache takes at most half of the free memory of the GPU; 64 on a CPU."""
+        if self.model.device.type != "cuda":
+            return 64
+        config = self.model.config
+        numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+        free, _ = torch.cuda.mem_get_info(self.model.device)
+        return max(1, min(4096, free // 2 // (numbers * dtype.itemsize * total)))
+
+    def _batches(
+        self,
+        rows: Sequence[int],
+        n: int,
+        encoded: Sequence[list[int]],
+        budgets: Sequence[int],
+        numbers: Sequence[int],
+        temperature: float,
+        top_p: float,
+        seed: int,
+        keep: OnCompletion,
+    ) -> None:
+        """Decode batch after batch, each until its last row is done."""
+        # One prompt's samples may themselves exceed the batch; each part is then a batch of its own.
+        per_batch, part = max(1, self.batch // n), min(n, self.batch)
+        for start in range(0, len(rows), per_batch):
+            chunk = rows[start : start + per_batch]
+            for first in range(0, n, part):
+                samples = range(first, min(first + part, n))
+                self._sample(chunk, samples, encoded, budgets, numbers, temperature, top_p, seed, keep)
 
     def _sample(
         self,
@@ -174,13 +259,15 @@ class HFPolicy:
                     decoder.select(still)
             logits = decoder.step(token)
 
-    def _completion(self, ids: Tensor, logprobs: Tensor, reason: Any) -> Completion:
-        token_ids = tuple(ids.tolist())
+    def _completion(self, ids: Tensor, logprobs: Tensor, reason: str) -> Completion:
+        return self._said(tuple(ids.tolist()), tuple(logprobs.tolist()), reason)
+
+    def _said(self, token_ids: tuple[int, ...], logprobs: tuple[float, ...], reason: Any) -> Completion:
         pieces = token_pieces(self.tokenizer, token_ids, self.ends)
         return Completion(
             text="".join(pieces),
             token_ids=token_ids,
-            logprobs=tuple(logprobs.tolist()),
+            logprobs=logprobs,
             finish_reason=reason,
             policy=self.name,
         )

@@ -1,0 +1,89 @@
+"""Slots: the samples of the other path, whatever the number of slots, and the distribution of `generate`."""
+
+from collections import Counter
+from itertools import chain
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.policy import slots
+from kernelwright.policy.hf import HFPolicy
+from kernelwright.records import Message, Prompt
+
+PROMPTS = [
+    Prompt(task_id="t", agent="frontend", messages=(Message(role="user", content=text),), max_tokens=length)
+    for text, length in (("def f(x):", 20), ("return", 9), ("one kernel", 1), ("x + 1\n    return x", 14))
+]
+
+
+def said(policy: HFPolicy, **options: Any) -> list[list[tuple[Any, ...]]]:
+    groups = policy.generate(PROMPTS, 3, seed=5, **options)
+    return [[(c.token_ids, c.finish_reason, c.text) for c in group] for group in groups]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 64])
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.7, "top_p": 0.8}, {"temperature": 0.0}])
+def test_the_number_of_slots_changes_nothing(model: Any, tokenizer: Any, rows: int, options: Any) -> None:
+    plain = HFPolicy(model, tokenizer, continuous=False)
+    refilled = HFPolicy(model, tokenizer, batch=rows, continuous=True)
+    assert said(refilled, **options) == said(plain, **options)
+
+
+def test_log_probs_are_those_of_the_other_path(model: Any, tokenizer: Any) -> None:
+    plain = HFPolicy(model, tokenizer, continuous=False).generate(PROMPTS, 2, seed=1)
+    refilled = HFPolicy(model, tokenizer, batch=3, continuous=True).generate(PROMPTS, 2, seed=1)
+    for one, two in zip(chain(*plain), chain(*refilled), strict=True):
+        torch.testing.assert_close(
+            torch.tensor(one.logprobs), torch.tensor(two.logprobs), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_every_sample_is_handed_on_once_as_soon_as_it_is_whole(model: Any, tokenizer: Any) -> None:
+    heard: list[tuple[int, int]] = []
+    HFPolicy(model, tokenizer, batch=2, continuous=True).generate(
+        PROMPTS, 3, on_completion=lambda row, sample, _: heard.append((row, sample))
+    )
+    assert sorted(heard) == [(row, sample) for row in range(4) for sample in range(3)]
+
+
+def test_weights_are_those_of_now(tokenizer: Any, model: Any) -> None:
+    """Training goes on between two calls; the engine stays and its weights do not."""
+    import copy
+
+    mine = copy.deepcopy(model)
+    policy = HFPolicy(mine, tokenizer, batch=4, continuous=True)
+    before = said(policy)
+    engine = slots._ENGINES[mine]
+    with torch.no_grad():
+        for weight in mine.parameters():
+            weight.mul_(1.5)
+    after = said(policy)
+    assert slots._ENGINES[mine] is engine
+    assert after != before
+    assert after == said(HFPolicy(mine, tokenizer, continuous=False))
+    slots.release(mine)
+    assert mine not in slots._ENGINES
+
+
+def test_samples_are_distributed_as_generate_s(model: Any, tokenizer: Any) -> None:
+    """The first two tokens of 4,000 samples each way: chi-squared of one count against the other."""
+    count, prompt = 4000, PROMPTS[0].model_copy(update={"max_tokens": 2})
+    policy = HFPolicy(model, tokenizer, batch=500, continuous=True)
+    [group] = policy.generate([prompt], count, temperature=0.5, seed=3)
+    ids = torch.tensor([policy.encode(prompt)] * count)
+    torch.manual_seed(0)
+    theirs = model.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=True, temperature=0.5, top_k=0, top_p=1.0,
+        max_new_tokens=2, pad_token_id=tokenizer.pad_token_id, eos_token_id=policy.ends,
+    )[:, ids.shape[1] :]  # fmt: skip
+    for place in range(2):
+        ours = Counter(c.token_ids[place] for c in group if len(c.token_ids or ()) > place)
+        other = Counter(row[place] for row in theirs.tolist())
+        common = [
+            token for token in other if token != tokenizer.pad_token_id and ours[token] + other[token] >= 20
+        ]
+        assert len(common) > 20
+        chi2 = sum((ours[t] - other[t]) ** 2 / (ours[t] + other[t]) for t in common)
+        # Mean len(common), standard deviation sqrt(2 len(common)): five of them is one in a million.
+        assert chi2 < len(common) + 5 * (2 * len(common)) ** 0.5
