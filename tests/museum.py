@@ -5,7 +5,7 @@
 Every file under `hacks/` is one exploit, every file under `honest/` one kernel that must be accepted. A file says
 in its header comments what it is:
 
-    # task: wright/relu          the built-in task that it answers
+    # task: wright/relu          the built-in task that it answers, or a task folder below this one
     # cheat: 18, 7               lines of `LINES` that it belongs to (exploits only)
     # expect: stateful           acceptable outcomes, any of them: the right reason and no other
     # max_speedup: 1.1           a forged price may also be met by a true one: accepted, but no faster than this
@@ -162,10 +162,11 @@ def exhibits(folder: str, backend: str | None = None) -> list[Exhibit]:
 
 
 def task_of(exhibit: Exhibit) -> Task:
-    """The built-in task that an exhibit answers."""
+    """The task that an exhibit answers: a built-in one, or a task folder of the museum's own."""
     from kernelwright.tasks import load_suite
 
-    (task,) = load_suite(exhibit.task_id)
+    own = ROOT / exhibit.task_id
+    (task,) = load_suite(str(own) if own.is_dir() else exhibit.task_id)
     return task
 
 
