@@ -73,45 +73,80 @@ def roll(
 
     Raises UserError for a broken task and an unknown reward; every other failure is data.
     """
-    judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
-    candidate: dict[tuple[int, int], Candidate] = {}
-    verdict: dict[tuple[int, int], Future[Verdict]] = {}
-    began = time.perf_counter()
-    written: dict[tuple[int, int], float] = {}
+    rolling = Rolling(policy, prompts, tasks, verifier, reward=reward, stage=stage, step=step)
+    rolling.generate(n, temperature=temperature, top_p=top_p, seed=seed)
+    return rolling.collect()
 
-    def hear(row: int, sample: int, completion: Completion) -> None:
-        parsed = candidates.parse(completion.text, policy.pieces(completion), completion.finish_reason)
-        written[row, sample] = time.perf_counter() - began
-        candidate[row, sample] = parsed
-        verdict[row, sample] = judge.submit(tasks[row], parsed)
 
-    completions = policy.generate(
-        prompts, n, temperature=temperature, top_p=top_p, seed=seed, on_completion=hear
-    )
-    groups = []
-    for row, prompt in enumerate(prompts):
-        group = []
-        for sample, completion in enumerate(completions[row]):
-            answer = _await(verdict[row, sample], tasks[row], candidate[row, sample])
-            group.append(
+class Rolling:
+    """`roll` in two parts: `generate` returns while verdicts are still out, `collect` waits for them.
+
+    What an earlier process generated can be put in again, by `hear` for each completion, instead of `generate`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        prompts: Sequence[Prompt],
+        tasks: Sequence[Task],
+        verifier: Verifier,
+        *,
+        reward: str,
+        stage: str,
+        step: int,
+    ) -> None:
+        self.policy, self.prompts, self.tasks = policy, prompts, tasks
+        self.judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
+        self.reward, self.stage, self.step = reward, stage, step
+        self.completions: dict[tuple[int, int], Completion] = {}
+        self.generate_s = self.wait_s = 0.0
+        """Seconds until the last completion was whole, and seconds that `collect` then waited for verdicts."""
+        self._candidate: dict[tuple[int, int], Candidate] = {}
+        self._verdict: dict[tuple[int, int], Future[Verdict]] = {}
+        self._written: dict[tuple[int, int], float] = {}
+        self._began = time.perf_counter()
+
+    def generate(self, n: int, *, temperature: float, top_p: float, seed: int) -> None:
+        """Sample; each completion goes to the verifier the moment it is whole."""
+        self.policy.generate(
+            self.prompts, n, temperature=temperature, top_p=top_p, seed=seed, on_completion=self.hear
+        )
+        self.generate_s = time.perf_counter() - self._began
+
+    def hear(self, row: int, sample: int, completion: Completion) -> None:
+        """Parse a completion of `prompts[row]` and start its hearing."""
+        parsed = candidates.parse(completion.text, self.policy.pieces(completion), completion.finish_reason)
+        self._written[row, sample] = time.perf_counter() - self._began
+        self.completions[row, sample] = completion
+        self._candidate[row, sample] = parsed
+        self._verdict[row, sample] = self.judge.submit(self.tasks[row], parsed)
+
+    def collect(self) -> list[list[Rollout]]:
+        """The rollouts, prompt by prompt, once their verdicts are there."""
+        began = time.perf_counter()
+        groups: list[list[Rollout]] = [[] for _ in self.prompts]
+        for row, sample in sorted(self.completions):
+            parsed = self._candidate[row, sample]
+            answer = _await(self._verdict[row, sample], self.tasks[row], parsed)
+            groups[row].append(
                 Rollout(
-                    task_id=tasks[row].id,
-                    stage=stage,
-                    step=step,
-                    group=f"{stage}/{step}/{row}",
-                    prompt=prompt,
-                    completion=completion,
-                    candidate=candidate[row, sample],
+                    task_id=self.tasks[row].id,
+                    stage=self.stage,
+                    step=self.step,
+                    group=f"{self.stage}/{self.step}/{row}",
+                    prompt=self.prompts[row],
+                    completion=self.completions[row, sample],
+                    candidate=parsed,
                     verdict=answer,
-                    reward=rewards.reward(reward, answer),
+                    reward=rewards.reward(self.reward, answer),
                     seconds={
-                        "generate": round(written[row, sample], 3),
-                        "total": round(time.perf_counter() - began, 3),
+                        "generate": round(self._written[row, sample], 3),
+                        "total": round(time.perf_counter() - self._began, 3),
                     },
                 )
             )
-        groups.append(group)
-    return groups
+        self.wait_s = time.perf_counter() - began
+        return groups
 
 
 def hand_on(given: Rollout, made: Rollout) -> Rollout:
