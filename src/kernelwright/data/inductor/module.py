@@ -1,0 +1,457 @@
+"""Writes the stand-alone module: kernels, then `ModelNew` with the reference's constructor and a new `forward`.
+
+Names: pointers are called after the tensors they point to, sizes after the task's constants or after their role,
+buffers `out` and `h0`, ..., and what a kernel computes after the operation that made it. Sizes are read off the
+arguments' shapes, so that the module serves every shape of its task.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from kernelwright.data.inductor import helpers, kernels, wrapper
+from kernelwright.data.inductor.constructor import constructor
+from kernelwright.data.inductor.naming import Names, local_names
+from kernelwright.data.inductor.reasons import Fallback
+from kernelwright.data.inductor.trace import Traced
+from kernelwright.data.inductor.wrapper import Launch, Tensor, same
+
+WIDTH = 100
+MOST_KERNELS = 10
+_NOISE = re.compile(r"(_to_copy|_unsafe_view|view|expand|clone|permute|transpose|unsqueeze|squeeze|scalar_tensor|"
+                    r"convert_element_type|native_|_no_training|legit_|prims|aten|reshape|(?<=_)t(?=_|$))")  # fmt: skip
+
+
+@dataclass
+class _Use:
+    """A kernel at one launch: arguments by parameter."""
+
+    kernel: kernels.Kernel
+    arguments: dict[str, Any]
+    grid: list[ast.expr]
+
+
+def write(traced: Traced, source: str) -> str:
+    """The module's text. Raises Fallback."""
+    plan = wrapper.read(traced)
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    if len(launches) > MOST_KERNELS:
+        raise Fallback("too long", f"more than {MOST_KERNELS} launches")
+    parsed: dict[str, kernels.Kernel] = {}
+    raw: dict[str, list[str]] = {}
+    for launch in launches:
+        if launch.kernel not in parsed:
+            kernel = parsed[launch.kernel] = kernels.parse(launch.kernel, plan.kernels[launch.kernel])
+            raw[launch.kernel] = [
+                argument.arg for argument in kernel.function.args.args if argument.annotation is None
+            ]
+            kernels.plain(kernel)
+    uses = [_use(parsed[launch.kernel], raw[launch.kernel], launch) for launch in launches]
+    _merge_sizes(parsed, uses)
+    host = _Host(traced, plan, uses)
+    texts: list[str] = []
+    used: dict[str, None] = {}
+    for kernel in parsed.values():
+        first = next(use for use in uses if use.kernel is kernel)
+        host.name_kernel(kernel)
+        _rename_parameters(kernel, host.parameter_names(first))
+        used |= kernel.helpers
+        mentioned = {node.id for node in ast.walk(kernel.function) if isinstance(node, ast.Name)}
+        texts += [_function(combine) for combine in kernel.combines if combine.name in mentioned]
+        texts.append(_function(kernel.function))
+    header, model = constructor(source)
+    forward = host.forward()
+    preamble = ["import torch", "import torch.nn as nn", "import triton", "import triton.language as tl"]
+    preamble += [line for line in header if line.startswith(("import ", "from ")) and line not in preamble]
+    rest = [line for line in header if not line.startswith(("import ", "from "))]
+    parts = ["\n".join(preamble)]
+    parts += rest
+    parts += [f"@triton.jit\n{helpers.SOURCES[name]}" for name in used]
+    parts += texts
+    model = model.replace(":\n\n    def __init__", ":\n    def __init__", 1)
+    parts.append(model + "\n\n" + "\n".join(f"    {line}".rstrip() for line in forward))
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _use(kernel: kernels.Kernel, names: Sequence[str], launch: Launch) -> _Use:
+    values = launch.arguments
+    grid: list[ast.expr] = []
+    if kernel.grid == "FixedGrid":
+        values, grid = values[: len(names)], list(values[len(names) :])
+        if len(grid) == 3 and ast.unparse(grid[2]).startswith("max(1, "):
+            # The batch, which the kernel took apart.
+            grid = [grid[0], grid[2].args[1].left.right]  # type: ignore[attr-defined]
+    if len(values) != len(names):
+        raise Fallback("unsupported", "a launch whose arguments do not match its kernel")
+    arguments = dict(zip(names, values, strict=True))
+    for name, expression in kernel.scalars.items():
+        arguments[name] = _substitute(expression, arguments)
+    kept = set(kernel.parameters)
+    if not grid:
+        grid = _grid(kernel, arguments)
+    return _Use(kernel, {name: value for name, value in arguments.items() if name in kept}, grid)
+
+
+def _grid(kernel: kernels.Kernel, arguments: Mapping[str, Any]) -> list[ast.expr]:
+    """Programs per axis: sizes over tiles."""
+    grid: list[ast.expr] = []
+    for axis in kernels.AXES:
+        count = arguments.get(f"{axis}numel")
+        if count is None:
+            continue
+        tile = f"{axis.upper()}BLOCK"
+        size = kernel.tiles.get(tile, 1)
+        grid.append(count if size == 1 else _cdiv(count, ast.Constant(size)))
+    if kernel.swapped:
+        grid[0], grid[1] = grid[1], grid[0]
+    return grid or [ast.Constant(1)]
+
+
+def _merge_sizes(parsed: Mapping[str, kernels.Kernel], uses: Sequence[_Use]) -> None:
+    """Two parameters that are the same size at every launch become one."""
+    for kernel in parsed.values():
+        own = [use for use in uses if use.kernel is kernel]
+        sizes = [name for name, value in own[0].arguments.items() if isinstance(value, ast.expr)]
+        for place, name in enumerate(sizes):
+            for other in sizes[:place]:
+                if other in own[0].arguments and all(
+                    same(use.arguments[name], use.arguments[other]) for use in own
+                ):
+                    keep, drop = (name, other) if name.endswith("numel") else (other, name)
+                    for node in ast.walk(kernel.function):
+                        if isinstance(node, ast.Name) and node.id == drop:
+                            node.id = keep
+                    arguments = kernel.function.args
+                    arguments.args = [argument for argument in arguments.args if argument.arg != drop]
+                    for use in own:
+                        del use.arguments[drop]
+                    break
+
+
+class _Host:
+    """Names for everything that `forward` mentions, and its lines."""
+
+    def __init__(self, traced: Traced, plan: wrapper.Plan, uses: Sequence[_Use]) -> None:
+        self.traced, self.plan, self.uses = traced, plan, uses
+        self.names = Names({"self", "torch", "triton", "tl", "nn", *traced.inputs})
+        self.symbols = {
+            wrapper.symbol_name(symbol): self.names.fresh(wrapper.symbol_name(symbol))
+            for symbol in traced.symbols
+        }
+        self.tensors: dict[str, str] = {}
+        outputs = {output.base.name for output in plan.outputs if output.base.kind == "buffer"}
+        for step in plan.steps:
+            if isinstance(step, Tensor):
+                self.tensors[step.name] = self.names.fresh("out" if step.name in outputs else "h0")
+        self.kernels: dict[str, str] = {}
+
+    # -- kernels -----------------------------------------------------------------------------------------------
+
+    def name_kernel(self, kernel: kernels.Kernel) -> None:
+        text = re.sub(r"^triton_[a-z]+_fused_|_\d+$", "", kernel.name)
+        text = re.sub(r"_+", "_", _NOISE.sub("", text)).strip("_")
+        words = list(dict.fromkeys(text.split("_")))[:5]
+        kernel.function.name = self.kernels[kernel.name] = self.names.fresh(
+            f"{'_'.join(words) or 'copy'}_kernel"
+        )
+
+    def parameter_names(self, use: _Use) -> dict[str, str]:
+        """New names of parameters and tiles, by old name."""
+        kernel = use.kernel
+        reduces = "reduction" in kernel.kind
+        names = Names(set(helpers.SOURCES) | {"tl", "triton", "min", "max", "range", "float"})
+        found: dict[str, str] = {}
+        for name, value in use.arguments.items():
+            if isinstance(value, Tensor):
+                found[name] = names.fresh(f"{self._short(value.base)}_ptr")
+            elif name in kernel.scalars:
+                found[name] = names.fresh("scale")
+            elif name.endswith("numel"):
+                role = {"x": "n_rows" if reduces else "n_elements", "y": "n_y", "z": "n_z"}.get(
+                    name[0], "n_cols"
+                )
+                if name[0] == "x" and "ynumel" in use.arguments:
+                    role = "n_x"
+                found[name] = names.fresh(role)
+            elif isinstance(value, ast.Name):
+                found[name] = names.fresh(self.symbols.get(value.id, "size"))
+            else:
+                found[name] = names.fresh("size")
+        spaces = [name for name in kernel.tiles if not name.startswith("R")]
+        for name in kernel.tiles:
+            new = name
+            if name.endswith("BLOCK"):
+                if name.startswith("R"):
+                    new = "BLOCK_N" if spaces else "BLOCK"
+                elif reduces:
+                    new = {"XBLOCK": "BLOCK_M"}.get(name, f"BLOCK_{name[0]}")
+                else:
+                    new = "BLOCK" if len(spaces) == 1 else f"BLOCK_{name[0]}"
+            found[name] = names.fresh(new)
+        return found
+
+    def _short(self, tensor: Tensor) -> str:
+        if tensor.kind == "buffer":
+            return self.tensors[tensor.name]
+        parts = [part for part in tensor.name.split(".") if not part.isdigit()]
+        return parts[-1].lstrip("_") or "state"
+
+    # -- forward -----------------------------------------------------------------------------------------------
+
+    def forward(self) -> list[str]:
+        """The lines of `forward`, without the class's indentation."""
+        body: list[str] = []
+        for step, use in self._steps():
+            if isinstance(step, Tensor):
+                body.append(f"{self.tensors[step.name]} = {self._allocation(step)}")
+            else:
+                assert use is not None
+                body += self._launch(use)
+        form = self.traced.output
+        body.append(f"return {self._form(form)}")
+        sizes = self._sizes("\n".join(body))
+        arguments = ", ".join(["self", *self.traced.inputs])
+        return [f"def forward({arguments}):", *(f"    {line}" for line in [*sizes, *body])]
+
+    def _steps(self) -> Iterable[tuple[Tensor | Launch, _Use | None]]:
+        uses = iter(self.uses)
+        for step in self.plan.steps:
+            yield step, next(uses) if isinstance(step, Launch) else None
+
+    def _allocation(self, tensor: Tensor) -> str:
+        made = "zeros" if tensor.zeroed else "empty"
+        device = f"{self.traced.inputs[0]}.device" if self.traced.inputs else "'cuda'"
+        contiguous = wrapper.dense(tensor.size, tensor.stride)
+        if contiguous and not tensor.zeroed:
+            for name in self.traced.inputs:
+                shape = [
+                    ast.parse(wrapper.identifiers(t), mode="eval").body for t in self.traced.shapes[name]
+                ]
+                if self.traced.dtypes[name] == tensor.dtype and wrapper.all_same(shape, tensor.size) and (
+                    name in self.traced.contiguous
+                ):  # fmt: skip
+                    return f"torch.empty_like({name})"
+        size = self._tuple(tensor.size)
+        if contiguous:
+            return f"torch.{made}({size}, device={device}, dtype={tensor.dtype})"
+        if tensor.zeroed:
+            raise Fallback("unsupported", "a zeroed buffer with strides")
+        return f"torch.empty_strided({size}, {self._tuple(tensor.stride)}, device={device}, dtype={tensor.dtype})"
+
+    def _tuple(self, items: Sequence[ast.expr]) -> str:
+        texts = [self.text(item) for item in items]
+        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+    def _launch(self, use: _Use) -> list[str]:
+        kernel = use.kernel
+        lines: list[str] = []
+        counted: dict[str, str] = {}
+        mentioned = [value for value in [*use.arguments.values(), *use.grid] if isinstance(value, ast.expr)]
+        for name, value in use.arguments.items():
+            if not isinstance(value, ast.expr) or isinstance(value, (ast.Name, ast.Constant)):
+                continue
+            text = ast.unparse(value)
+            if name in kernel.scalars:
+                continue
+            if sum(text in ast.unparse(other) for other in mentioned) > 1 and text not in counted:
+                role = {"x": "n", "r": "n_cols", "y": "n_y"}.get(name[0], "size")
+                counted[text] = self.names.fresh(role)
+                lines.append(f"{counted[text]} = {self.text(value)}")
+        arguments = []
+        for value in use.arguments.values():
+            if isinstance(value, Tensor):
+                arguments.append(self.tensor(value))
+            else:
+                arguments.append(counted.get(ast.unparse(value)) or self.text(value))
+        names = self.parameter_names(use)
+        for tile, size in kernel.tiles.items():
+            arguments.append(f"{names[tile]}={self._tile(use, tile, size, counted)}")
+        arguments.append(f"num_warps={kernel.warps}")
+        if kernel.stages:
+            arguments.append(f"num_stages={kernel.stages}")
+        grid = [self.text(_shortened(item, counted)) for item in use.grid]
+        while len(grid) > 1 and grid[-1] == "1":
+            grid.pop()
+        head = f"{self.kernels[kernel.name]}[({', '.join(grid)}{',' if len(grid) == 1 else ''})]("
+        return [*lines, *_wrapped(head, arguments, ")", WIDTH - 8)]
+
+    def _tile(self, use: _Use, tile: str, size: int | None, counted: Mapping[str, str]) -> str:
+        if size is not None:
+            return str(size)
+        count = use.arguments[f"{tile[:2].lower()}_numel"]
+        assert isinstance(count, ast.expr)
+        return f"triton.next_power_of_2({counted.get(ast.unparse(count)) or self.text(count)})"
+
+    def tensor(self, tensor: Tensor) -> str:
+        """How a launch names a tensor; of a view only where it begins matters."""
+        if tensor.offset is not None or (tensor.of is not None and tensor.of.offset is not None):
+            raise Fallback("unsupported", "a view with an offset")
+        base = tensor.base
+        if base.kind == "buffer":
+            return self.tensors[base.name]
+        return base.name if base.kind == "input" else state_path(base.name)
+
+    def _form(self, form: Any) -> str:
+        if isinstance(form, int):
+            return self._output(self.plan.outputs[form])
+        if isinstance(form, list):
+            items = [self._form(item) for item in form[1:]]
+            if form[0] == "list":
+                return f"[{', '.join(items)}]"
+            return f"({items[0]},)" if len(items) == 1 else f"{', '.join(items)}" if items else "()"
+        if isinstance(form, dict):
+            return "{" + ", ".join(f"{key!r}: {self._form(value)}" for key, value in form.items()) + "}"
+        return "None"
+
+    def _output(self, tensor: Tensor) -> str:
+        name = self.tensor(tensor)
+        base = tensor.base
+        if tensor is base or (
+            wrapper.all_same(tensor.size, base.size) and wrapper.all_same(tensor.stride, base.stride)
+        ):
+            return name
+        plain = wrapper.dense(tensor.size, tensor.stride)
+        if plain and wrapper.dense(base.size, base.stride):
+            return f"{name}.view({', '.join(self.text(side) for side in tensor.size)})"
+        return f"{name}.as_strided({self._tuple(tensor.size)}, {self._tuple(tensor.stride)})"
+
+    # -- sizes -------------------------------------------------------------------------------------------------
+
+    def text(self, expression: ast.expr) -> str:
+        """An expression in forward's names."""
+        tree = copy.deepcopy(expression)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id in self.symbols:
+                node.id = self.symbols[node.id]
+        return ast.unparse(_Tidy().visit(tree))
+
+    def _sizes(self, body: str) -> list[str]:
+        """Lines that read every symbol in use off a shape. Raises Fallback for one that stands nowhere."""
+        used = set(re.findall(r"[A-Za-z_]\w*", body))
+        wanted = [symbol for symbol, name in self.symbols.items() if name in used]
+        known: set[str] = set()
+        lines: list[str] = []
+        sources = [(name, name) for name in self.traced.inputs]
+        sources += [(name, state_path(name)) for name in self.traced.state]
+        for label, path in sources:
+            shape = [wrapper.identifiers(text) for text in self.traced.shapes[label]]
+            new = [text for text in dict.fromkeys(shape) if text in wanted and text not in known]
+            if not new:
+                continue
+            seen: set[str] = set()
+            targets = []
+            for text in shape:
+                take = text in new and text not in seen
+                seen.add(text)
+                targets.append(self.symbols[text] if take else "_")
+            if len(new) == 1 and len(shape) > 1:
+                lines.append(f"{self.symbols[new[0]]} = {path}.shape[{shape.index(new[0])}]")
+            else:
+                lines.append(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {path}.shape")
+            known |= set(new)
+        for symbol in wanted:
+            if symbol not in known:
+                lines.append(f"{self.symbols[symbol]} = {self._solved(symbol, known, sources)}")
+                known.add(symbol)
+        return lines
+
+    def _solved(self, symbol: str, known: set[str], sources: Sequence[tuple[str, str]]) -> str:
+        for path, text in self.traced.attributes.items():
+            if wrapper.identifiers(text) == symbol and not any(p.startswith("_") for p in path.split(".")):
+                owner, bracket, index = path.partition("[")
+                return f"{state_path(owner)}{bracket}{index}"
+        for label, path in sources:
+            for axis, text in enumerate(self.traced.shapes[label]):
+                side, place = wrapper.identifiers(text), f"{path}.shape[{axis}]"
+                if found := re.fullmatch(rf"(\d+) \* {symbol}", side):
+                    return f"{place} // {found[1]}"
+                if found := re.fullmatch(rf"{symbol} ([+-]) (\d+)", side):
+                    return f"{place} {'-' if found[1] == '+' else '+'} {found[2]}"
+                found = re.fullmatch(rf"(?:(\w+) \* {symbol}|{symbol} \* (\w+))", side)
+                other = (found[1] or found[2]) if found else ""
+                if other in known:
+                    return f"{place} // {self.symbols[other]}"
+                found = re.fullmatch(rf"(\w+) // {symbol}", side)
+                if found and found[1] in known:
+                    return f"{self.symbols[found[1]]} // {place}"
+        raise Fallback("size", f"{symbol} cannot be told from any shape")
+
+
+class _Tidy(ast.NodeTransformer):
+    """`(31 + n) // 32` as `triton.cdiv(n, 32)`."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.FloorDiv) and isinstance(node.right, ast.Constant):
+            top, tile = node.left, ast.literal_eval(node.right)
+            if isinstance(top, ast.BinOp) and isinstance(top.op, ast.Add):
+                for part, rest in ((top.left, top.right), (top.right, top.left)):
+                    if isinstance(part, ast.Constant) and part.value == tile - 1:
+                        return _cdiv(rest, node.right)
+        return node
+
+
+def _cdiv(count: ast.expr, tile: ast.expr) -> ast.expr:
+    return ast.Call(ast.parse("triton.cdiv", mode="eval").body, [count, tile], [])
+
+
+def _shortened(expression: ast.expr, names: Mapping[str, str]) -> ast.expr:
+    class Put(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            if isinstance(node, ast.expr) and ast.unparse(node) in names:
+                return ast.Name(names[ast.unparse(node)], ast.Load())
+            return super().visit(node)
+
+    return cast(ast.expr, Put().visit(copy.deepcopy(expression)))
+
+
+def _substitute(expression: ast.expr, values: Mapping[str, Any]) -> ast.expr:
+    class Put(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            return copy.deepcopy(values.get(node.id, node))
+
+    return cast(ast.expr, Put().visit(copy.deepcopy(expression)))
+
+
+def state_path(name: str) -> str:
+    """`net.0.weight` -> `self.net[0].weight`."""
+    text = "self"
+    for part in name.split("."):
+        text += f".{part}" if part.isidentifier() else f"[{part}]" if part.isdigit() else f"[{part!r}]"
+    return text
+
+
+def _rename_parameters(kernel: kernels.Kernel, names: Mapping[str, str]) -> None:
+    function = kernel.function
+    new = dict(names) | local_names(kernel, names)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id in new:
+            node.id = new[node.id]
+        elif isinstance(node, ast.arg):
+            node.arg = new.get(node.arg, node.arg)
+
+
+def _function(function: ast.FunctionDef) -> str:
+    """A function with its decorator; its head on several lines where it is long."""
+    function = copy.deepcopy(function)
+    items = [ast.unparse(argument) for argument in function.args.args]
+    body = "\n".join(f"    {line}" for part in function.body for line in ast.unparse(part).splitlines())
+    return "\n".join(["@triton.jit", *_wrapped(f"def {function.name}(", items, "):", WIDTH), body])
+
+
+def _wrapped(head: str, items: Sequence[str], tail: str, width: int) -> list[str]:
+    line = f"{head}{', '.join(items)}{tail}"
+    if len(line) <= width:
+        return [line]
+    lines, current = [head], ""
+    for item in items:
+        if current and len(current) + len(item) + 6 > width:
+            lines.append(f"    {current.rstrip()}")
+            current = ""
+        current += f"{item}, "
+    return [*lines, f"    {current.rstrip()}", tail]

@@ -1,0 +1,246 @@
+"""A GPU for Inductor where there is none: what it asks of the machine is answered from a sheet.
+
+Everything that depends on torch's insides or on its version stands here and in `trace.py`'s list of settings:
+stand-ins for device properties and streams, the offline Triton driver, the one hook that takes Inductor's output,
+and the choice of a GEMM template without a benchmark. `install` changes this process for good: call it in a worker.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from kernelwright.hardware import Target
+
+SETTINGS: dict[str, Any] = {
+    "compile_threads": 1,
+    "fx_graph_cache": False,
+    "force_disable_caches": True,
+    "size_asserts": False,
+    "alignment_asserts": False,
+    "assert_indirect_indexing": False,
+    "allow_buffer_reuse": False,
+    "inplace_buffers": False,
+    "comment_origin": False,
+    "online_softmax": False,
+    "combo_kernels": False,
+    "memory_planning": False,
+    "max_autotune": True,
+    "max_autotune_gemm_backends": "TRITON",
+    "max_autotune_conv_backends": "TRITON",
+    "triton.cudagraphs": False,
+    "triton.mix_order_reduction": False,
+    "triton.cooperative_reductions": False,
+    "triton.use_block_ptr": False,
+    "triton.store_cubin": False,
+    "triton.enable_pdl": False,
+    "triton.descriptive_names": "original_aten",
+}
+"""Inductor's configuration; names that a version of torch does not know are passed over."""
+
+TILE = (128, 128, 32)
+"""Preferred (M, N, K) tile of a GEMM or convolution template, where the output is as large."""
+WHOLE_ROWS = 4096
+"""Longest row, in elements, that a program of dynamic row length takes at once."""
+
+
+class Emitted(BaseException):
+    """Inductor's wrapper and kernels as one text; ends the compilation before anything would be loaded."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self.code = code
+
+
+def install(sheet: Target) -> None:
+    """Make torch and Triton believe in one GPU like `sheet`, and take Inductor's output where it is made."""
+    _device(sheet)
+    _driver(sheet)
+    _inductor()
+
+
+def settings() -> dict[str, Any]:
+    """`SETTINGS` as far as this torch knows them."""
+    from torch._inductor import config
+
+    known = config.get_config_copy()
+    return {name: value for name, value in SETTINGS.items() if name in known}
+
+
+def _device(sheet: Target) -> None:
+    import torch
+    from torch._dynamo import device_interface
+
+    major, minor = int(sheet.arch) // 10, int(sheet.arch) % 10
+    properties = types.SimpleNamespace(
+        name=sheet.name,
+        major=major,
+        minor=minor,
+        multi_processor_count=sheet.sms,
+        regs_per_multiprocessor=sheet.registers_per_sm,
+        max_threads_per_multi_processor=sheet.threads_per_sm,
+        max_threads_per_block=1024,
+        warp_size=sheet.warp_size,
+        shared_memory_per_block=49152,
+        shared_memory_per_block_optin=sheet.shared_per_block,
+        shared_memory_per_multiprocessor=sheet.shared_per_sm,
+        L2_cache_size=sheet.l2_bytes,
+        total_memory=80 * 2**30,
+        gcnArchName="",
+    )
+    answers: dict[str, Any] = {
+        "is_available": True,
+        "is_bf16_supported": True,
+        "current_device": 0,
+        "device_count": 1,
+        "get_device_properties": properties,
+        "get_device_capability": (major, minor),
+        "get_device_name": sheet.name,
+        "get_rng_state": torch.zeros(16, dtype=torch.uint8),
+        "set_rng_state": None,
+        "set_device": None,
+        "synchronize": None,
+        "_lazy_init": None,
+        "_exchange_device": 0,
+        "_maybe_exchange_device": 0,
+    }
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, _always(answer))
+    # `~x` alone of all operators sets the device, which a torch without CUDA cannot.
+    setattr(torch.Tensor, "__invert__", lambda self: torch.bitwise_not(self))  # noqa: B010
+    # The CPU's convolution libraries choose themselves by size, which a symbolic trace would have to remember.
+    torch._C._set_nnpack_enabled(False)
+    torch._C._set_mkldnn_enabled(False)
+    interface: Any = device_interface.CudaInterface
+    for name in ("is_available", "current_device", "device_count", "get_device_properties", "synchronize"):
+        setattr(interface, name, staticmethod(_always(answers[name])))
+    for name in ("exchange_device", "maybe_exchange_device", "get_raw_stream"):
+        setattr(interface, name, staticmethod(_always(0)))
+    interface.get_compute_capability = staticmethod(_always(major * 10 + minor))
+    device_interface.caching_worker_device_properties["cuda"] = [properties]
+    device_interface.caching_worker_current_devices["cuda"] = 0
+
+
+def _driver(sheet: Target) -> None:
+    import torch
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    limits = {
+        "max_shared_mem": sheet.shared_per_block,
+        "multiprocessor_count": sheet.sms,
+        "warpSize": sheet.warp_size,
+        "max_num_regs": sheet.registers_per_sm,
+    }
+    driver = types.SimpleNamespace(
+        get_current_target=_always(GPUTarget("cuda", int(sheet.arch), sheet.warp_size)),
+        get_current_device=_always(0),
+        get_current_stream=_always(0),
+        get_active_torch_device=_always(torch.device("cuda", 0)),
+        get_benchmarker=_always(None),
+        utils=types.SimpleNamespace(get_device_properties=_always(limits)),
+    )
+    triton.runtime.driver.set_active(driver)
+
+
+def _inductor() -> None:
+    from torch._inductor import graph, ir, select_algorithm
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.codegen.triton import TritonKernel
+    from torch._inductor.ir import TritonTemplateCallerBase
+    from torch._inductor.sizevars import SizeVarAllocator
+
+    def emit(self: Any) -> Any:
+        code, _ = self.codegen()
+        raise Emitted(code if isinstance(code, str) else code.value)
+
+    select: Any = select_algorithm.AlgorithmSelectorCache.__call__
+
+    def choose(self: Any, name: str, choices: list[Any], *rest: Any, **options: Any) -> Any:
+        templates = [choice for choice in choices if isinstance(choice, TritonTemplateCallerBase)]
+        return select(self, name, sorted(templates, key=_distance)[:1] or choices, *rest, **options)
+
+    persistent = InductorChoices.should_use_persistent_reduction
+
+    def whole_rows(features: Any, cooperative: bool) -> bool:
+        from torch._inductor.runtime.hints import ReductionHint
+        from torch._inductor.virtualized import V
+
+        rows = V.graph.sizevars.simplify(features.reduction_numel)
+        if not rows.free_symbols:
+            return bool(persistent(features, cooperative))
+        hint = _hint(rows)
+        inner = features.get_reduction_hint() == ReductionHint.INNER
+        return hint <= (WHOLE_ROWS if inner else 64)
+
+    def whole_scan(*_: Any, **__: Any) -> Any:
+        """A scan split over programs needs a look-back protocol that has no plain form."""
+        from torch._inductor.runtime.hints import ReductionHint
+
+        return ReductionHint.INNER, 1
+
+    fixed = TritonKernel._get_persistent_RBLOCK
+
+    def row_block(rows: Any) -> Any:
+        """A row of dynamic length takes the power of two above its hint; the launch computes the true one."""
+        from torch._inductor.virtualized import V
+
+        rows = V.graph.sizevars.simplify(rows)
+        if getattr(rows, "free_symbols", None):
+            return 1 << max(0, _hint(rows) - 1).bit_length()
+        return fixed(rows)
+
+    guard: Any = SizeVarAllocator.guard_int_seq
+
+    def guard_int_seq(self: Any, left: Any) -> list[Any]:
+        """The convolution's lowering guards the channel counts, too, though its templates take any."""
+        caller = sys._getframe(1)
+        weight = caller.f_locals.get("weight") if caller.f_code.co_name == "convolution" else None
+        if weight is not None and len(left) > 2 and list(left) == list(weight.get_size()):
+            return [*left[:2], *guard(self, left[2:])]
+        return list(guard(self, left))
+
+    stand_ins: tuple[tuple[Any, str, Any], ...] = (
+        (SizeVarAllocator, "guard_int_seq", guard_int_seq),
+        (graph.GraphLowering, "compile_to_module", emit),
+        (select_algorithm.AlgorithmSelectorCache, "__call__", choose),
+        (InductorChoices, "should_use_persistent_reduction", staticmethod(whole_rows)),
+        (TritonKernel, "_get_persistent_RBLOCK", staticmethod(row_block)),
+        (ir.Scan, "num_splits", staticmethod(whole_scan)),
+    )
+    for owner, name, stand_in in stand_ins:
+        setattr(owner, name, stand_in)
+
+
+def _hint(expression: Any) -> int:
+    """The size that a symbolic expression has in the shape set that is traced."""
+    from torch._inductor.virtualized import V
+
+    variables = V.graph.sizevars
+    for name in ("optimization_hint", "size_hint"):  # torch 2.13 renamed it
+        if hasattr(variables, name):
+            return int(getattr(variables, name)(expression))
+    raise AttributeError("this torch has neither sizevars.optimization_hint nor sizevars.size_hint")
+
+
+def _distance(choice: Any) -> float:
+    """How far a template's tile is from the preferred one, in powers of two."""
+    import ast
+
+    try:
+        tile = ast.literal_eval(choice.log_info["tile_shape"])
+        *_, rows, columns = [_hint(side) for side in choice.layout.size]
+        wanted = (
+            (min(TILE[0], rows), min(TILE[1], columns), TILE[2]) if choice.name.find("conv") < 0 else TILE
+        )
+        return sum(
+            abs(int(side).bit_length() - int(want).bit_length())
+            for side, want in zip(tile, wanted, strict=True)
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, SyntaxError):
+        return 99.0
+
+
+def _always(answer: Any) -> Any:
+    return lambda *_, **__: answer

@@ -1,0 +1,575 @@
+"""Passes over the syntax tree of one kernel that keep what it computes and make it short.
+
+Constants are folded, copies and single uses inlined, casts to the type a value has and broadcasts to the shape it has
+are dropped, names without a use removed. Only names that are assigned once are touched; a load stays where it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+LINE = 92
+"""Characters up to which an expression may grow by inlining."""
+
+_FOLDED: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_SAME_TYPE = {
+    "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "floor", "ceil", "sigmoid", "sum",
+    "max", "min", "maximum", "minimum", "broadcast_to", "cumsum", "cumprod", "tanh", "log1p", "expm1", "power",
+    "reshape", "trans",
+}  # fmt: skip
+"""Functions whose value has the type of their first argument."""
+_POINTWISE = {"where", "maximum", "minimum", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf",
+    "floor", "ceil", "sigmoid", "tanh", "log1p", "expm1", "power", "fma"}  # fmt: skip
+
+
+def simplify(function: ast.FunctionDef, types: Mapping[str, str]) -> None:
+    """Run all passes until nothing changes. `types` are Triton's names of the pointers' element types."""
+    _separate(function)
+    for block in _blocks(function):
+        _version(function, block)
+    while True:
+        before = ast.dump(function)
+        function.body = _unpacked(function.body)
+        facts = Facts(function, types)
+        Fold(facts).visit(function)
+        function.body = _flat(function.body) or [ast.Pass()]
+        _share(function)
+        Inline(function, copies=True).run()
+        _drop_unused(function)
+        Inline(function, copies=False).run()
+        _drop_unused(function)
+        if ast.dump(function) == before:
+            return
+
+
+class Facts:
+    """What is known of the names of a kernel: which are assigned once, with what, of which type and shape."""
+
+    def __init__(self, function: ast.FunctionDef, types: Mapping[str, str]) -> None:
+        self.types = types
+        self.counts = assignments(function)
+        self.values: dict[str, ast.expr] = {}
+        self.parameters = {argument.arg for argument in function.args.args}
+        self.scalars = set(self.parameters)
+        for node in ast.walk(function):
+            if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+                self.scalars.add(node.target.id)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if self.counts[name] == 1 and name not in self.parameters:
+                    self.values[name] = node.value
+        self._types: dict[str, str | None] = {}
+        self._axes: dict[str, frozenset[int] | None] = {}
+
+    def literal(self, name: str) -> ast.Constant | None:
+        """The constant that a name stands for."""
+        return _literal(self.values.get(name))
+
+    def type_of(self, node: ast.AST) -> str | None:
+        """Triton's name of the type of an expression, such as `float32`; None where it is not known."""
+        if isinstance(node, ast.Name):
+            if node.id not in self._types:
+                self._types[node.id] = None
+                value = self.values.get(node.id)
+                self._types[node.id] = None if value is None else self.type_of(value)
+            return self._types[node.id]
+        if isinstance(node, ast.Subscript):
+            return self.type_of(node.value)
+        if isinstance(node, ast.Compare):
+            return "int1"
+        if isinstance(node, ast.UnaryOp):
+            return self.type_of(node.operand)
+        if isinstance(node, ast.BinOp):
+            left, right = self.type_of(node.left), self.type_of(node.right)
+            if left == right or _literal(node.right) is not None:
+                return left
+            if _literal(node.left) is not None or right == "float32":
+                return right if left in ("float32", "int32", "int64", "int1") or left is None else None
+            return left if left == "float32" and right in ("int32", "int64", "int1") else None
+        if isinstance(node, ast.Call):
+            return self._type_of_call(node)
+        return None
+
+    def _type_of_call(self, node: ast.Call) -> str | None:
+        name = called(node)
+        if name == "to" and node.args:
+            return _type_name(node.args[0])
+        if name == "load":
+            pointer = next(n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name))
+            return self.types.get(pointer)
+        if name in ("full", "zeros"):
+            return _type_name(node.args[-1]) if node.args else None
+        if name in ("program_id", "arange"):
+            return "int32"
+        if name == "where":
+            return self.type_of(node.args[1]) or self.type_of(node.args[2])
+        if name in _SAME_TYPE and node.args:
+            return self.type_of(node.args[0]) or (self.type_of(node.args[1]) if len(node.args) > 1 else None)
+        return None
+
+    def axes(self, node: ast.AST) -> frozenset[int] | None:
+        """The dimensions in which an expression is wider than 1; None where that is not known."""
+        if isinstance(node, ast.Constant):
+            return frozenset()
+        if isinstance(node, ast.Name):
+            if node.id in self.scalars:
+                return frozenset()
+            if node.id not in self._axes:
+                self._axes[node.id] = None
+                value = self.values.get(node.id)
+                self._axes[node.id] = None if value is None else self.axes(value)
+            return self._axes[node.id]
+        if isinstance(node, ast.Subscript):
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            return frozenset(index for index, part in enumerate(parts) if isinstance(part, ast.Slice))
+        if isinstance(node, ast.Compare):
+            return self._union([node.left, *node.comparators])
+        if isinstance(node, ast.BinOp):
+            return self._union([node.left, node.right])
+        if isinstance(node, ast.UnaryOp):
+            return self.axes(node.operand)
+        if isinstance(node, ast.Call):
+            name = called(node)
+            if name == "load":
+                return self.axes(node.args[0])
+            if name == "to" and isinstance(node.func, ast.Attribute):
+                return self.axes(node.func.value)
+            if name in ("full", "zeros", "broadcast_to"):
+                shape = node.args[1 if name == "broadcast_to" else 0]
+                sides = shape.elts if isinstance(shape, (ast.List, ast.Tuple)) else []
+                return frozenset(i for i, side in enumerate(sides) if not _is(side, 1))
+            if name == "program_id":
+                return frozenset()
+            if name == "arange":
+                return frozenset([0])
+            if name in _POINTWISE:
+                return self._union(node.args)
+            if name in ("sum", "max", "min") and self.axes(node.args[0]) == frozenset([0]):
+                return frozenset()
+            if name in ("cumsum", "cumprod"):
+                return self.axes(node.args[0])
+        return None
+
+    def _union(self, nodes: list[Any]) -> frozenset[int] | None:
+        found: frozenset[int] = frozenset()
+        for node in nodes:
+            axes = self.axes(node)
+            if axes is None:
+                return None
+            found |= axes
+        return found
+
+
+class Fold(ast.NodeTransformer):
+    """Constants, casts and broadcasts."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        left, right = _literal(node.left), _literal(node.right)
+        if left and right and type(node.op) in _FOLDED and not isinstance(left.value, str):
+            return ast.Constant(_FOLDED[type(node.op)](left.value, right.value))
+        if isinstance(node.op, ast.Mult):
+            if _is(node.left, 1):
+                return node.right
+            if _is(node.right, 1):
+                return node.left
+            if _is(node.left, 0) and _whole(node.left):
+                return node.left
+        if isinstance(node.op, ast.Add):
+            if _is(node.left, 0) and _whole(node.left):
+                return node.right
+            if _is(node.right, 0) and _whole(node.right):
+                return node.left
+        if isinstance(node.op, ast.FloorDiv) and _is(node.right, 1):
+            return node.left
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        value = _literal(node.operand)
+        if value is not None and isinstance(node.op, ast.USub) and not isinstance(value.value, bool):
+            return ast.Constant(-ast.literal_eval(value))
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        left, right = _literal(node.left), _literal(node.comparators[0])
+        if left and right and len(node.ops) == 1 and type(node.ops[0]) in _FOLDED:
+            return ast.Constant(_FOLDED[type(node.ops[0])](left.value, right.value))
+        return node
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        test = _literal(node.test)
+        if test is not None:
+            return node.body if test.value else (node.orelse or ast.Pass())
+        same = [ast.dump(statement) for statement in node.body] == [ast.dump(s) for s in node.orelse]
+        return node.body if same else node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        name = called(node)
+        if name == "to" and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+            return self._cast(node, node.func.value, _type_name(node.args[0]))
+        if name == "broadcast_to":
+            if isinstance(node.func, ast.Attribute) and not _is_tl(node.func.value):
+                return node.func.value  # to the shape of an index of the same tile
+            shape = node.args[1]
+            rank = len(shape.elts) if isinstance(shape, (ast.List, ast.Tuple)) else -1
+            if self.facts.axes(node.args[0]) == frozenset(range(rank)):
+                return node.args[0]
+        if name == "full" and not node.keywords and len(node.args) == 3:
+            value = _literal(node.args[1])
+            sides = node.args[0].elts if isinstance(node.args[0], (ast.List, ast.Tuple)) else [node]
+            if all(_is(side, 1) for side in sides):
+                if value is not None:
+                    return _typed(value.value, _type_name(node.args[2])) or node
+                if isinstance(node.args[1], ast.Call) and called(node.args[1]) == "float":
+                    return node.args[1]
+            if value is not None and value.value == 0 and not _is(node.args[1], True):
+                return ast.Call(ast.Attribute(ast.Name("tl", ast.Load()), "zeros", ast.Load()),
+                                [node.args[0], node.args[2]], [])  # fmt: skip
+        return node
+
+    def _cast(self, node: ast.Call, value: ast.expr, wanted: str | None) -> ast.AST:
+        literal = _literal(value)
+        if literal is not None:
+            return _typed(literal.value, wanted) or node
+        if self.facts.type_of(value) == wanted and wanted is not None:
+            return value
+        inner = value
+        if isinstance(inner, ast.Call) and called(inner) == "to" and isinstance(inner.func, ast.Attribute):
+            narrow = self.facts.type_of(inner.func.value)
+            if narrow == wanted and wanted in ("float16", "bfloat16"):
+                return inner.func.value
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.slice, ast.Slice) and node.slice.lower is None and node.slice.upper is None:
+            return node.value
+        return node
+
+
+class Inline:
+    """Copies, constants and values that are used once go where they are used."""
+
+    def __init__(self, function: ast.FunctionDef, copies: bool) -> None:
+        self.function, self.copies = function, copies
+        self.counts = assignments(function)
+        self.uses = Counter(
+            node.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        )
+        self.parameters = {argument.arg for argument in function.args.args}
+
+    def run(self) -> None:
+        self._block(self.function.body)
+
+    def _block(self, block: list[ast.stmt]) -> None:
+        for position, statement in enumerate(list(block)):
+            for inner in _bodies(statement):
+                self._block(inner)
+            if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
+                continue
+            name, value = statement.targets[0].id, statement.value
+            if self.counts[name] != 1 or name in self.parameters or not self._steady(value):
+                continue
+            if self.copies:
+                if isinstance(value, ast.Name) or (_literal(value) is not None and self._may_stand(name)):
+                    _replace(self.function, name, value)
+            elif self.uses[name] == 1 and not _loads(value):
+                self._once(name, value, block[position + 1 :])
+
+    def _may_stand(self, name: str) -> bool:
+        """Whether every use takes a bare constant: as an operand, or as the value of a `where`."""
+        for node in ast.walk(self.function):
+            children: list[ast.AST] = []
+            if isinstance(node, ast.Call) and called(node) not in (
+                "where",
+                "maximum",
+                "minimum",
+                "store",
+                "full",
+            ):
+                children = [*node.args, node.func.value if isinstance(node.func, ast.Attribute) else node]
+                if called(node) == "to":
+                    children = []
+            elif isinstance(node, ast.Subscript):
+                children = [node.value]
+            if any(isinstance(child, ast.Name) and child.id == name for child in children):
+                return False
+        return True
+
+    def _steady(self, value: ast.expr) -> bool:
+        names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+        return all(self.counts[name] <= (0 if name in self.parameters else 1) for name in names)
+
+    def _once(self, name: str, value: ast.expr, rest: list[ast.stmt]) -> None:
+        for statement in rest:
+            found = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name]
+            if not found:
+                continue
+            if isinstance(statement, (ast.For, ast.If, ast.While)):
+                return
+            grown = copy.deepcopy(statement)
+            _replace(grown, name, value)
+            if len(ast.unparse(grown)) <= LINE:
+                _replace(statement, name, value)
+                self.uses[name] = 0
+            return
+
+
+def assignments(function: ast.FunctionDef) -> Counter[str]:
+    """How often each name is assigned."""
+    return Counter(
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
+    )
+
+
+def called(node: ast.Call) -> str:
+    """The last part of what is called."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _separate(function: ast.FunctionDef) -> None:
+    """Give each loop its own names for what it defines before use and nobody reads outside of it."""
+    loops = [statement for statement in function.body if isinstance(statement, ast.For)]
+    for number, loop in enumerate(loops):
+        inside = assignments(ast.FunctionDef(name="f", args=function.args, body=[loop], decorator_list=[]))
+        everywhere = assignments(function)
+        for name, count in inside.items():
+            own = count == everywhere[name] and not any(
+                isinstance(node, ast.Name) and node.id == name
+                for other in function.body
+                if other is not loop
+                for node in ast.walk(other)
+            )
+            if own or not _defined_first(loop, name) or _read_after(function.body, loop, name):
+                continue
+            _rename(loop, name, f"{name}__{number}")
+
+
+def _version(function: ast.FunctionDef, block: list[ast.stmt]) -> None:
+    """Give each value of a name that a block assigns anew, without reading the old one, a name of its own."""
+    plain = [s for s in block if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)]
+    counts = Counter(s.targets[0].id for s in plain)  # type: ignore[attr-defined]
+    everywhere = assignments(function)
+    inside = {id(node) for statement in block for node in ast.walk(statement)}
+    for name, count in counts.items():
+        if count < 2 or everywhere[name] != count:
+            continue
+        if any(isinstance(n, ast.Name) and n.id == name and id(n) not in inside for n in ast.walk(function)):
+            continue
+        current = ""
+        first = next(n for s in block for n in _in_order(s) if isinstance(n, ast.Name) and n.id == name)
+        if not isinstance(first.ctx, ast.Store):
+            continue
+        number = 0
+        for statement in block:
+            if statement in plain and statement.targets[0].id == name:  # type: ignore[attr-defined]
+                _rename(statement.value, name, current)
+                current = f"{name}__v{number}"
+                number += 1
+                statement.targets[0].id = current  # type: ignore[attr-defined]
+            else:
+                _rename(statement, name, current)
+
+
+def _share(function: ast.FunctionDef) -> None:
+    """A value that an earlier statement of the same block computed already is a copy of it."""
+    counts = assignments(function)
+    for block in _blocks(function):
+        known: dict[str, str] = {}
+        for statement in block:
+            if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
+                continue
+            name, value = statement.targets[0].id, statement.value
+            names = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
+            if counts[name] != 1 or _loads(value) or any(counts[other] > 1 for other in names):
+                continue
+            if isinstance(value, (ast.Name, ast.Constant)):
+                continue
+            text = ast.dump(value)
+            if text in known:
+                statement.value = ast.Name(known[text], ast.Load())
+            known.setdefault(text, name)
+
+
+def _blocks(function: ast.FunctionDef) -> list[list[ast.stmt]]:
+    return [
+        block
+        for node in ast.walk(function)
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None))
+        if isinstance(block, list) and block
+    ]
+
+
+def _defined_first(loop: ast.For, name: str) -> bool:
+    for node in _in_order(loop):
+        if isinstance(node, ast.Name) and node.id == name:
+            return isinstance(node.ctx, ast.Store)
+    return False
+
+
+def _read_after(body: list[ast.stmt], loop: ast.For, name: str) -> bool:
+    for statement in body[body.index(loop) + 1 :]:
+        for node in _in_order(statement):
+            if isinstance(node, ast.Name) and node.id == name:
+                return isinstance(node.ctx, ast.Load)
+    return False
+
+
+def _in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes in the order of evaluation: a value before its target."""
+    if isinstance(node, ast.Assign):
+        yield from _in_order(node.value)
+        for target in node.targets:
+            yield from _in_order(target)
+    elif isinstance(node, ast.For):
+        yield from _in_order(node.iter)
+        yield from _in_order(node.target)
+        for statement in node.body:
+            yield from _in_order(statement)
+    else:
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from _in_order(child)
+
+
+def _rename(tree: ast.AST, old: str, new: str) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == old:
+            node.id = new
+
+
+def _replace(tree: ast.AST, name: str, value: ast.expr) -> None:
+    class Put(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            if node.id == name and isinstance(node.ctx, ast.Load):
+                return copy.deepcopy(value)
+            return node
+
+    Put().visit(tree)
+
+
+def _drop_unused(function: ast.FunctionDef) -> None:
+    """Remove assignments to names that nobody reads."""
+    while True:
+        read = {
+            node.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        before = sum(1 for _ in ast.walk(function))
+        function.body = _without(function.body, read)
+        if sum(1 for _ in ast.walk(function)) == before:
+            return
+
+
+def _without(block: list[ast.stmt], read: set[str]) -> list[ast.stmt]:
+    kept: list[ast.stmt] = []
+    for statement in block:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            if statement.targets[0].id not in read:
+                continue
+        elif isinstance(statement, ast.Pass):
+            continue
+        elif isinstance(statement, ast.For):
+            statement.body = _without(statement.body, read) or [ast.Pass()]
+            if isinstance(statement.body[0], ast.Pass):
+                continue
+        kept.append(statement)
+    return kept
+
+
+def _unpacked(block: list[ast.stmt]) -> list[ast.stmt]:
+    """`a, b = x, y` as two statements, where neither reads the other's target."""
+    found: list[ast.stmt] = []
+    for statement in block:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
+            target = statement.targets[0]
+            if isinstance(target, ast.Tuple) and len(target.elts) == len(statement.value.elts):
+                names = {getattr(element, "id", "") for element in target.elts}
+                if not names & {n.id for n in ast.walk(statement.value) if isinstance(n, ast.Name)}:
+                    for left, right in zip(target.elts, statement.value.elts, strict=True):
+                        found.append(ast.Assign([left], right, lineno=0))
+                    continue
+        found.append(statement)
+    return found
+
+
+def _flat(block: list[Any]) -> list[ast.stmt]:
+    """Statements with nested lists (what a folded `if` left) opened."""
+    found: list[ast.stmt] = []
+    for statement in block:
+        if isinstance(statement, list):
+            found += _flat(statement)
+        else:
+            found.append(statement)
+    return found
+
+
+def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
+    return [getattr(statement, part) for part in ("body", "orelse") if getattr(statement, part, None)]
+
+
+def _loads(value: ast.expr) -> bool:
+    return any(
+        isinstance(node, ast.Call) and called(node).startswith(("load", "atomic")) for node in ast.walk(value)
+    )
+
+
+def _literal(node: ast.AST | None) -> ast.Constant | None:
+    """A number as a Constant, negative ones and `float('-inf')` apart."""
+    return node if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) else None
+
+
+def _is(node: ast.AST, value: Any) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value and not isinstance(node.value, str)
+
+
+def _whole(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _is_tl(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "tl"
+
+
+def _type_name(node: ast.AST) -> str | None:
+    return node.attr if isinstance(node, ast.Attribute) and _is_tl(node.value) else None
+
+
+def _typed(value: Any, name: str | None) -> ast.Constant | None:
+    """A number as a constant of the kind that a type holds."""
+    if name is None:
+        return None
+    if name.startswith(("float", "bfloat")):
+        return ast.Constant(float(value))
+    if name == "int1":
+        return ast.Constant(bool(value))
+    return ast.Constant(int(value)) if name.startswith(("int", "uint")) else None

@@ -1,0 +1,272 @@
+"""Reads Inductor's `call`: which buffers it makes, which kernels it launches on what, and what it returns.
+
+The result is plain data over expressions in symbols of the task; nothing is executed. Calls of anything but Triton
+kernels raise `Fallback("extern: aten.mm")` and so on; forms of wrapper code that are not known, `unsupported`.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from kernelwright.data.inductor.reasons import Fallback
+from kernelwright.data.inductor.trace import Traced
+
+_IGNORED = {
+    "copy_if_misaligned",
+    "assert_size_stride",
+    "assert_alignment",
+    "get_raw_stream",
+    "clear",
+    "set_device",
+}
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A tensor of `call`: an input, a piece of state, or a buffer that it makes."""
+
+    name: str
+    """Dotted name of state, name of an input, or Inductor's of a buffer."""
+    kind: str
+    """`input`, `state` or `buffer`."""
+    size: list[ast.expr]
+    stride: list[ast.expr]
+    dtype: str
+    offset: ast.expr | None = None
+    of: Tensor | None = None
+    """What this is a view of."""
+    zeroed: bool = False
+
+    @property
+    def base(self) -> Tensor:
+        return self if self.of is None else self.of.base
+
+
+@dataclass
+class Launch:
+    kernel: str
+    arguments: list[Any]
+    """Tensors and expressions."""
+
+
+@dataclass
+class Plan:
+    """What `call` does, in order."""
+
+    steps: list[Tensor | Launch] = field(default_factory=list)
+    """Buffers where they are made, and launches."""
+    outputs: list[Tensor] = field(default_factory=list)
+    kernels: dict[str, str] = field(default_factory=dict)
+    """Source by kernel name."""
+
+
+def read(traced: Traced) -> Plan:
+    """Raises Fallback."""
+    tree = ast.parse(traced.code)
+    plan = Plan()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            call = node.value
+            if ast.unparse(call.func) == "async_compile.triton":
+                plan.kernels[call.args[0].value] = call.args[1].value  # type: ignore[attr-defined]
+            elif ast.unparse(call.func).startswith("async_compile."):
+                raise Fallback("unsupported", ast.unparse(call.func))
+    body = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "call")
+    _Reader(traced, plan).run(body)
+    if not any(isinstance(step, Launch) for step in plan.steps):
+        raise Fallback("unsupported", "no kernel: only views")
+    return plan
+
+
+class _Reader:
+    def __init__(self, traced: Traced, plan: Plan) -> None:
+        self.traced, self.plan = traced, plan
+        self.scalars: dict[str, ast.expr] = {}
+        self.tensors: dict[str, Tensor] = {}
+
+    def run(self, body: ast.FunctionDef) -> None:
+        for statement in _statements(body.body):
+            self._step(statement)
+
+    def _step(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Return):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            for value in values:
+                self.plan.outputs.append(self._output(value))
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            self._assign(node.targets[0], node.value)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            self._call(node.value)
+        elif isinstance(node, ast.Delete) or _is_note(node):
+            return
+        else:
+            raise Fallback("unsupported", f"wrapper statement {ast.unparse(node)[:60]}")
+
+    def _output(self, value: ast.expr | None) -> Tensor:
+        if isinstance(value, ast.Name) and value.id in self.tensors:
+            return self.tensors[value.id]
+        if isinstance(value, ast.Call) and "reinterpret_tensor" in ast.unparse(value.func):
+            return self._view("output", value)
+        raise Fallback("unsupported", f"output {ast.unparse(value)[:60] if value else None}")
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple):
+            return self._arguments([element.id for element in target.elts if isinstance(element, ast.Name)])
+        if not isinstance(target, ast.Name):
+            raise Fallback("unsupported", f"wrapper assignment to {ast.unparse(target)[:60]}")
+        name = target.id
+        if isinstance(value, ast.Name) and value.id in self.tensors:
+            self.tensors[name] = self.tensors[value.id]
+            return None
+        if not isinstance(value, ast.Call):
+            self.scalars[name] = self.resolve(value)
+            return None
+        function = ast.unparse(value.func).rpartition(".")[2]
+        if function in _IGNORED:
+            return None
+        if function.startswith("empty_strided_cuda"):
+            size, stride, dtype = value.args[:3]
+            self._made(Tensor(name, "buffer", self._list(size), self._list(stride), ast.unparse(dtype)))
+        elif function == "reinterpret_tensor":
+            self.tensors[name] = self._view(name, value)
+        elif function in ("max", "min"):
+            self.scalars[name] = self.resolve(value)
+        else:
+            raise _extern(value)
+        return None
+
+    def _arguments(self, names: Sequence[str]) -> None:
+        traced = self.traced
+        skip, states = len(traced.symbols), len(traced.state)
+        for number, name in enumerate(names):
+            if number < skip:
+                self.scalars[name] = ast.Name(symbol_name(traced.symbols[number]), ast.Load())
+                continue
+            kind = "state" if number < skip + states else "input"
+            label = [*traced.state, *traced.inputs][number - skip]
+            size = [ast.parse(identifiers(text), mode="eval").body for text in traced.shapes[label]]
+            self.tensors[name] = Tensor(label, kind, size, contiguous_strides(size), traced.dtypes[label])
+
+    def _call(self, call: ast.Call) -> None:
+        text = ast.unparse(call.func)
+        owner, _, method = text.rpartition(".")
+        if method in _IGNORED or text in _IGNORED:
+            return
+        if method == "run" and owner in self.plan.kernels:
+            self.plan.steps.append(Launch(owner, [self._argument(argument) for argument in call.args]))
+            return
+        if method == "zero_" and owner in self.tensors:
+            self.tensors[owner].zeroed = True
+            return
+        raise _extern(call)
+
+    def _argument(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name) and node.id in self.tensors:
+            return self.tensors[node.id]
+        if isinstance(node, ast.Call) and "reinterpret_tensor" in ast.unparse(node.func):
+            return self._view("view", node)
+        return self.resolve(node)
+
+    def _view(self, name: str, call: ast.Call) -> Tensor:
+        of = self._argument(call.args[0])
+        if not isinstance(of, Tensor):
+            raise Fallback("unsupported", "a view of something unknown")
+        size, stride = self._list(call.args[1]), self._list(call.args[2])
+        offset = self.resolve(call.args[3]) if len(call.args) > 3 else ast.Constant(0)
+        plain = isinstance(offset, ast.Constant) and offset.value == 0
+        return Tensor(name, of.kind, size, stride, of.dtype, None if plain else offset, of)
+
+    def _made(self, tensor: Tensor) -> None:
+        self.tensors[tensor.name] = tensor
+        self.plan.steps.append(tensor)
+
+    def _list(self, node: ast.expr) -> list[ast.expr]:
+        return [self.resolve(element) for element in getattr(node, "elts", [])]
+
+    def resolve(self, node: ast.expr) -> ast.expr:
+        """The expression with every scalar of the wrapper written out."""
+        scalars = self.scalars
+
+        class Put(ast.NodeTransformer):
+            def visit_Name(self, name: ast.Name) -> ast.AST:
+                return copy.deepcopy(scalars.get(name.id, name))
+
+        return cast(ast.expr, Put().visit(copy.deepcopy(node)))
+
+
+def symbol_name(name: str) -> str:
+    """A constant's name as an identifier: `shape[0]` -> `shape_0`."""
+    return re.sub(r"\[(\d+)\]", r"_\1", name)
+
+
+def identifiers(formula: str) -> str:
+    """A formula over constants with their names as identifiers."""
+    return re.sub(r"([A-Za-z_]\w*)\[(\d+)\]", r"\1_\2", formula)
+
+
+def contiguous_strides(size: Sequence[ast.expr]) -> list[ast.expr]:
+    strides: list[ast.expr] = []
+    product: ast.expr = ast.Constant(1)
+    for side in reversed(size):
+        strides.insert(0, product)
+        product = ast.BinOp(copy.deepcopy(side), ast.Mult(), copy.deepcopy(product))
+    return strides
+
+
+def dense(size: Sequence[ast.expr], stride: Sequence[ast.expr]) -> bool:
+    """Whether these are the strides of a contiguous tensor; those of dimensions of size 1 do not matter."""
+    wanted = contiguous_strides(size)
+    pairs = zip(size, stride, wanted, strict=True)
+    return all(
+        (isinstance(side, ast.Constant) and side.value == 1) or same(given, want)
+        for side, given, want in pairs
+    )
+
+
+def same(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two size expressions agree, at sizes drawn at random."""
+    dice = random.Random(7)
+    names = {node.id for tree in (one, other) for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for _ in range(4):
+        space = {name: dice.randrange(64, 4096) for name in sorted(names - {"max", "min"})}
+        if evaluate(one, space) != evaluate(other, space):
+            return False
+    return True
+
+
+def all_same(one: Sequence[ast.expr], other: Sequence[ast.expr]) -> bool:
+    return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+
+
+def evaluate(node: ast.expr, space: Mapping[str, int]) -> Any:
+    """The value of a size expression."""
+    return eval(ast.unparse(node), {"__builtins__": {"max": max, "min": min}}, dict(space))
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        if isinstance(node, ast.With):
+            yield from _statements(node.body)
+        else:
+            yield node
+
+
+def _is_note(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+def _extern(call: ast.Call) -> Fallback:
+    text = ast.unparse(call.func)
+    operator = re.search(r"(?:extern_kernels|aten)\.(\w+)", text)
+    if operator:
+        name = operator[1]
+        if name.startswith("inductor_") or "rand" in name:
+            return Fallback("random", f"aten.{name}")
+        return Fallback("extern", f"aten.{name}")
+    return Fallback("extern" if "torch.ops" in text else "unsupported", f"call of {text[:60]}")
