@@ -51,6 +51,26 @@ def synth(
 
 
 @app.command()
+def inductor(
+    suite: Annotated[str, typer.Option(help="Tasks to rewrite: any suite, such as wright or tasks.jsonl.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Drafts to write, one JSON line each.")],
+    target: Annotated[str, typer.Option(help="The GPU to compile for; none need be there.")] = "h200",
+    seconds: Annotated[float, typer.Option(help="Limit for one task.", min=1)] = 60.0,
+) -> int:
+    """Have torch Inductor write kernels for tasks, rewritten into stand-alone modules; no GPU needed."""
+    from kernelwright.data.inductor import Workers, teach
+    from kernelwright.tasks import load_suite
+
+    tasks = load_suite(suite)
+    with Workers(target, seconds) as workers, Steps() as steps:
+        ended = teach(tasks, out, workers, steps)
+    for reason, count in ended.most_common():
+        typer.echo(f"{count:7} {reason}")
+    typer.echo(f"{ended['rewritten']} drafts in {out}; what has none, and why: {out.stem}.skipped.jsonl")
+    return 0
+
+
+@app.command()
 def validate(
     folder: Folder,
     target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",
