@@ -13,6 +13,9 @@ JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write everything there as JSON; - is stdout.")
 ]
 
+_PATIENCE_S = 120.0
+"""Wall-clock limit of one hearing: a mutant that is only slow, on a busy machine, must not count as found."""
+
 
 def mutants(
     suite: Annotated[str, typer.Option("-s", "--suite", help="A suite with gold kernels.")] = "wright",
@@ -39,7 +42,9 @@ def mutants(
     found = load_suite(f"{suite}/{tasks}" if tasks else suite)
     planted = work.plant(found, per_kind, seed, [kind for kind in kinds.split(",") if kind])
     with (
-        work.Pool(workers=workers or None, backend=backend, protocol=protocol) as pool,
+        work.Pool(
+            workers=workers or None, backend=backend, protocol=protocol, deadline_s=_PATIENCE_S
+        ) as pool,
         Bar("mutants", len(planted)) as bar,
     ):
         judged = work.run(planted, pool, lambda note: bar.advance(1, note))
