@@ -53,7 +53,7 @@ def own(model: Any, rows: int, length: int, tokens: int) -> int:
     prompts = torch.randint(0, model.config.vocab_size, (rows, length), generator=chance).tolist()
     jobs = [Job(row, tuple(ids), tokens, _uniform(0, row, 0, tokens)) for row, ids in enumerate(prompts)]
     written: list[int] = []
-    engine = engine_for(model, rows, length + tokens, tokens, None)
+    engine = engine_for(model, rows, length + tokens, tokens)
     engine.run(
         jobs,
         (),

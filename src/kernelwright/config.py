@@ -207,6 +207,8 @@ class RlConfig(Section):
             raise ValueError(
                 f"minibatch = {self.minibatch} does not divide an update's {total // self.updates} samples"
             )
+        if self.overlap and self.top_p < 1:
+            raise ValueError("overlap = true needs the log-probs of what was sampled from: set top_p = 1")
         if self.overlap and (self.turns > 1 or self.refill):
             raise ValueError(
                 "overlap = true cannot wait for verdicts before it generates: set turns = 1 and refill = 0"

@@ -26,7 +26,9 @@ def said(policy: HFPolicy, **options: Any) -> list[list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.7, "top_p": 0.8}, {"temperature": 0.0}])
 def test_the_number_of_slots_changes_nothing(model: Any, tokenizer: Any, rows: int, options: Any) -> None:
     plain = HFPolicy(model, tokenizer, continuous=False)
+    slots.release(model)
     refilled = HFPolicy(model, tokenizer, batch=rows, continuous=True)
+    assert slots.engine_for(model, rows, 64, 20, jobs=12).rows == min(rows, 12)
     assert said(refilled, **options) == said(plain, **options)
 
 

@@ -14,6 +14,14 @@ from kernelwright.records import write_jsonl
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out this folder's slow tests unless `-m slow` asks for them."""
+    if "slow" not in config.getoption("-m"):
+        for item in items:
+            if item.get_closest_marker("slow") and Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason="slow: ask for it with -m slow"))
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with examples.jsonl and a tokenizer."""

@@ -15,6 +15,7 @@ from tiny import FAST, code, examples, make_recipe
 
 from kernelwright import candidates
 from kernelwright.config import Recipe
+from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.text import prompt_ids
 from kernelwright.prompts import completion_text, render
@@ -313,3 +314,48 @@ def test_prompts_of_a_step_depend_on_seed_and_step_alone(recipe: Recipe) -> None
     assert [a.task.id for a in first.draw(3, 4)] == [a.task.id for a in Curriculum(asks, 0).draw(3, 4)]
     drawn = [a.task.id for step in range(6) for a in first.draw(step, 1)]
     assert all(set(drawn[i : i + 2]) == {"synth/a", "synth/b"} for i in range(0, 6, 2))
+
+
+def test_overlap_generates_ahead_and_trains_on_the_ratio_to_what_was_sampled(trainer: Any) -> None:
+    """Two steps: the second's samples exist, and are being judged, before the first is trained on."""
+    made = trainer(overlap=True, steps=2)
+    heard: list[int] = []
+    submit = made.judge.submit
+    made.judge.submit = lambda task, candidate: heard.append(1) or submit(task, candidate)  # type: ignore[method-assign]
+    batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
+    assert len(heard) == 16
+    assert made._ahead is not None
+    assert batch["old_per_token_logps"] is batch["sampling_per_token_logps"]
+    ahead = made._ahead.completions
+    made.state.global_step = 1
+    batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
+    assert len(heard) == 16, "nothing is ahead of the last step"
+    assert made._ahead is None
+    rows = zip(batch["completion_ids"], batch["completion_mask"].bool(), strict=True)
+    assert [tuple(ids[mask].tolist()) for ids, mask in rows] == [
+        c.token_ids for _, c in sorted(ahead.items())
+    ]
+    # By hand: with other weights than sampled with, the ratio is exp(now - sampled), clipped at 1 +- 0.2.
+    batch["advantages"] = torch.ones_like(batch["advantages"])
+    with torch.no_grad():
+        for weight in made.model.parameters():
+            weight.add_(0.01 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+        mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+        now, *_ = made._get_per_token_logps_and_entropies(
+            made.model, ids, mask, batch["completion_ids"].shape[1]
+        )
+        made.current_gradient_accumulation_steps = 1
+        loss = made._compute_loss(made.model, batch)
+    kept = batch["completion_mask"].bool()
+    ratio = (now - batch["sampling_per_token_logps"])[kept].exp()
+    assert (ratio - 1).abs().max() > 0.01
+    torch.testing.assert_close(loss, -torch.minimum(ratio, ratio.clamp(0.8, 1.2)).mean())
+
+
+def test_a_step_without_a_fair_hearing_stops_the_run(trainer: Any) -> None:
+    made = trainer()
+    unheard = Verdict(task_id="t", outcome=Outcome.UNSUPPORTED, gate=Gate.COMPILE, detail="no tl.foo here")
+    rollout = Scripted._rollout(made, 0, text("x"), None, None, "stop")  # type: ignore[arg-type]
+    with pytest.raises(InfrastructureError, match="none of a step's 2 candidates got a fair hearing"):
+        made._log_rollouts([[rollout.model_copy(update={"verdict": unheard})] * 2])

@@ -142,6 +142,33 @@ def test_a_stopped_run_goes_on_to_the_same_curve(
     assert rollouts(after_sft) == rollouts(whole)
 
 
+def test_a_stopped_overlapped_run_goes_on_to_the_same_curve(
+    data: Path, after_sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was generated ahead is in the checkpoint, for its weights are gone."""
+    from kernelwright.train.curves import Curves
+
+    recipe = make_recipe(data, stages=["sft", "frontend"], frontend={"overlap": True, "save_every": 1})
+    RunFolder(after_sft).write_json("config.json", recipe)
+    shutil.copytree(after_sft, tmp_path / "whole")
+    run(recipe, tmp_path / "whole", resume=True)
+    log = Curves.on_log
+
+    def stop(self: Curves, args: Any, state: Any, *rest: Any, **more: Any) -> None:
+        log(self, args, state, *rest, **more)
+        if state.global_step == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Curves, "on_log", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, after_sft, resume=True)
+    monkeypatch.undo()
+    assert list(after_sft.glob("stages/frontend/steps/checkpoint-2/ahead-0.json"))
+    run(recipe, after_sft, resume=True)
+    assert curve(after_sft) == curve(tmp_path / "whole")
+    assert rollouts(after_sft) == rollouts(tmp_path / "whole")
+
+
 def test_a_stopped_sft_goes_on_to_the_same_curve(
     data: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,21 +33,27 @@ def run(
     for stage in recipe.stages:
         if stage != "sft":
             rewards.check_preset(recipe.rl(stage).reward)
+    from kernelwright.train import processes, train
+
     folder = RunFolder(out)
-    folder.start(recipe, resume=resume)
-    from kernelwright.train import train
+    if processes.first():
+        folder.start(recipe, resume=resume)
     from kernelwright.verify import VerifierPool
 
     judge = recipe.verify
     with VerifierPool(judge.workers, judge.backend, judge.protocol, judge.target) as pool:
-        if not recipe.data.examples:
+        if not recipe.data.examples and processes.first():
             with timed(folder, "data"):
                 make_data(recipe, folder, pool, quiet=quiet)
             folder.finish("data")
+        while not (recipe.data.examples or folder.done("data")):
+            time.sleep(1.0)  # the first process makes them; the launcher ends this one if that one fails
         began = time.perf_counter()
 
         def after(stage: str, checkpoint: Path) -> None:
             nonlocal began
+            if not processes.first():
+                return
             if stage not in finished:
                 _took(folder, stage, time.perf_counter() - began)
             if evaluating:

@@ -7,7 +7,8 @@ numbers of a row depend on the seed and its place in the batch alone: dropping r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ class HFPolicy:
             dtype,
         )
         self.continuous = continuous
+        self.busy: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """Entered while it generates, so that nobody holds a clock on its GPU then."""
         self.given: dict[int, list[int]] = {}
         """Token ids of prompts, by `id`, that go on from what was sampled: text would not give back its tokens."""
         self.numbers: dict[int, int] = {}
@@ -125,11 +128,10 @@ class HFPolicy:
         rows = [row for row, budget in enumerate(budgets) if budget > 0]
         training = self.model.training
         self.model.eval()
+        decode = self._continuous if rows and self._in_slots() else self._batches
         try:
-            if rows and self._in_slots():
-                self._continuous(rows, n, encoded, budgets, numbers, temperature, top_p, seed, keep)
-            else:
-                self._batches(rows, n, encoded, budgets, numbers, temperature, top_p, seed, keep)
+            with self.busy():
+                decode(rows, n, encoded, budgets, numbers, temperature, top_p, seed, keep)
         finally:
             self.model.train(training)
         return [[completion for completion in group if completion is not None] for group in answers]
@@ -158,13 +160,11 @@ class HFPolicy:
         ]
         total = max(len(job.prompt) + job.budget for job in jobs)
         most = max(job.budget for job in jobs)
-        dtype = self.dtype or next(self.model.parameters()).dtype
-        count = min(self.rows or self._rows_that_fit(total, dtype), len(jobs))
 
         def done(key: tuple[int, int], ids: list[int], logprobs: list[float], reason: str) -> None:
             keep(*key, self._said(tuple(ids), tuple(logprobs), reason))
 
-        engine = engine_for(self.model, count, total, most, dtype)
+        engine = engine_for(self.model, self.rows, total, most, self.dtype, jobs=len(jobs))
         engine.run(
             jobs,
             self.ends,
@@ -172,15 +172,6 @@ class HFPolicy:
             done,
             key=(temperature, top_p),
         )
-
-    def _rows_that_fit(self, total: int, dtype: torch.dtype) -> int:
-        """Rows of `total` tokens whose cache takes at most half of the free memory of the GPU; 64 on a CPU."""
-        if self.model.device.type != "cuda":
-            return 64
-        config = self.model.config
-        numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
-        free, _ = torch.cuda.mem_get_info(self.model.device)
-        return max(1, min(4096, free // 2 // (numbers * dtype.itemsize * total)))
 
     def _batches(
         self,

@@ -46,22 +46,41 @@ Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """From logits (B, V) and uniform numbers (B,) to tokens and log-probs."""
 
 
-def engine_for(model: Any, rows: int, total: int, budget: int, dtype: torch.dtype | None) -> Slots:
-    """The engine of `model`, kept between calls while it is large enough, with the model's weights of now."""
+def engine_for(
+    model: Any, rows: int, total: int, budget: int, dtype: torch.dtype | None = None, *, jobs: int = 0
+) -> Slots:
+    """An engine for `model` with its weights of now: the one of the last call where that is large enough.
+
+    `rows` is how many slots a new one has, never more than `jobs` where that is given; 0: what fits in memory.
+    """
     kept = _ENGINES.get(model)
     wanted = dtype or model.model.embed_tokens.weight.dtype
     if (
         kept is None
-        or kept.rows != rows
+        or kept.rows < min(rows or kept.most, jobs or kept.most)
         or kept.total < total
         or kept.budget < budget
         or kept.dtype != wanted
     ):
         _ENGINES.pop(model, None)
-        del kept  # its memory is needed for the next one
-        kept = _ENGINES[model] = Slots(model, rows, -(-total // WINDOW) * WINDOW, budget, wanted)
+        kept = None  # its memory is needed for the next one
+        total = -(-total // WINDOW) * WINDOW
+        fitting = rows or _rows_that_fit(model, total, wanted)
+        kept = _ENGINES[model] = Slots(model, min(fitting, jobs or fitting), total, budget, wanted)
+        kept.most = fitting
     kept.load(model)
     return kept
+
+
+def _rows_that_fit(model: Any, total: int, dtype: torch.dtype) -> int:
+    """Rows of `total` tokens whose cache takes at most half of the free memory of the GPU; 64 on a CPU."""
+    if model.device.type != "cuda":
+        return 64
+    config = model.config
+    numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info(model.device)
+    return max(1, min(4096, free // 2 // (numbers * dtype.itemsize * total)))
 
 
 _ENGINES: WeakKeyDictionary[Any, Slots] = WeakKeyDictionary()
@@ -78,6 +97,8 @@ class Slots:
     def __init__(self, model: Any, rows: int, total: int, budget: int, dtype: torch.dtype) -> None:
         config, device = model.config, model.device
         self.rows, self.total, self.budget, self.dtype = rows, total, budget, dtype
+        self.most = rows
+        """Slots that there could be, had there been jobs for them."""
         self.heads, self.kv, self.dim = (
             config.num_attention_heads,
             config.num_key_value_heads,
@@ -125,7 +146,8 @@ class Slots:
         ending = torch.tensor(sorted(ends), dtype=torch.long, device=device)
         if not torch.equal(ending, self.ends):
             self.ends, self._captured = ending, {}
-        waiting, held = deque(jobs), {}
+        waiting = deque(jobs)
+        held: dict[int, Job] = {}
         self.active.zero_()
         free = deque(range(self.rows))
         while waiting or held:

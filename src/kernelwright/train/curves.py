@@ -1,4 +1,4 @@
-"""What a training step did: a line in curves.jsonl, and a progress bar.
+"""What a training step did: a line in curves.jsonl, and a progress bar or a live table.
 
 TRL's own progress bar and log lines are turned off; its metrics come through `on_log` and are kept under
 their own names in `trl`, so that nothing is lost that the curves do not show.
@@ -6,6 +6,7 @@ their own names in `trl`, so that nothing is lost that the curves do not show.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from kernelwright.metrics import geometric_mean
 from kernelwright.progress import Bar
 from kernelwright.records import Rollout
 from kernelwright.runs import RunFolder
+from kernelwright.train.board import Board, note
 
 
 class Curves(transformers.TrainerCallback):
@@ -28,13 +30,18 @@ class Curves(transformers.TrainerCallback):
         self.run, self.stage, self.updates, self.quiet = run, stage, updates, quiet
         self.extra: dict[str, Any] = {}
         self._bar: Bar | None = None
+        self._board: Board | None = None
         self._since = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._since = time.perf_counter()
         if state.is_world_process_zero:
             steps, done = state.max_steps // self.updates, state.global_step // self.updates
-            self._bar = Bar(self.stage, steps, done=done, quiet=self.quiet).__enter__()
+            if self.stage != "sft" and sys.stderr.isatty() and not self.quiet:
+                self._board = Board(self.stage, steps, done)
+                self._board.start()
+            else:
+                self._bar = Bar(self.stage, steps, done=done, quiet=self.quiet).__enter__()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if not state.is_world_process_zero or "loss" not in (logs or {}):
@@ -42,6 +49,8 @@ class Curves(transformers.TrainerCallback):
         extra, self.extra = self.extra, {}
         now, step = time.perf_counter(), state.global_step // self.updates
         seconds = {**extra.pop("seconds", {}), "step": round(now - self._since, 3)}
+        if "generate" in seconds:
+            seconds["update"] = round(max(0.0, seconds["step"] - seconds["generate"] - seconds["verify"]), 3)
         self._since = now
         line = {
             "stage": self.stage,
@@ -54,13 +63,18 @@ class Curves(transformers.TrainerCallback):
         line["trl"] = {key: value for key, value in logs.items() if key not in ("loss", "num_tokens")}
         self.run.append("curves.jsonl", [line])
         if self._bar is not None:
-            self._bar.advance(step - self._bar.done, _note(line))
+            self._bar.advance(step - self._bar.done, note(line))
+        if self._board is not None:
+            self._board.show(step, line)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.close()
 
     def close(self) -> None:
-        """End the progress bar, whatever became of the training."""
+        """End the progress bar or the table, whatever became of the training."""
+        if self._board is not None:
+            self._board.stop()
+            self._board = None
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
             self._bar = None
@@ -92,10 +106,3 @@ def rollout_curve(groups: Sequence[Sequence[Rollout]]) -> dict[str, Any]:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _note(line: dict[str, Any]) -> str:
-    if line.get("pass_rate") is not None:
-        speedup = f" speedup {line['speedup']:.2f}x" if line.get("speedup") else ""
-        return f"reward {line['reward'] or 0:.2f} correct {line['pass_rate']:.0%}{speedup}"
-    return f"loss {line['loss']:.3f}"

@@ -18,6 +18,7 @@ from kernelwright.config import Recipe, Stage
 from kernelwright.errors import UserError
 from kernelwright.records import Example, read_jsonl
 from kernelwright.train.architectures import known
+from kernelwright.train.processes import count as process_count
 
 GPU_GB = {"h200": 141, "h100": 80, "a100": 80, "mi300x": 192}
 """Memory by the vendors' data sheets, in 1e9 bytes."""
@@ -108,7 +109,7 @@ def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
     device = device_named(on)
     model = measure(recipe)
     examples, data = _data(recipe, out)
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    processes = process_count()
     stages = tuple(
         _sft(recipe, model, device, examples, processes)
         if stage == "sft"

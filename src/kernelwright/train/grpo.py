@@ -10,6 +10,7 @@ The data set is only a row of slots: a curriculum decides what a step asks, so t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,18 +25,21 @@ from kernelwright.config import Recipe, RlConfig
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
+from kernelwright.policy.text import prompt_ids
 from kernelwright.records import Prompt, Rollout, Task
-from kernelwright.rollouts import Judge, Verifier, roll
+from kernelwright.rollouts import Judge, Rolling, Verifier, roll
 from kernelwright.runs import RunFolder
+from kernelwright.train import processes
 from kernelwright.train.advantages import agreeing, spread, turn_advantages
-from kernelwright.train.checkpoints import AtomicCheckpoints
+from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.credit import Conversation, agree, repaid, returns, row
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters
 from kernelwright.train.optimizers import ChosenOptimizer
+from kernelwright.train.overlap import load_ahead, save_ahead
 from kernelwright.train.prompts import Ask
-from kernelwright.train.sft import common_args, fit, share_of
+from kernelwright.train.sft import common_args, fit
 from kernelwright.train.turns import converse
 from kernelwright.train.vllm import VllmPolicy, vllm_args
 
@@ -57,7 +61,10 @@ def run_grpo(
     trainer = SegmentTrainer(
         recipe, stage, model, tokenizer, curriculum, verifier, run=run, steps_dir=steps_dir, curves=curves
     )
-    return fit(trainer, steps_dir, curves)
+    try:
+        return fit(trainer, steps_dir, curves)
+    finally:
+        trainer.release()
 
 
 class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
@@ -82,6 +89,10 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self.chosen = self.rl
         self.curriculum, self.judge, self.run_folder, self.curves = curriculum, Judge(verifier), run, curves
         self._segments: tuple[Tensor, list[list[int]]] | None = None
+        self._ahead: Rolling | None = None
+        self._from = last_checkpoint(steps_dir)
+        self._clock = getattr(getattr(verifier, "gpu", None), "lock", None)
+        self._busy = contextlib.ExitStack()
         # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         super().__init__(
@@ -97,10 +108,12 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
 
     def conversations(self, slots: int) -> list[Conversation]:
         """This process's conversations of the current step: `slots` samples, groups side by side."""
-        n, step = self.rl.samples, self.state.global_step // self.rl.updates_per_step
+        step = self.state.global_step // self.rl.updates_per_step
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        count = slots // n
+        count = slots // self.rl.samples
         places = range(rank * count, (rank + 1) * count)
+        if self.rl.overlap:
+            return self._overlapped(step, count * world, places)
         policy = self.policy()
         asks = self.curriculum.draw(step, count * world)
         groups = self._converse(policy, [(place, asks[place]) for place in places], step, 0)
@@ -121,13 +134,91 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             self.curves.extra["refilled"] = len(everyone) - count * world
         return [talk for group in groups for talk in group]
 
+    def _overlapped(self, step: int, count: int, places: range) -> list[Conversation]:
+        """This step's conversations, after the next one's samples were generated while these were verified."""
+        self.release()
+        now = self._ahead or self._restored(step) or self._start(step, count, places)
+        self._ahead = self._start(step + 1, count, places) if step + 1 < self.rl.steps else None
+        groups = [
+            [
+                repaid(r, self.rl.dead_band).model_copy(update={"group": self._group(step, place)})
+                for r in group
+            ]
+            for place, group in zip(places, now.collect(), strict=True)
+        ]
+        if self._clock is not None:
+            # What is ahead is verified during the update: no clock may run on this GPU until the next step collects.
+            self._busy.enter_context(self._clock.shared())
+        ahead = 0.0 if self._ahead is None else self._ahead.generate_s
+        everyone = gather_object(groups)
+        self._log_rollouts(everyone, {"generate": ahead, "verify": now.wait_s})
+        self.curriculum.observe(rollout for group in everyone for rollout in group)
+        asked = [tuple(prompt_ids(self.processing_class, group[0].prompt)) for group in groups]
+        return [Conversation(ids, (r,)) for ids, group in zip(asked, groups, strict=True) for r in group]
+
+    def _start(self, step: int, count: int, places: range) -> Rolling:
+        """Generate a step's samples; their verdicts are waited for later."""
+        asks = self.curriculum.draw(step, count)
+        asks = [asks[place] for place in places]
+        prompts = [ask.prompt(self.recipe.data.style, self.rl.max_tokens) for ask in asks]
+        rolling = self._rolling(prompts, [ask.task for ask in asks], step)
+        assert isinstance(rolling.policy, HFPolicy)
+        rolling.policy.numbers = {id(prompt): place for prompt, place in zip(prompts, places, strict=True)}
+        rolling.generate(
+            self.rl.samples,
+            temperature=self.rl.temperature,
+            top_p=self.rl.top_p,
+            seed=self.recipe.seed * 100_003 + step,
+        )
+        return rolling
+
+    def _restored(self, step: int) -> Rolling | None:
+        """What the checkpoint that this process started from was ahead."""
+        folder, self._from = self._from, None
+        tasks = [ask.task for ask in self.curriculum.asks]
+        return load_ahead(
+            folder,
+            self.accelerator.process_index,
+            tasks,
+            lambda prompts, tasks: self._rolling(prompts, tasks, step),
+        )
+
+    def _rolling(self, prompts: list[Prompt], tasks: list[Task], step: int) -> Rolling:
+        return Rolling(
+            self.policy(),
+            prompts,
+            tasks,
+            self.judge,
+            reward=self.rl.reward,
+            stage=self.stage,
+            step=step + 1,
+        )
+
+    def save_more(self, folder: Path) -> None:
+        """Samples that are ahead: the weights that wrote them are gone when a run is resumed."""
+        if self._ahead is not None:
+            save_ahead(folder, self.accelerator.process_index, self._ahead)
+
+    def release(self) -> None:
+        """Let clocks run on this GPU again."""
+        self._busy.close()
+
+    def _group(self, step: int, place: int) -> str:
+        return f"{self.stage}/{step + 1}/{place}"
+
     def policy(self) -> HFPolicy:
         """Who writes this step's samples: the weights as they are now, in this process or in vLLM."""
         model = self.accelerator.unwrap_model(self.model)
-        name = f"{self.recipe.name}/{self.stage}"
+        name, rows = f"{self.recipe.name}/{self.stage}", self.recipe.generation.rows
+        made: HFPolicy
         if self.args.use_vllm:
-            return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
-        return HFPolicy(model, self.processing_class, name, batch=self.recipe.generation.rows or 64)
+            made = VllmPolicy(self.vllm_generation, model, self.processing_class, name)
+        else:
+            half = torch.bfloat16 if self.recipe.model.autocast and model.device.type == "cuda" else None
+            made = HFPolicy(model, self.processing_class, name, batch=rows, dtype=half)
+        if self._clock is not None:
+            made.busy = self._clock.shared
+        return made
 
     def _converse(
         self, policy: HFPolicy, asks: Sequence[tuple[int, Ask]], step: int, again: int
@@ -157,12 +248,14 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         policy.numbers.clear()
         suffix = f"+{again}" if again else ""
         first = [
-            [r.model_copy(update={"group": f"{self.stage}/{step + 1}/{place}{suffix}"}) for r in group]
+            [r.model_copy(update={"group": self._group(step, place) + suffix}) for r in group]
             for place, group in zip(places, rolled, strict=True)
         ]
         return converse(policy, first, tasks, places, self.rl, answers)
 
-    def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
+    def _log_rollouts(
+        self, groups: Sequence[Sequence[Rollout]], seconds: dict[str, float] | None = None
+    ) -> None:
         """Write what was judged. Raises InfrastructureError when the verifier heard no candidate through."""
         rollouts = [rollout for group in groups for rollout in group]
         failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
@@ -181,10 +274,11 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             )
         if self.accelerator.is_main_process:
             self.run_folder.append("rollouts.jsonl", rollouts)
-            wrote = max(r.seconds["generate"] for r in rollouts)
-            total = max(r.seconds["total"] for r in rollouts)
-            seconds = {"generate": round(wrote, 3), "verify": round(total - wrote, 3)}
-            self.curves.extra = {**rollout_curve(groups), "seconds": seconds}
+            if seconds is None:
+                wrote = max(r.seconds["generate"] for r in rollouts)
+                seconds = {"generate": wrote, "verify": max(r.seconds["total"] for r in rollouts) - wrote}
+            rounded = {phase: round(spent, 3) for phase, spent in seconds.items()}
+            self.curves.extra = {**rollout_curve(groups), "seconds": rounded}
 
     def _calculate_rewards(
         self,
@@ -227,6 +321,9 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             for i, slot in enumerate(inputs):
                 if slot["talk"].cut:
                     trained[i, len(slot["talk"].turns) - 1] = False
+        if self.rl.overlap and not self.args.use_vllm:
+            # Samples are one update old: the ratio is to the policy that wrote them.
+            batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         kept = trained.gather(1, labels.clamp(min=0) // 2)
         key = "tool_mask" if "tool_mask" in batch else "completion_mask"
         batch[key] = batch[key] * kept
@@ -294,11 +391,9 @@ def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
 
 
 def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
-    from accelerate import PartialState
-
-    rl, world = recipe.rl(stage), PartialState().num_processes
+    rl, world = recipe.rl(stage), processes.count()
     per_step = rl.updates_per_step
-    share_of(rl.prompts, f"{stage}.prompts")
+    processes.share_of(rl.prompts, f"{stage}.prompts")
     update = rl.prompts * rl.samples // rl.updates // world
     minibatch = min(rl.minibatch or update, update)
     return trl.GRPOConfig(

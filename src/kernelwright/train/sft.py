@@ -18,6 +18,7 @@ from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.curves import Curves
 from kernelwright.train.model import adapters
 from kernelwright.train.optimizers import ChosenOptimizer
+from kernelwright.train.processes import PATIENCE_S, share_of
 from kernelwright.train.prompts import example_pair
 
 
@@ -103,19 +104,8 @@ def common_args(
         "gradient_checkpointing": recipe.model.gradient_checkpointing,
         "dataloader_pin_memory": cuda,
         "log_level": "error",
+        "ddp_timeout": PATIENCE_S,
     }
-
-
-def share_of(count: int, name: str) -> int:
-    """What one process has of a step's `count`. Raises UserError where that is no whole number."""
-    from accelerate import PartialState
-
-    world = PartialState().num_processes
-    if count % world:
-        raise UserError(
-            f"{name} = {count} cannot be shared by {world} processes; make it a multiple of {world}"
-        )
-    return count // world
 
 
 def fit(trainer: Any, steps_dir: Path, curves: Curves) -> Any:

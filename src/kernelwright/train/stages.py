@@ -22,6 +22,7 @@ from kernelwright.errors import UserError
 from kernelwright.records import Example, Rollout
 from kernelwright.rollouts import Verifier
 from kernelwright.runs import RunFolder
+from kernelwright.train import processes
 
 
 def train(
@@ -40,7 +41,7 @@ def train(
     Raises UserError for what the user can mend, InfrastructureError when the judge fails.
     """
     run = RunFolder(out)
-    if first_process():
+    if processes.first():
         run.start(recipe, resume=resume)
     checkpoint = Path()
     for stage in recipe.stages:
@@ -69,10 +70,10 @@ def train_stage(
     examples = read_examples(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
     reached = last_checkpoint(steps_dir)
     updates = 1 if stage == "sft" else recipe.rl(stage).updates_per_step
-    if first_process():
+    if processes.first():
         _forget_after(run, stage, step_of(reached) // updates if reached else 0)
         steps_dir.mkdir(parents=True, exist_ok=True)
-    together()
+    processes.together()
     model, tokenizer = _start(recipe, run, stage)
     curves = Curves(run, stage, updates=updates, quiet=quiet)
     if stage == "sft":
@@ -81,11 +82,11 @@ def train_stage(
         model = run_sft(recipe, model, tokenizer, examples, steps_dir, curves)
     else:
         model = _reinforce(recipe, run, stage, model, tokenizer, examples, verifier, steps_dir, curves)
-    if first_process():
+    if processes.first():
         save_model(model, tokenizer, final)
         run.finish(stage)
         shutil.rmtree(steps_dir, ignore_errors=True)
-    together()
+    processes.together()
     return final
 
 
@@ -111,7 +112,7 @@ def _reinforce(
     if stage == "frontend":
         asks = frontend_asks(tasks or [example.task for example in examples], rl.families)
     else:
-        accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]  # type: ignore[arg-type]
+        accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]
         target = recipe.verify.target if stage == "backend" else ""
         asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
     refuse_heldout(asks, Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
@@ -126,7 +127,7 @@ def _reinforce(
             f"{stage}: none of {len(asks)} prompts leaves {rl.max_tokens} tokens of the {recipe.model.context} of "
             f"the context; lower {stage}.max_tokens, raise model.context, or widen {stage}.families"
         )
-    if len(fitting) < len(asks) and first_process() and not curves.quiet:
+    if len(fitting) < len(asks) and processes.first() and not curves.quiet:
         print(f"{stage}: {len(asks) - len(fitting)} of {len(asks)} prompts are too long", file=sys.stderr)
     curriculum = Curriculum(fitting, recipe.seed, kind=rl.curriculum, weights=rl.weights, steps=rl.steps)
     curriculum.observe(r for r in logged if r.stage == stage)
@@ -160,22 +161,10 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     if not recipe.lora.rank and (stage == "sft" or not recipe.rl(stage).beta):
         return new_model(recipe.model, tokenizer, recipe.seed), tokenizer
     folder = str(run.path / "base")
-    if first_process() and not Path(folder).is_dir():
+    if processes.first() and not Path(folder).is_dir():
         save_model(new_model(recipe.model, tokenizer, recipe.seed), tokenizer, Path(folder))
-    together()
+    processes.together()
     return load_model(folder, recipe.model.dtype), tokenizer
-
-
-def first_process() -> bool:
-    """Whether this is the process that writes the run's files; of one process, it is."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-def together() -> None:
-    """Wait until every process has come here."""
-    from accelerate import PartialState
-
-    PartialState().wait_for_everyone()
 
 
 def _forget_after(run: RunFolder, stage: str, step: int) -> None:

@@ -36,7 +36,8 @@ class VllmPolicy(HFPolicy):
         on_completion: OnCompletion | None = None,
     ) -> list[list[Completion]]:
         asked = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
-        _, said, logprobs, _ = self.generation.generate(prompts=asked, images=None, num_generations=n)
+        with self.busy():
+            _, said, logprobs, _ = self.generation.generate(prompts=asked, images=None, num_generations=n)
         answers: list[list[Completion]] = []
         for row in range(len(prompts)):
             answers.append([])

@@ -1,0 +1,41 @@
+"""The processes that share a run, as a launcher (accelerate, torchrun) started them. One process needs none of it."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from kernelwright.errors import UserError
+
+PATIENCE_S = 6 * 3600
+"""How long processes wait for one another: the first one also makes the data and evaluates."""
+
+
+def count() -> int:
+    """How many processes share the run."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def first() -> bool:
+    """Whether this is the process that writes the run's files."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def together() -> None:
+    """Wait until every process has come here."""
+    if count() > 1:
+        import torch
+        from accelerate import PartialState
+
+        # Without a GPU it has to be told, or it takes each process for the only one.
+        state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=PATIENCE_S))
+        state.wait_for_everyone()
+
+
+def share_of(number: int, name: str) -> int:
+    """What one process has of a step's `number`. Raises UserError where that is no whole number."""
+    if number % count():
+        raise UserError(
+            f"{name} = {number} cannot be shared by {count()} processes; make it a multiple of {count()}"
+        )
+    return number // count()
