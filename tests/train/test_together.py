@@ -1,0 +1,91 @@
+"""Two processes on one step (gloo, CPU) make the run that one process makes."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fakes import ReadJudge
+from safetensors.torch import load_file
+from tiny import make_recipe
+from together import TESTS, recipe_of
+
+from kernelwright.errors import UserError
+from kernelwright.records import Rollout, read_jsonl
+from kernelwright.runs import RunFolder
+from kernelwright.train import train
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def launch(data: Path, out: Path, world: int = 2) -> None:
+    shared = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "train")]),
+        "WORLD_SIZE": str(world),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "ACCELERATE_USE_CPU": "1",
+    }
+    command = [sys.executable, str(TESTS / "train" / "together.py"), str(data), str(out)]
+    started = [
+        subprocess.Popen(
+            command,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world)
+    ]
+    said = [process.communicate(timeout=280)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * world, said
+
+
+def frontend(out: Path) -> list[dict[str, Any]]:
+    return [line for line in RunFolder(out).lines("curves.jsonl") if line["stage"] == "frontend"]
+
+
+def test_two_processes_make_the_run_of_one(data: Path, tmp_path: Path) -> None:
+    recipe = recipe_of(data)
+    train(recipe, tmp_path / "one", verifier=ReadJudge(), quiet=True)
+    # Both start from the same SFT: what is compared is the reinforcement that two share.
+    shutil.copytree(tmp_path / "one" / "stages" / "sft", tmp_path / "two" / "stages" / "sft")
+    shutil.copy(tmp_path / "one" / "config.json", tmp_path / "two")
+    (tmp_path / "two" / "state.json").write_text('{"done": ["sft"]}')
+    launch(data, tmp_path / "two")
+    texts = [
+        [r.completion.text for r in read_jsonl(tmp_path / name / "rollouts.jsonl", Rollout)]
+        for name in ("one", "two")
+    ]
+    assert sorted(texts[0]) == sorted(texts[1])
+    for one, two in zip(frontend(tmp_path / "one"), frontend(tmp_path / "two"), strict=True):
+        assert (one["step"], one["outcomes"], one["zero_variance"]) == (
+            two["step"], two["outcomes"], two["zero_variance"],
+        )  # fmt: skip
+        assert one["reward"] == pytest.approx(two["reward"])
+        assert one["loss"] == pytest.approx(two["loss"], abs=2e-5)
+        assert one["trl"]["grad_norm"] == pytest.approx(two["trl"]["grad_norm"], rel=1e-3)
+    first, second = (
+        load_file(tmp_path / name / "stages/frontend/checkpoint/model.safetensors") for name in ("one", "two")
+    )
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], rtol=1e-4, atol=1e-4)
+
+
+def test_prompts_that_processes_cannot_share_are_one_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernelwright.train.grpo import _grpo_config
+
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(UserError, match="cannot be shared by 3 processes"):
+        _grpo_config(make_recipe(data), "frontend", data)
