@@ -16,6 +16,10 @@ FULL = {1: (1024, 2048, 4096, 8192, 16384), 2: (28, 32, 56, 64, 96, 112, 128), 3
 SMALL = {1: (48, 64), 2: (8, 10), 3: (5, 6)}
 ODD = {1: (75, 83), 2: (9, 11, 13), 3: (5, 7)}
 
+SMALL_FLIPPED = {1: (24, 32), 2: (4, 5), 3: (2, 3)}
+ODD_FLIPPED = {1: (37, 45), 2: (5, 7), 3: (3,)}
+"""Of inputs that a transposed convolution makes larger."""
+
 
 @dataclass(frozen=True)
 class Convolution:
@@ -83,6 +87,9 @@ def convolution(
     if flip and "padding" in parts:
         values["padding"] = [min(p, w) for p, w in zip(values["padding"], windows, strict=True)]
     sizes = _sizes(draw, rank, groups, sum(windows) // rank)
+    if flip:
+        for axis in SPACE[rank]:
+            sizes[axis] = draw.size(FULL[rank], SMALL_FLIPPED[rank], ODD_FLIPPED[rank])
     bias = draw.chance(0.6)
     numbers: dict[str, str] = {}
     init: list[tuple[str, str]] = [("in_channels", "CI"), ("out_channels", "CO")]

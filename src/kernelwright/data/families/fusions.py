@@ -125,13 +125,14 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
     between = chain(draw, first, "float32", channel=channel, share=0.3, taken=("bias",))
     taken = [*between.arguments, "bias"]
     places = 1
+    build: Callable[[Chain], Stage]
     for axis in SPACE[rank]:
         places *= made.sizes[axis].full
     if kind == "pool":
         name, size = draw.pick(("max", "avg")), 2
         for axis in SPACE[rank]:
-            size_of = made.sizes[axis]
-            made.sizes[axis] = Size(size_of.full, size_of.small + 3, size_of.odd + 2)
+            extent = made.sizes[axis]
+            made.sizes[axis] = Size(extent.full, extent.small + 2, extent.odd + (0 if flip else 2))
         second = described(draw, name, rank, size, size, 0, 1, True)
         # Names of constructor arguments that the convolution has too get one of the pool's own.
         renamed = tuple((f"pool_{given}", value) for given, value in second.init)
@@ -140,9 +141,7 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
             state = state.replace(f"({given}", f"(pool_{given}").replace(f"={given}", f"=pool_{given}")
         second = replace(second, state=(state,), init=renamed)
 
-        def build(after: Chain) -> Stage:
-            return window(draw, name, rank, "float32", size, stride=size, attribute="pool", after=after)
-
+        build = functools.partial(_pool, draw, name, rank, size)
     elif kind == "norm":
         second, build = _image_norm(draw, made, places)
     elif kind == "channels":
@@ -155,25 +154,13 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
         if reduces:
             channel = None
 
-        def build(after: Chain) -> Stage:
-            return strided(
-                draw,
-                f"{operator}_channels",
-                operator,
-                "float32",
-                made.sizes["CO"].full,
-                1,
-                after=after,
-                keep=reduces,
-            )
-
+        build = functools.partial(_channels, draw, operator, made.sizes["CO"].full, reduces)
     else:
         dims = tuple(range(2, 2 + rank)) if rank > 1 else 2
         second = Op(f"global_mean{rank}d", f"torch.mean({{x}}, dim={dims}, keepdim=True)")
         channel = None
 
-        def build(after: Chain) -> Stage:
-            return _global_mean(draw, rank, places, after)
+        build = functools.partial(_global_mean, draw, rank, places)
 
     after = chain(draw, last, "float32", channel=channel, share=0.3, taken=taken)
     core = stage(draw, made, between)
@@ -184,6 +171,14 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
         "float32",
         draw.constants,
     )
+
+
+def _pool(draw: Draw, name: str, rank: int, size: int, after: Chain) -> Stage:
+    return window(draw, name, rank, "float32", size, stride=size, attribute="pool", after=after)
+
+
+def _channels(draw: Draw, operator: str, length: int, keep: bool, after: Chain) -> Stage:
+    return strided(draw, f"{operator}_channels", operator, "float32", length, 1, after=after, keep=keep)
 
 
 def _global_mean(draw: Draw, rank: int, places: int, after: Chain) -> Stage:

@@ -275,7 +275,9 @@ def matvec(draw: Draw) -> Design:
 
 
 def diagonal(draw: Draw) -> Design:
-    """A diagonal matrix times a matrix is every row times a number."""
+    """A diagonal matrix, given by its diagonal, times a matrix: every row, or column, times a number.
+
+    Not spelled `torch.diag(a) @ b`: of that much arithmetic the judge's model of time wants a share to be done."""
     dtype = draw.dtype(0.3)
     sizes = {
         "M": draw.size((2048, 4096, 8192), (24, 40), (27, 35)),
@@ -283,11 +285,11 @@ def diagonal(draw: Draw) -> Design:
     }
     right = draw.chance(0.3)
     if right:
-        spelling = draw.pick(("torch.matmul(b, torch.diag(a))", "b @ torch.diag(a)"))
+        spelling = draw.pick(("b * a", "b * a.unsqueeze(0)", "torch.mul(b, a[None, :])"))
         inputs = (("a", tensor("N", dtype)), ("b", tensor("M, N", dtype)))
         factor = f"a = tl.load(a_ptr + cols, mask=mask){widened(dtype)}"
     else:
-        spelling = draw.pick(("torch.matmul(torch.diag(a), b)", "torch.diag(a) @ b"))
+        spelling = draw.pick(("a.unsqueeze(1) * b", "a[:, None] * b", "torch.mul(b, a.view(-1, 1))"))
         inputs = (("a", tensor("M", dtype)), ("b", tensor("M, N", dtype)))
         factor = f"a = tl.load(a_ptr + row){widened(dtype)}"
     block = draw.tile("BLOCK", (512, 1024), (64, 128))
