@@ -11,7 +11,7 @@ from kernelwright.config import Recipe, load_recipe
 from kernelwright.errors import UserError
 from kernelwright.rewards import check_preset
 from kernelwright.train.architectures import KNOWN, known
-from kernelwright.train.model import adapters, architecture_of, new_model, parameters
+from kernelwright.train.model import adapters, architecture_of, load_tokenizer, new_model, parameters
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 NAMES = ["autotriton", "default_model", "kevin", "qwen3_8b", "toronto", "tritonrl"]
@@ -110,3 +110,16 @@ def test_a_tokenizer_with_more_tokens_than_the_base_is_one_line() -> None:
 
     with pytest.raises(UserError, match=r"set data\.tokenizer to a smaller one"):
         new_model(recipe("toronto").model, Many(), 0)
+
+
+def test_a_tokenizer_without_a_pad_or_an_end_is_one_line(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"a": 0, "<e>": 1}, unk_token="a"))
+    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<e>").save_pretrained(tmp_path / "a")
+    with pytest.raises(UserError, match="no padding token apart from its EOS; set its pad_token"):
+        load_tokenizer(str(tmp_path / "a"))
+    PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<e>").save_pretrained(tmp_path / "b")
+    with pytest.raises(UserError, match="no end-of-sequence token"):
+        load_tokenizer(str(tmp_path / "b"))

@@ -69,5 +69,5 @@ def make_recipe(folder: Path, **tables: Any) -> Recipe:
         },
     }
     for name, table in tables.items():
-        base[name] = {**base[name], **table} if isinstance(table, dict) else table
+        base[name] = {**base.get(name, {}), **table} if isinstance(table, dict) else table
     return parse_recipe(base)

@@ -249,7 +249,8 @@ class Slots:
         for tensor, old in zip(state, before, strict=True):
             tensor.copy_(old)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        # The verifier's threads may allocate on this GPU meanwhile, which is none of this capture's business.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             self._step(window, draw)
         self._pool = self._pool or graph.pool()
         return graph
@@ -259,8 +260,8 @@ class Slots:
         at = self.length.clamp(max=self.total - 1)
         cos, sin = self.cos[at][:, None], self.sin[at][:, None]
         seen = self.places[:window] <= at[:, None]
-        bias = torch.zeros(1, dtype=self.dtype, device=at.device).where(seen, torch.finfo(self.dtype).min)
-        bias = bias[:, None, None]
+        bias = torch.zeros(seen.shape, dtype=self.dtype, device=at.device)
+        bias = bias.masked_fill_(~seen, torch.finfo(self.dtype).min)[:, None, None]
         x = F.embedding(self.token, self.embed)
         for index, layer in enumerate(self.layers):
             q, k, v = layer.qkv(x, self.dim, self.eps, cos, sin)  # (R, heads, dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kernelwright.records import Prompt
 
@@ -44,6 +45,10 @@ def completion_ids(tokenizer: Any, text: str) -> list[int]:
     return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
 
 
+_ALONE: WeakKeyDictionary[Any, dict[int, str]] = WeakKeyDictionary()
+"""The text of single tokens: decoding them one by one takes longer than a small model takes to write them."""
+
+
 def token_pieces(tokenizer: Any, ids: Sequence[int], ends: Iterable[int]) -> tuple[str, ...]:
     """The text of each token. A character spread over several tokens belongs to the last of them.
 
@@ -51,12 +56,17 @@ def token_pieces(tokenizer: Any, ids: Sequence[int], ends: Iterable[int]) -> tup
     `<think>` survives.
     """
     ends, pieces, held = set(ends), [], []
+    alone = _ALONE.setdefault(tokenizer, {})
     for position, token in enumerate(ids):
         if token in ends:
             pieces.append("")
             continue
         held.append(token)
-        piece = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        piece = alone.get(token) if len(held) == 1 else None
+        if piece is None:
+            piece = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            if len(held) == 1:
+                alone[token] = piece
         if piece.endswith("�") and len(held) < 4 and position + 1 < len(ids):
             pieces.append("")
         else:
