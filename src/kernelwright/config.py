@@ -272,6 +272,9 @@ class Recipe(Section):
     stages: tuple[Stage, ...] = Field(default=("sft", "frontend", "midend"), min_length=1)
     threads: int = Field(0, ge=0)
     """Threads of torch's own arithmetic; 0 leaves torch's choice."""
+    compact_checkpoints: bool = False
+    """Round weights and optimizer states to bfloat16 whenever a checkpoint is saved, also in the run that goes on, so
+    that a resumed run is the same: a third of the size, and a small error as rarely as checkpoints are."""
     report_to: tuple[Literal["wandb", "tensorboard", "trackio"], ...] = ()
     """Trackers that TRL reports to."""
     model: ModelConfig = ModelConfig()

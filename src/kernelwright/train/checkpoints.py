@@ -25,6 +25,10 @@ class AtomicCheckpoints:
     args: Any
     state: Any
     accelerator: Any
+    model: Any
+    optimizer: Any
+    compact = False
+    """Whether what is saved is rounded to bfloat16, here and in the run that goes on."""
     _staging: Path | None = None
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -39,6 +43,8 @@ class AtomicCheckpoints:
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         home, name = Path(self.args.output_dir), f"{PREFIX}{self.state.global_step}"
         staging, first = home / f".{name}{_STAGING}", self.accelerator.is_main_process
+        if self.compact:
+            round_states(self.model, self.optimizer)
         with writing(home / name):
             if first:
                 for torn in home.glob(f".{PREFIX}*{_STAGING}"):
@@ -51,6 +57,8 @@ class AtomicCheckpoints:
                 self.save_more(staging / name)
                 self.accelerator.wait_for_everyone()
                 if first:
+                    if self.compact:
+                        shrink(staging / name)
                     shutil.rmtree(home / name, ignore_errors=True)
                     os.replace(staging / name, home / name)
             finally:
@@ -62,6 +70,51 @@ class AtomicCheckpoints:
             for old in home.glob(f"{PREFIX}*"):
                 if old.name != name:
                     shutil.rmtree(old, ignore_errors=True)
+
+
+def round_states(model: Any, optimizer: Any) -> None:
+    """Round weights and the optimizer's tensors to bfloat16 in place. Counters, which are scalars, stay exact."""
+    import torch
+
+    inner = getattr(optimizer, "optimizer", optimizer)
+    states = [
+        value
+        for part in getattr(inner, "parts", [inner])
+        for state in part.state.values()
+        for value in state.values()
+    ]
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *states):
+            if _halved(tensor):
+                tensor.copy_(tensor.bfloat16())
+
+
+def shrink(folder: Path) -> None:
+    """Store in bfloat16 what `round_states` has rounded; loading widens it again."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    for path in folder.glob("*model*.safetensors"):
+        tensors = {name: _half(tensor) for name, tensor in load_file(path).items()}
+        save_file(tensors, path, metadata={"format": "pt"})
+    optimizer = folder / "optimizer.pt"
+    if optimizer.exists():
+        torch.save(_half(torch.load(optimizer, map_location="cpu", weights_only=True)), optimizer)
+
+
+def _half(value: Any) -> Any:
+    """`value`, tensors inside lists and dicts rounded to bfloat16."""
+    if isinstance(value, dict):
+        return {key: _half(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_half(each) for each in value]
+    return value.bfloat16() if _halved(value) else value
+
+
+def _halved(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32 and value.numel() > 1
 
 
 def last_checkpoint(home: Path) -> Path | None:

@@ -88,6 +88,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self.recipe, self.stage, self.rl = recipe, stage, recipe.rl(stage)
         self.chosen = self.rl
         self.curriculum, self.judge, self.run_folder, self.curves = curriculum, Judge(verifier), run, curves
+        self.compact = recipe.compact_checkpoints
         self._segments: tuple[Tensor, list[list[int]]] | None = None
         self._ahead: Rolling | None = None
         self._from = last_checkpoint(steps_dir)

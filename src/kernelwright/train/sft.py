@@ -32,6 +32,7 @@ def run_sft(
         """TRL's trainer with whole checkpoints."""
 
         chosen = recipe.sft
+        compact = recipe.compact_checkpoints
 
     config = recipe.sft
     share = share_of(config.batch, "sft.batch")
