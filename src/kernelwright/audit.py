@@ -43,8 +43,6 @@ _MOSTLY = 0.1
 """Zeros that are wrong for less than this share of the elements are a finding of their own."""
 _PATIENCE = 6.0
 """Wall-clock time given for the CPU time that a task may use: other processes want the cores too."""
-_SURE = 0.5
-"""An extrapolated error must come down to this share of the allowed one."""
 _MEANING = {
     "zeros": "zeros pass",
     "mostly_zeros": "zeros are right for nearly all elements",
@@ -208,7 +206,7 @@ def _holds(series: list[tuple[int, float]], last: Mapping[str, Any], full: int) 
         steady = all(b[1] < a[1] for a, b in itertools.pairwise(points)) and len(points) > 2
         predicted = math.exp(points[-1][1] + slope * (math.log(full) - points[-1][0]))
         if ratio > 1.0:
-            return "extrapolated" if steady and predicted <= _SURE else None
+            return "extrapolated" if steady and predicted <= 1.0 else None
     if ratio > 1.0 or (predicted is not None and predicted > 1.0):
         return None
     return "shrunk"
