@@ -71,6 +71,29 @@ def inductor(
 
 
 @app.command()
+def harvest(
+    package: Annotated[
+        list[str], typer.Option(help="An installed package; give it several times for several.")
+    ],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Tasks to write, one JSON line each.")],
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where `pip install --target` put the packages; else this environment."),
+    ] = None,
+    most: Annotated[int, typer.Option(help="Classes of each package at most; 0: all.", min=0)] = 0,
+) -> int:
+    """Turn the modules of installed packages into tasks, their licences recorded."""
+    from kernelwright.data.harvest import harvest as work
+
+    with Steps() as steps:
+        ended = work(package, out, folder, most, steps)
+    for reason, count in ended.most_common():
+        typer.echo(f"{count:7} {reason}")
+    typer.echo(f"tasks in {out}; every class with package, version and licence: {out.stem}.origins.jsonl")
+    return 0
+
+
+@app.command()
 def validate(
     folder: Folder,
     target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",

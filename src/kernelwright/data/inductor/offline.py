@@ -41,6 +41,8 @@ SETTINGS: dict[str, Any] = {
 
 TILE = (128, 128, 32)
 """Preferred (M, N, K) tile of a GEMM or convolution template, where the output is as large."""
+SHARED = 128 * 1024
+"""Most bytes of shared memory that a template's pipeline may take, at four bytes an element."""
 WHOLE_ROWS = 4096
 """Longest row, in elements, that a program of dynamic row length takes at once."""
 
@@ -230,6 +232,9 @@ def _distance(choice: Any) -> float:
 
     try:
         tile = ast.literal_eval(choice.log_info["tile_shape"])
+        stages = int(choice.log_info.get("num_stages", 3))
+        if 4 * stages * (int(tile[0]) + int(tile[1])) * int(tile[2]) > SHARED:
+            return 90.0
         *_, rows, columns = [_hint(side) for side in choice.layout.size]
         wanted = (
             (min(TILE[0], rows), min(TILE[1], columns), TILE[2]) if choice.name.find("conv") < 0 else TILE

@@ -1,0 +1,146 @@
+"""Finds the inputs under which a class runs, in a forked child with limits.
+
+A proposal counts when its output is finite, depends on its input, is the same twice, is not the input itself, leaves
+its input alone, and when its full sizes run, too (on fake tensors). Sources are trusted code: the limits contain
+accidents, not attacks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelwright.data.harvest.guess import FULL, ODD, SMALL
+from kernelwright.shapes import apply_shape
+
+SECONDS = 120.0
+"""Wall clock for one class; it takes a second where the machine is idle."""
+CPU_SECONDS = 15
+MEMORY = 8 * 2**30
+
+
+def prepare() -> None:
+    """Import here what every child would import."""
+    import torch
+    import torch.nn.functional
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    torch.set_num_threads(1)
+    with FakeTensorMode():
+        torch.nn.Conv2d(2, 2, 1)(torch.randn(1, 2, 4, 4))
+
+
+def search(sources: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
+    """{"source": ..., "shapes": ...} of the first proposal that runs, or {"reason": ...}."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            os.write(writer, json.dumps(_first(sources)).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    text, deadline = b"", time.monotonic() + seconds
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            part = pipe.read(1 << 16)
+            if not part:
+                break
+            text += part
+        else:
+            os.kill(child, signal.SIGKILL)
+            text = b'{"reason": "run: timeout"}'
+    os.waitpid(child, 0)
+    return dict(json.loads(text)) if text else {"reason": "run: crash"}
+
+
+def _first(sources: Sequence[str]) -> dict[str, Any]:
+    import torch
+
+    torch.set_num_threads(1)
+    reason = "run: no inputs found"
+    for source in sources:
+        problem = _problem(source, SMALL)
+        if problem.startswith("run: raises"):
+            reason = problem if reason == "run: no inputs found" else reason
+            continue
+        if problem:
+            return {"reason": problem}
+        if _problem(source, {}, fake=True):
+            return {"reason": "run: not at full size"}
+        shapes = {"small": _of(source, SMALL)}
+        odd = next((sizes for sizes in ODD if not _problem(source, sizes)), None)
+        if odd is not None and _of(source, odd) != shapes["small"]:
+            shapes["small_odd"] = _of(source, odd)
+        return {"source": source, "shapes": shapes}
+    return {"reason": reason}
+
+
+def _of(source: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that the source has."""
+    return {name: size for name, size in sizes.items() if f"\n{name} = " in source and FULL[name] != size}
+
+
+def _problem(source: str, sizes: Mapping[str, int], fake: bool = False) -> str:
+    """What is wrong with the source at these sizes; empty when nothing is."""
+    import contextlib
+
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    space: dict[str, Any] = {"__name__": "reference"}
+    mode: Any = FakeTensorMode() if fake else contextlib.nullcontext()
+    try:
+        torch.manual_seed(0)
+        with torch.no_grad(), mode:
+            exec(compile(apply_shape(source, _of(source, sizes)), "<reference>", "exec"), space)
+            model = space["Model"](*space["get_init_inputs"]())
+            given = space["get_inputs"]()
+            if fake:
+                model(*given)
+                return ""
+            kept = [tensor.clone() for tensor in given]
+            outputs = [_tensors(model(*[tensor.clone() for tensor in kept])) for _ in range(2)]
+            model(*given)
+            others = space["get_inputs"]()
+            other = _tensors(model(*others))
+    except Exception as error:
+        return f"run: raises {type(error).__name__}"
+    first, second = outputs
+    if not first or any(not tensor.is_floating_point() or not tensor.numel() for tensor in first):
+        return "run: no floating-point output"
+    if any(not bool(torch.isfinite(tensor).all()) for tensor in first):
+        return "run: output not finite"
+    if any(not torch.equal(a, b) for a, b in zip(first, second, strict=True)):
+        return "run: random"
+    if any(not torch.equal(a, b) for a, b in zip(given, kept, strict=True)):
+        return "run: changes its input"
+    if any(a.shape == b.shape and torch.equal(a, b) for a in first for b in kept):
+        return "run: hands its input back"
+    if all(a.shape == b.shape and torch.equal(a, b) for a, b in zip(first, other, strict=True)):
+        return "run: does not depend on its input"
+    return ""
+
+
+def _tensors(output: Any) -> list[Any]:
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if type(output) in (list, tuple):
+        return [tensor for item in output for tensor in _tensors(item)]
+    if output is None:
+        return []
+    raise TypeError(f"an output of type {type(output).__name__}")
