@@ -85,6 +85,8 @@ class CorpusConfig(BaseModel):
     """Training tasks of families, each with a *translate* example; nothing without `families`."""
     family_validation: int = Field(10, ge=0)
     family_heldout: int = Field(50, ge=0)
+    family_practice: int = Field(200, ge=0)
+    """Tasks of families without a kernel, for reinforcement learning, on graphs that no example shows."""
     family_lengths: tuple[int, ...] = Field((1, 1, 2, 3, 4, 5), min_length=1)
     """Operators of a family's task are drawn from these, then a family uniformly among those that have the length."""
     family_improve: float = Field(0.3, ge=0, le=1)

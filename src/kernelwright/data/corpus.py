@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelwright.data import graphs, normal, pairs
 from kernelwright.data.config import CorpusConfig
-from kernelwright.data.families.sampler import drafts as families
+from kernelwright.data.families import sampler as families
 from kernelwright.data.golds import gold_examples, gold_graphs
 from kernelwright.data.probe import is_sound
 from kernelwright.data.streams import Stream
@@ -49,13 +49,15 @@ def _all(config: CorpusConfig) -> Iterator[Example]:
         for rng, graph in _new_graphs(config, split, split, count, taken):
             yield from pairs.examples(config, rng, graph, split)
     yield from gold_examples(config)
-    yield from families(config)
+    yield from families.drafts(config)
 
 
 def practice(config: CorpusConfig, taken: Iterable[str]) -> Iterator[Task]:
     """Tasks of the training split on graphs that are not among the digests `taken`."""
+    taken = set(taken)
     for rng, graph in _new_graphs(config, "practice", "train", config.practice_graphs, taken):
         yield pairs.ask(config, rng, graph, heldout=False).task
+    yield from families.practice(config, taken)
 
 
 def _new_graphs(

@@ -44,6 +44,7 @@ SMALL = {
     "family_train": 12,
     "family_validation": 1,
     "family_heldout": 2,
+    "family_practice": 3,
     "family_improve": 0.5,
     "family_repair": 0.5,
 }
@@ -203,6 +204,7 @@ def test_a_corpus_of_families_is_built_like_any_other(tmp_path: Path) -> None:
     card = build(config(), tmp_path, FakeJudge())
     assert card["teachers"].keys() == {"families"}
     assert card["splits"]["heldout"] > 0
+    assert 0 < card["practice"] <= 3
 
 
 # -- before the judge ---------------------------------------------------------------------------------------

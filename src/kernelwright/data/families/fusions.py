@@ -51,7 +51,7 @@ def linear_then(kind: str, draw: Draw) -> Design:
         if ROWS[operator].reduces:
             feature = None  # type: ignore[assignment]
     after = chain(draw, last, dtype, channel=feature, share=0.3, taken=taken)
-    op, core = linear_layer(draw, dtype, between, bias=draw.chance(0.8))
+    op, core = linear_layer(draw, dtype, sizes, between, bias=draw.chance(0.8))
     stages = (core, build(after))
     return Design((op, *between.ops, second, *after.ops), stages, sizes, dtype, draw.constants)
 

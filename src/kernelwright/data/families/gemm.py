@@ -9,6 +9,8 @@ from typing import Literal
 from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, precision
 
+CORES = 132
+"""Multiprocessors of the GPU that full sizes are meant for."""
 Triangle = Literal["", "upper", "lower"]
 
 
@@ -36,23 +38,15 @@ def gemm(
     shape: Sequence[str] = (),
     out: str = "",
     residual_at: str = "",
+    extent: tuple[int, int, int] = (4096, 4096, 1),
 ) -> Stage:
     """A product with `after` done on its tiles.
 
     `shape` are host lines that set M, N and K; `out` makes the output `c`; `bias` names a parameter of the host
-    function that holds one value a column.
+    function that holds one value a column; `extent` is M, N and the batch at full size, for the choice of tiles.
     """
     half = dtype != "float32"
-    blocks: list[tuple[int, int, int, int]] = (
-        [(64, 64, 64, 4), (128, 64, 64, 4), (128, 128, 32, 8), (128, 128, 64, 8), (64, 128, 32, 4)]
-        if half
-        else [(64, 64, 16, 4), (64, 64, 32, 8), (128, 64, 16, 8), (64, 128, 16, 8), (32, 64, 32, 4)]
-    )
-    if layout.triangle:
-        blocks = [(64, 64, 32, 4), (32, 32, 16, 4), (64, 64, 16, 8)]
-    if draw.slow:
-        blocks = [(32, 32, 16, 8), (32, 32, 16, 2), (16, 64, 16, 8)]
-    block_m, block_n, block_k, warps = draw.tune.choice(blocks)
+    block_m, block_n, block_k, warps = draw.tune.choice(_blocks(draw, layout, half, extent))
     tiles = _tiles(draw, block_m, block_n, block_k)
     swizzled = not layout.triangle and not draw.slow and draw.tune.random() < 0.3
     wide = ".to(tl.int64)" if layout.wide_offsets else ""
@@ -145,6 +139,27 @@ def gemm(
         tuple(host),
         after.helpers,
     )
+
+
+def _blocks(
+    draw: Draw, layout: Layout, half: bool, extent: tuple[int, int, int]
+) -> list[tuple[int, int, int, int]]:
+    """(BLOCK_M, BLOCK_N, BLOCK_K, warps) to choose from: of the large tiles those that keep `CORES` busy."""
+    large = (
+        [(128, 64, 64, 4), (128, 128, 32, 8), (128, 128, 64, 8), (64, 128, 32, 4), (64, 128, 64, 4)]
+        if half
+        else [(64, 64, 16, 4), (64, 64, 32, 8), (128, 64, 16, 8), (64, 128, 16, 8), (32, 64, 32, 4)]
+    )
+    small = [(32, 32, 16, 8), (32, 32, 16, 2), (16, 64, 16, 8)]
+    if layout.triangle:
+        return small if draw.slow else [(64, 64, 32, 4), (32, 32, 16, 4), (64, 64, 16, 8)]
+    m, n, batch = extent
+    busy = [
+        b for b in large if -(-m // b[0]) * -(-n // b[1]) * batch >= CORES and b[0] < 2 * m and b[1] < 2 * n
+    ]
+    if draw.slow:
+        return small if busy else [(64, 64, 16, 8), (128, 64, 16, 8), (64, 128, 16, 4)]
+    return busy or [(32, 64, 32, 4), (32, 32, 32, 4), (16, 64, 32, 4), (64, 32, 32, 4)]
 
 
 def _tiles(draw: Draw, m: int, n: int, k: int) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.data.families.epilogue import NOTHING, Chain, chain
 from kernelwright.data.families.gemm import Layout, gemm
@@ -63,6 +63,7 @@ def _plain(
         "matmul",
         layout,
         dtype,
+        extent=(sizes["M"].full, sizes["N"].full, 1),
         shape=(first, second),
         out="torch.empty((M, N), device=a.device, dtype=a.dtype)",
     )
@@ -196,6 +197,7 @@ def batched(draw: Draw) -> Design:
         "bmm",
         layout,
         dtype,
+        extent=(sizes["M"].full, sizes["N"].full, sizes["B"].full),
         shape=shape,
         out="torch.empty((batch, M, N), device=a.device, dtype=a.dtype)",
     )
@@ -405,9 +407,16 @@ def linear_sizes(draw: Draw) -> dict[str, Size]:
 
 
 def linear_layer(
-    draw: Draw, dtype: Dtype, after: Chain = NOTHING, *, bias: bool = True, rank: int = 2, source: str = "{x}"
+    draw: Draw,
+    dtype: Dtype,
+    sizes: Mapping[str, Size],
+    after: Chain = NOTHING,
+    *,
+    bias: bool = True,
+    rank: int = 2,
 ) -> tuple[Op, Stage]:
     """A linear layer with `after` on its output; its input is the argument `x`."""
+    rows = sizes["B"].full * (sizes["S"].full if rank == 3 else 1)
     lead = "B, CI" if rank == 2 else "B, S, CI"
     module = f"nn.Linear(in_features, out_features{'' if bias else ', bias=False'}{placed(dtype)})"
     op = Op(
@@ -422,8 +431,9 @@ def linear_layer(
         "linear",
         Layout(b="NK"),
         dtype,
+        extent=(rows, sizes["CO"].full, 1),
         takes=(
-            ("a", source),
+            ("a", "{x}"),
             ("b", "self.linear.weight"),
             *([("lin_bias", "self.linear.bias")] if bias else []),
         ),
@@ -456,7 +466,7 @@ def linear_fusion(draw: Draw, count: int | None = None) -> Design:
     after = chain(
         draw, count, dtype, channel=("out_features", (("out_features", "CO"),)), full=shape, share=0.35
     )
-    op, stage = linear_layer(draw, dtype, after, bias=draw.chance(0.8), rank=rank)
+    op, stage = linear_layer(draw, dtype, sizes, after, bias=draw.chance(0.8), rank=rank)
     return Design((op, *after.ops), (stage,), sizes, dtype, draw.constants)
 
 

@@ -8,7 +8,7 @@ also give an *improve* example (a slower honest kernel of the same task) and a *
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kernelwright import shapes
@@ -19,7 +19,7 @@ from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.families.write import Pair
 from kernelwright.data.pairs import Kind, Split, shape_is_heldout, split_of
 from kernelwright.errors import UserError
-from kernelwright.records import Example
+from kernelwright.records import Example, Task
 
 if TYPE_CHECKING:
     from kernelwright.data.config import CorpusConfig
@@ -41,6 +41,30 @@ def drafts(config: CorpusConfig) -> Iterator[Example]:
     for split, count in wanted:
         for number in range(count):
             yield from _examples(config, families, split, f"{config.seed}:families:{split}:{number}")
+
+
+def practice(config: CorpusConfig, taken: Iterable[str]) -> Iterator[Task]:
+    """Tasks of the training split for which nobody shows a kernel, on graphs of two operators and more that are not
+    among the digests `taken`."""
+    families, drawn = chosen(config.families), set(taken)
+    lengths = [n for n in config.family_lengths if n > 1 and any(n in family.levels for family in families)]
+    for number in range(config.family_practice if lengths else 0):
+        rng = random.Random(f"{config.seed}:families:practice:{number}")
+        for _ in range(_ATTEMPTS):
+            length = rng.choice(lengths)
+            family = rng.choice([f for f in families if length in f.levels])
+            made = pair(family, str(rng.random()), "", length)
+            if made.graph not in drawn and _belongs(made, "train", config):
+                drawn.add(made.graph)
+                yield made.task
+                break
+
+
+def _belongs(made: Pair, split: Split, config: CorpusConfig) -> bool:
+    """Whether a pair's graph and sizes are of `split`."""
+    sizes = list(shapes.constants(made.task.source).values())
+    of_graph = split_of(made.graph, made.operators, config) == split
+    return of_graph and shape_is_heldout(sizes) == (split == "heldout")
 
 
 def _examples(
@@ -74,10 +98,7 @@ def _fitting(
         family = rng.choice([f for f in families if length in f.levels])
         place = f"{seed}:{attempt}"
         made = pair(family, place, f"{place}:kernel", length)
-        sizes = list(shapes.constants(made.task.source).values())
-        if split_of(made.graph, made.operators, config) == split and shape_is_heldout(sizes) == (
-            split == "heldout"
-        ):
+        if _belongs(made, split, config):
             return family, length, place, made
     raise UserError(
         f"data: the families have no pairs for the {split} split at lengths {list(config.family_lengths)}; set "
