@@ -17,12 +17,12 @@ from typing import Any
 
 import torch
 import trl
-from accelerate.utils import gather, gather_object
+from accelerate.utils import DistributedType, gather, gather_object
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from kernelwright.config import Recipe, RlConfig
-from kernelwright.errors import InfrastructureError
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.policy.text import prompt_ids
@@ -92,8 +92,11 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self._segments: tuple[Tensor, list[list[int]]] | None = None
         self._ahead: Rolling | None = None
         self._from = last_checkpoint(steps_dir)
-        self._clock = getattr(getattr(verifier, "gpu", None), "lock", None)
+        lock = getattr(getattr(verifier, "gpu", None), "lock", None)
+        # Where the verifier tells apart who works on its GPU from who judges there, judging goes on meanwhile.
+        self._hush = getattr(lock, "busy", None) or getattr(lock, "shared", None)
         self._busy = contextlib.ExitStack()
+        self._seconds = {"generate": 0.0, "verify": 0.0}
         # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         super().__init__(
@@ -106,6 +109,11 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             callbacks=[curves],
             rollout_func=_roll_slots,  # type: ignore[arg-type]
         )
+        if self.accelerator.distributed_type == DistributedType.FSDP and not self.args.use_vllm:
+            raise UserError(
+                'generation.engine = "own" reads whole weights, which FSDP splits; set it to "vllm-server" or '
+                '"vllm-colocate", or launch without FSDP'
+            )
 
     def conversations(self, slots: int) -> list[Conversation]:
         """This process's conversations of the current step: `slots` samples, groups side by side."""
@@ -115,7 +123,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         places = range(rank * count, (rank + 1) * count)
         if self.rl.overlap:
             return self._overlapped(step, count * world, places)
-        policy = self.policy()
+        policy, self._seconds = self.policy(), {"generate": 0.0, "verify": 0.0}
         asks = self.curriculum.draw(step, count * world)
         groups = self._converse(policy, [(place, asks[place]) for place in places], step, 0)
         done = list(groups)
@@ -147,12 +155,13 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             ]
             for place, group in zip(places, now.collect(), strict=True)
         ]
-        if self._clock is not None:
+        if self._hush is not None:
             # What is ahead is verified during the update: no clock may run on this GPU until the next step collects.
-            self._busy.enter_context(self._clock.shared())
+            self._busy.enter_context(self._hush())
         ahead = 0.0 if self._ahead is None else self._ahead.generate_s
+        self._seconds = {"generate": ahead, "verify": now.wait_s}
         everyone = gather_object(groups)
-        self._log_rollouts(everyone, {"generate": ahead, "verify": now.wait_s})
+        self._log_rollouts(everyone)
         self.curriculum.observe(rollout for group in everyone for rollout in group)
         asked = [tuple(prompt_ids(self.processing_class, group[0].prompt)) for group in groups]
         return [Conversation(ids, (r,)) for ids, group in zip(asked, groups, strict=True) for r in group]
@@ -217,8 +226,8 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         else:
             half = torch.bfloat16 if self.recipe.model.autocast and model.device.type == "cuda" else None
             made = HFPolicy(model, self.processing_class, name, batch=rows, dtype=half)
-        if self._clock is not None:
-            made.busy = self._clock.shared
+        if self._hush is not None:
+            made.busy = self._hush
         return made
 
     def _converse(
@@ -240,6 +249,10 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
                 top_p=self.rl.top_p,
                 seed=self.recipe.seed * 100_003 + step + (turn * 16 + again) * 1_000_003_019,
             )
+            spent = [rollout.seconds for group in groups for rollout in group]
+            wrote = max(seconds["generate"] for seconds in spent)
+            self._seconds["generate"] += wrote
+            self._seconds["verify"] += max(seconds["total"] for seconds in spent) - wrote
             return [[repaid(rollout, self.rl.dead_band) for rollout in group] for group in groups]
 
         tasks, places = [ask.task for _, ask in asks], [place for place, _ in asks]
@@ -254,9 +267,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         ]
         return converse(policy, first, tasks, places, self.rl, answers)
 
-    def _log_rollouts(
-        self, groups: Sequence[Sequence[Rollout]], seconds: dict[str, float] | None = None
-    ) -> None:
+    def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
         """Write what was judged. Raises InfrastructureError when the verifier heard no candidate through."""
         rollouts = [rollout for group in groups for rollout in group]
         failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
@@ -275,11 +286,8 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             )
         if self.accelerator.is_main_process:
             self.run_folder.append("rollouts.jsonl", rollouts)
-            if seconds is None:
-                wrote = max(r.seconds["generate"] for r in rollouts)
-                seconds = {"generate": wrote, "verify": max(r.seconds["total"] for r in rollouts) - wrote}
-            rounded = {phase: round(spent, 3) for phase, spent in seconds.items()}
-            self.curves.extra = {**rollout_curve(groups), "seconds": rounded}
+            seconds = {phase: round(spent, 3) for phase, spent in self._seconds.items()}
+            self.curves.extra = {**rollout_curve(groups), "seconds": seconds}
 
     def _calculate_rewards(
         self,
