@@ -22,7 +22,7 @@ from kernelwright.data.config import CorpusConfig
 from kernelwright.data.corpus import practice
 from kernelwright.data.inductor import Workers, draft
 from kernelwright.progress import Bar
-from kernelwright.records import Candidate, Example, Task
+from kernelwright.records import Candidate, Example, Task, Verdict
 from kernelwright.tasks import load_suite
 from kernelwright.tasks.probe import ReferenceProbe
 from kernelwright.verify import VerifierPool
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1, help="hearings at once")
     parser.add_argument("--deadline", type=float, default=30.0, help="seconds for one hearing")
+    parser.add_argument("--keep", type=Path, help="folder for the reference and module of what is rejected")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     chosen = sampled(options.graphs, options.seed) if options.graphs else load_suite(options.suite)
@@ -70,13 +71,20 @@ def main() -> None:
     ):
         pairs = [(example.task, Candidate(code=example.code)) for example in examples]
 
-        def note(index: int, verdict: object) -> None:
-            bar.advance()
-
-        for example, verdict in zip(examples, pool.verify_many(pairs, note), strict=True):
+        def note(index: int, verdict: Verdict) -> None:
             ended[verdict.outcome.value] += 1
+            bar.advance(note=f"{ended['correct']} correct")
             if not verdict.correct:
-                print(f"{example.task.id}: {verdict.outcome.value}: {verdict.detail}", file=sys.stderr)
+                task = examples[index].task
+                print(f"{task.id}: {verdict.outcome.value}: {verdict.detail}", file=sys.stderr, flush=True)
+                if options.keep:
+                    options.keep.mkdir(parents=True, exist_ok=True)
+                    name = task.id.replace("/", "-")
+                    (options.keep / f"{name}.py").write_text(
+                        f"{task.source}\n\n{examples[index].code}", "utf-8"
+                    )
+
+        pool.verify_many(pairs, note)
     right = ended.pop("correct", 0)
     count = len(examples)
     print(f"tasks      {len(chosen)}")

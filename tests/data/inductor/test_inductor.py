@@ -70,13 +70,11 @@ def test_plans_hold(workers: Workers) -> None:
     assert "BLOCK_M" in example.plan
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["softmax_rows", "linear_bias", "groupnorm", "conv2d_bias_relu", "cumsum"])
-def test_modules_are_right(workers: Workers, name: str) -> None:
-    example = taught(workers, name)
-    with VerifierPool(1, backend="interpret", deadline_s=120) as pool:
-        verdict = pool.verify(example.task, Candidate(code=example.code))
-    assert verdict.correct, verdict.detail
+def test_modules_are_right(workers: Workers) -> None:
+    examples = [taught(workers, name) for name in ("softmax_rows", "conv2d_bias_relu")]
+    with VerifierPool(1, backend="interpret", deadline_s=200) as pool:
+        verdicts = pool.verify_many([(item.task, Candidate(code=item.code)) for item in examples])
+    assert [verdict.detail for verdict in verdicts if not verdict.correct] == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_modules_are_right(workers: Workers, name: str) -> None:
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
 )
 def test_what_cannot_be_rewritten_is_named(workers: Workers, task: Task, reason: str) -> None:
-    workers.seconds = 4 if "timeout" in reason else 100
+    workers.seconds = 2 if "timeout" in reason else 100
     found = workers.teach(task).reason
     assert found.startswith(reason), found
     assert found.split(":")[0] in KINDS

@@ -47,6 +47,12 @@ WHOLE_ROWS = 4096
 """Longest row, in elements, that a program of dynamic row length takes at once."""
 
 
+_GUARDS = ("guard_int_seq", "evaluate_static_shapes")
+"""How versions of torch call the function that turns sizes into integers, newest first."""
+_SIZES = ("optimization_hint", "size_hint")
+"""And the one that gives a size's hint."""
+
+
 class Emitted(BaseException):
     """Inductor's wrapper and kernels as one text; ends the compilation before anything would be loaded."""
 
@@ -193,7 +199,8 @@ def _inductor() -> None:
             return 1 << max(0, _hint(rows) - 1).bit_length()
         return fixed(rows)
 
-    guard: Any = SizeVarAllocator.guard_int_seq
+    sequences = next(name for name in _GUARDS if hasattr(SizeVarAllocator, name))
+    guard: Any = getattr(SizeVarAllocator, sequences)
 
     def guard_int_seq(self: Any, left: Any) -> list[Any]:
         """The convolution's lowering guards the channel counts, too, though its templates take any."""
@@ -204,7 +211,7 @@ def _inductor() -> None:
         return list(guard(self, left))
 
     stand_ins: tuple[tuple[Any, str, Any], ...] = (
-        (SizeVarAllocator, "guard_int_seq", guard_int_seq),
+        (SizeVarAllocator, sequences, guard_int_seq),
         (graph.GraphLowering, "compile_to_module", emit),
         (select_algorithm.AlgorithmSelectorCache, "__call__", choose),
         (InductorChoices, "should_use_persistent_reduction", staticmethod(whole_rows)),
@@ -220,10 +227,8 @@ def _hint(expression: Any) -> int:
     from torch._inductor.virtualized import V
 
     variables = V.graph.sizevars
-    for name in ("optimization_hint", "size_hint"):  # torch 2.13 renamed it
-        if hasattr(variables, name):
-            return int(getattr(variables, name)(expression))
-    raise AttributeError("this torch has neither sizevars.optimization_hint nor sizevars.size_hint")
+    name = next(name for name in _SIZES if hasattr(variables, name))
+    return int(getattr(variables, name)(expression))
 
 
 def _distance(choice: Any) -> float:
