@@ -42,6 +42,13 @@ def test_toronto_at_4_x_1024_takes_what_was_measured(tmp_path: Path) -> None:
     assert made.problems == ()
 
 
+def test_muon_keeps_one_moment_of_a_matrix(tmp_path: Path) -> None:
+    made = estimate(shipped("default_model"), tmp_path, "h200")
+    rest = made.model.trained - made.model.matrices
+    assert made.stages[0].memory["optimizer"] == 4 * (made.model.matrices + 2 * rest)
+    assert rest < made.model.matrices / 5
+
+
 def test_checkpointing_and_smaller_minibatches_save_memory(tmp_path: Path) -> None:
     def activations(*overrides: str) -> int:
         return estimate(shipped("toronto", *overrides), tmp_path, "h200").stages[0].memory["activations"]

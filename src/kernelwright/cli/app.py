@@ -206,8 +206,12 @@ def train(
     if dry_run:
         from kernelwright.cli import dry_run as dry
         from kernelwright.cli import show
+        from kernelwright.rewards import check_preset
         from kernelwright.train.estimate import estimate
 
+        for stage in plan.stages:
+            if stage != "sft":
+                check_preset(plan.rl(stage).reward)
         made = estimate(plan, folder, on)
         dry.show(made, show.console())
         return 1 if made.problems else 0

@@ -54,6 +54,8 @@ class Model:
     source: str
     weights: int
     trained: int
+    matrices: int
+    """Trained weights in matrices inside layers, for which Muon keeps one moment instead of two."""
     layers: int
     hidden: int
     per_token: int
@@ -133,7 +135,7 @@ def check_fits(recipe: Recipe, stage: str) -> None:
     if base and known(base) is None and not (Path(base) / "config.json").exists():
         return
     device, model = device_named("here"), measure(recipe)
-    sure = _held(recipe, model)
+    sure = _held(recipe, model, stage)
     if sum(sure.values()) > device.bytes:
         raise UserError(
             f"{stage}: {', '.join(f'{name} {gb(size)}' for name, size in sure.items())} do not fit in the "
@@ -174,6 +176,11 @@ def measure(recipe: Recipe) -> Model:
             made = get_peft_model(made, lora)
             trained = sum(p.numel() for p in made.parameters() if p.requires_grad)
             weights += trained
+    inner = sum(
+        p.numel()
+        for name, p in made.named_parameters()
+        if p.requires_grad and p.ndim == 2 and ".layers." in name
+    )
     heads, kv = config.num_attention_heads, config.num_key_value_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     kept = 6 * config.hidden_size + (3 * heads + 4 * kv) * dim + 4 * config.intermediate_size
@@ -182,6 +189,7 @@ def measure(recipe: Recipe) -> Model:
         source=_source(recipe),
         weights=weights,
         trained=trained,
+        matrices=inner,
         layers=config.num_hidden_layers,
         hidden=config.hidden_size,
         per_token=kept,
@@ -196,14 +204,16 @@ def gb(size: float) -> str:
     return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
 
 
-def _held(recipe: Recipe, model: Model) -> dict[str, int]:
+def _held(recipe: Recipe, model: Model, stage: str) -> dict[str, int]:
     """What is there during the whole of a stage. Adapters are kept in float32 whatever the base is."""
     each = 4 if recipe.lora.rank else _BYTES[recipe.model.dtype]
     frozen = (model.weights - model.trained) * _BYTES[recipe.model.dtype]
+    chosen = recipe.sft.optimizer if stage == "sft" else recipe.rl(stage).optimizer
+    moments = 2 * model.trained - (model.matrices if chosen == "muon" else 0)
     return {
         "weights": frozen + model.trained * each,
         "gradients": model.trained * each,
-        "optimizer": 2 * model.trained * each,
+        "optimizer": moments * each,
     }
 
 
@@ -224,7 +234,7 @@ def _sft(recipe: Recipe, model: Model, device: Device, examples: int, processes:
     steps = config.steps or math.ceil(examples * config.epochs / config.batch)
     rows = min(config.minibatch or config.batch, max(1, config.batch // processes))
     tokens = steps * config.batch * length
-    memory = _held(recipe, model) | {"activations": _activations(recipe, model, rows, length, length)}
+    memory = _held(recipe, model, "sft") | {"activations": _activations(recipe, model, rows, length, length)}
     seconds = {"train": _train_seconds(recipe, model, device, tokens) / processes}
     return StageEstimate("sft", steps, steps * config.batch, tokens, 0, memory, seconds)
 
@@ -235,7 +245,7 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
     length = min(context, rl.max_tokens * rl.turns + (context - rl.max_tokens))
     said = min(rl.max_tokens * rl.turns, length)
     rows = min(rl.minibatch or samples, max(1, samples // rl.updates // processes))
-    memory = _held(recipe, model) | {"activations": _activations(recipe, model, rows, length, said)}
+    memory = _held(recipe, model, stage) | {"activations": _activations(recipe, model, rows, length, said)}
     if rl.beta and not recipe.lora.rank:
         memory["weights"] *= 2
     mine = max(1, samples // processes)
