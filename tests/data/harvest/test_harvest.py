@@ -17,6 +17,7 @@ LAYERS = '''
 import numpy
 import torch
 from torch import nn
+from .activations import ACT2FN
 from .functions import scaled, logger
 
 
@@ -47,9 +48,10 @@ class Configured(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.fc = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.act = ACT2FN[config.hidden_act]
 
     def forward(self, hidden_states):
-        return self.fc(hidden_states).relu()
+        return self.act(self.fc(hidden_states))
 
 
 class Image(nn.Module):

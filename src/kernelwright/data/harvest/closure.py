@@ -36,6 +36,10 @@ ALLOWED = frozenset(
         "operator",
     ]
 )
+STAND_INS = {
+    "ACT2FN": 'ACT2FN = {"gelu": nn.GELU(), "silu": nn.SiLU(), "relu": nn.ReLU(), "tanh": nn.Tanh()}',
+}
+"""What stands for a package's table that would bring in half of the package; these entries mean the same there."""
 _DECORATORS = frozenset({"staticmethod", "classmethod", "property"})
 _LOGGERS = frozenset({"logger", "_logger", "logging", "warnings"})
 _FORMS = {"Module", "nn.Module", "torch.nn.Module"}
@@ -153,6 +157,11 @@ class _Gathering:
 
     def need(self, module: str, name: str) -> None:
         if self.owners.get(name) == module or hasattr(builtins, name):
+            return
+        if name in STAND_INS:
+            if name not in self.owners:
+                self.texts.append(STAND_INS[name])
+            self.owners[name] = module
             return
         statement = self.library.names(module).get(name)
         if statement is None:

@@ -62,7 +62,7 @@ class Workers:
 
     def __exit__(self, *_: object) -> None:
         if self._helper is not None:
-            self._helper.kill()
+            os.killpg(self._helper.pid, signal.SIGKILL)  # the child that it may be waiting for, too
             self._helper.communicate()
             self._helper = None
 
