@@ -161,7 +161,7 @@ def _triangular(draw: Draw, side: str, cut: str) -> Design:
 def symmetric(draw: Draw) -> Design:
     """Two symmetric matrices: their columns are their rows, so b may be read along its rows."""
     size = draw.size((1024, 2048, 4096, 3000), SMALL, ODD)
-    made = "(lambda m: (m + m.T) / 2)(torch.randn(N, N))"
+    made = "torch.randn(N, N); ({m} + {m}.T) / 2"
     op = Op("matmul:symmetric", draw.pick(SPELLED).format(a="a", b="b"), inputs=(("a", made), ("b", made)))
     layout = Layout(b=draw.tune.choice(("KN", "NK")))
     shape = ("M = N = K = a.shape[0]",)

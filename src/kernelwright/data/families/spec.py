@@ -52,7 +52,8 @@ class Op:
     init: tuple[tuple[str, str], ...] = ()
     """Constructor arguments: (name, value), the value over size constants."""
     inputs: tuple[tuple[str, str], ...] = ()
-    """Arguments of `forward`: (name, expression that makes it), over size constants."""
+    """Arguments of `forward`: (name, expression that makes it), over size constants. After a semicolon: how a
+    second line finishes it, over `{m}`."""
     module: str = ""
     """The operator as an `nn` module without weights, where there is one."""
     lines: tuple[str, ...] = ()

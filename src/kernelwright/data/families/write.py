@@ -171,13 +171,7 @@ def _model(
     hint = ": torch.Tensor" if typed else ""
     init = [_typed(given, value, typed) for given, value in arguments]
     lines = ["import torch", "import torch.nn as nn"]
-    made = [f"return [{', '.join(_replace(made, sizes) for _, made in inputs)}]"]
-    if len(made[0]) > 90 or rng.random() < 0.2:
-        made = [f"{names[given]} = {_replace(text, sizes)}" for given, text in inputs]
-        clash = {names[given] for given, _ in inputs} & set(sizes.values())
-        made.append(f"return [{', '.join(names[given] for given, _ in inputs)}]")
-        if clash or any(names[given][-1:] == "_" for given, _ in inputs):
-            made = [f"return [{', '.join(_replace(made, sizes) for _, made in inputs)}]"]
+    made = _inputs(inputs, names, sizes, rng.random() < 0.2)
     if any("F." in line for line in (*body, *made)):
         lines.append("import torch.nn.functional as F")
     lines += [
@@ -202,6 +196,22 @@ def _model(
     given = ", ".join(_replace(value, sizes) for _, value in arguments)
     lines += ["", "", "def get_init_inputs():", f"    return [{given}]", ""]
     return "\n".join(lines)
+
+
+def _inputs(
+    inputs: Sequence[tuple[str, str]], names: Mapping[str, str], sizes: Mapping[str, str], named: bool
+) -> list[str]:
+    """The body of `get_inputs`: one list, or a name for each tensor."""
+    line = f"return [{', '.join(_replace(made, sizes) for _, made in inputs)}]"
+    if not (named or len(line) > 90 or ";" in line):
+        return [line]
+    lines = []
+    for given, made in inputs:
+        name, (first, _, then) = names[given], _replace(made, sizes).partition("; ")
+        lines.append(f"{name} = {first}")
+        if then:
+            lines.append(f"{name} = {then.replace('{m}', name)}")
+    return [*lines, f"return [{', '.join(names[given] for given, _ in inputs)}]"]
 
 
 def _typed(name: str, value: str, typed: bool) -> str:
