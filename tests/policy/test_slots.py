@@ -89,3 +89,17 @@ def test_samples_are_distributed_as_generate_s(model: Any, tokenizer: Any) -> No
         chi2 = sum((ours[t] - other[t]) ** 2 / (ours[t] + other[t]) for t in common)
         # Mean len(common), standard deviation sqrt(2 len(common)): five of them is one in a million.
         assert chi2 < len(common) + 5 * (2 * len(common)) ** 0.5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [3, 64])
+def test_graphs_say_what_the_other_path_says(tokenizer: Any, model: Any, rows: int) -> None:
+    """In double precision, where the order of sums does not choose tokens; twice, so that graphs are reused."""
+    import copy
+
+    mine = copy.deepcopy(model).double().cuda()
+    expected = said(HFPolicy(mine, tokenizer, continuous=False))
+    policy = HFPolicy(mine, tokenizer, batch=rows)
+    assert said(policy) == expected
+    assert said(policy) == expected
+    assert slots._ENGINES[mine]._captured
