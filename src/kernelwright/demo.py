@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="settings that win over the recipe's"
     )
-    asked = parser.parse_args(argv)
+    asked = parser.parse_intermixed_args(argv)
     out = asked.out or Path("runs") / f"demo-{asked.seed}"
 
     def job() -> int:

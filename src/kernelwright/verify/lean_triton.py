@@ -69,9 +69,9 @@ def _broadcast(self: Any, lhs: Any, rhs: Any) -> tuple[Any, Any]:
 
 def install() -> None:
     """For the life of this process. What the compiler makes stays the same: it reads the same fields."""
-    core.block_type.__init__ = _block_init  # type: ignore[method-assign]
-    core.block_type.__eq__ = _block_eq  # type: ignore[method-assign]
-    core.tensor.__init__ = _tensor_init  # type: ignore[method-assign]
-    semantic.TritonSemantic.broadcast_impl_value = _broadcast  # type: ignore[method-assign]
+    core.block_type.__init__ = _block_init
+    core.block_type.__eq__ = _block_eq
+    core.tensor.__init__ = _tensor_init
+    semantic.TritonSemantic.broadcast_impl_value = _broadcast
     builder = interpreter.interpreter_builder
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
