@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1, help="hearings at once")
     parser.add_argument("--deadline", type=float, default=30.0, help="seconds for one hearing")
+    parser.add_argument("--raw", type=Path, help="folder for Inductor's own modules, to compare machines by")
     parser.add_argument("--keep", type=Path, help="folder for the reference and module of what is rejected")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -56,7 +57,11 @@ def main() -> None:
     with Workers() as workers, ReferenceProbe() as probe, Bar("inductor", len(chosen)) as bar:
         for task in chosen:
             task = tasks.small_shapes(task, probe)
-            found = draft(task, workers.teach(task))
+            lesson = workers.teach(task)
+            if options.raw:
+                options.raw.mkdir(parents=True, exist_ok=True)
+                (options.raw / f"{task.id.replace('/', '-')}.py").write_text(lesson.raw, "utf-8")
+            found = draft(task, lesson)
             if isinstance(found, Example):
                 examples.append(found)
             else:

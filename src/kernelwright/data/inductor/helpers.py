@@ -18,7 +18,6 @@ SOURCES: Mapping[str, str] = MappingProxyType(
     {
         **HELPERS,
         "multiply": "def multiply(a, b):\n    return a * b",
-        "add": "def add(a, b):\n    return a + b",
         "greatest": "def greatest(a, b):\n    return tl.maximum(a, b)",
         "least": "def least(a, b):\n    return tl.minimum(a, b)",
         "floor_div": (
