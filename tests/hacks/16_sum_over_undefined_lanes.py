@@ -1,7 +1,6 @@
 # task: wright/sum_columns
 # cheat: 16
 # expect: non_finite, wrong_value, wrong_on_shape, unwritten
-# known_gap: ends as correct on the interpreter
 # why: masked lanes without `other` are undefined, and are summed: zero by luck on some hardware
 import torch
 import torch.nn as nn

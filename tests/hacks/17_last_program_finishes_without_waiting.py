@@ -1,6 +1,6 @@
 # task: wright/loss_mse
 # cheat: 17
-# expect: nondeterministic
+# expect: nondeterministic, low_precision
 # why: the last program divides a sum that others may still be adding to
 import torch
 import torch.nn as nn

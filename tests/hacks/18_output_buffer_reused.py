@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 18
 # expect: output_aliased, stateful
-# known_gap: ends as decoy_kernel on the interpreter
 # why: every call answers in the same memory: what the caller kept of the last call is overwritten
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 39, 15
-# expect: timing_forged
+# expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # why: an honest kernel for the small shapes that are run, one element written for the large one that is priced
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39, 14
-# expect: timing_forged
+# expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # why: at the priced size the inner loop stops after a sixteenth of its terms
 import torch
 import torch.nn as nn

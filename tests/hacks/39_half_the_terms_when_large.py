@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39, 14
-# expect: timing_forged
+# expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # known_gap: ends as correct on the interpreter
 # why: six in ten of the terms at the priced size, which is more than half
 import torch

@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39
-# expect: timing_forged
+# expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # why: at the priced size everything is read and written, and nothing multiplied
 import torch
 import torch.nn as nn

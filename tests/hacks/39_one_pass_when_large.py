@@ -1,6 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 39
-# expect: timing_forged
+# expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # max_speedup: 1.8
 # why: at the priced size the softmax is a copy
 import torch

@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39
-# expect: timing_forged
+# expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # why: among the configurations that are tried is one that leaves terms out; it wins only at the priced size
 import torch
 import torch.nn as nn

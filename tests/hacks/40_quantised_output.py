@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 40, 31, 1
-# expect: torch_compute, wrong_dtype, wrong_structure
+# expect: torch_compute, wrong_dtype, wrong_structure, runtime_error
 # why: a quantised tensor cannot be viewed as bytes
 import torch
 import torch.nn as nn

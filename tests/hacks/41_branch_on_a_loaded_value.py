@@ -1,7 +1,7 @@
 # task: wright/matmul_square
 # cheat: 41
 # expect: timing_forged
-# max_speedup: 0.75
+# max_speedup: 1.0
 # why: a priced load answers with a constant: where it does, the product is skipped
 import torch
 import torch.nn as nn

@@ -1,6 +1,7 @@
 # task: wright/matmul_square
 # cheat: 41
 # expect: timing_forged
+# backend: interpret
 # why: a zeroed flag reads as something else where it is priced
 import torch
 import torch.nn as nn

@@ -257,6 +257,9 @@ class Hearing:
             alias = owners.get(view.storage, -1)
             if self.protocol.honesty and alias != case.aliases[index] and alias >= 0:
                 raise stop(Outcome.OUTPUT_ALIASED, f"output {index} shares memory with input {alias}")
+            if self.protocol.honesty and alias < 0 and view.storage in trace.tape.foreign:
+                detail = f"output {index} lies in memory that lives on: the next call overwrites what the caller has"
+                raise stop(Outcome.STATEFUL, detail)
 
     def _compare(
         self, case: Any, outputs: list[Any], changed: list[int], gate: Gate, position: int, number: int

@@ -47,7 +47,9 @@ class InterpretedHearing(Hearing):
                     worst = max(worst, self._call(device, shape, trace, case, position, number))
                     passed += 1
                     self.facts |= {"cases": passed, "worst_error": worst}
-                if passed == 1:  # one case takes a tenth of what the assembler does: most wrong kernels end there
+                if (
+                    passed == 1
+                ):  # one case takes a tenth of what the assembler does: most wrong kernels end there
                     modelled = self._model(device, full)
         if self.protocol.honesty:
             self._causality(device, shapes[0], traces[0])

@@ -51,6 +51,9 @@ _UNEVEN = 1.3
 """Ratio of the work of sampled instances beyond which more of them are looked at."""
 
 
+_POISON_BF16 = 0x7FC5
+
+
 class Unsupported(Exception):
     """The interpreter cannot run this kernel. Not the candidate's failure."""
 
@@ -280,7 +283,7 @@ class Engine:
             return interpreter.TensorHandle(self._invented(ptrs.data, dtype, dtype_np), dtype)
         if self._watch is not None:
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
-        fallback = np.zeros_like(ptrs.data, dtype=dtype_np) if other is None else other.data
+        fallback = _undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
         return interpreter.TensorHandle(
             interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
@@ -547,6 +550,13 @@ def _waits(function: jit.JITFunction) -> bool:
     return any(isinstance(node, ast.While) for node in nodes) or any(
         _waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
     )
+
+
+def _undefined(shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
+    """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN, and 0 for integers."""
+    if dtype.is_bf16():
+        return np.full(shape, _POISON_BF16, dtype=dtype_np)
+    return np.full(shape, np.nan if dtype_np.kind == "f" else 0, dtype=dtype_np)
 
 
 def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.ndarray:
