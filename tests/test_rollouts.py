@@ -1,6 +1,9 @@
 """The chain: what is said is parsed, judged once, paid, and logged whole; failures of the judge are data."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import pytest
 from fakes import ReadJudge, SaidPolicy, answer, kernel_of, task
@@ -9,7 +12,7 @@ from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import render
 from kernelwright.records import Rollout
-from kernelwright.rollouts import Judge, hand_on, roll
+from kernelwright.rollouts import Judge, hand_on, hushed, roll
 
 TASK = task("one")
 PROMPT = render("frontend", TASK, style="compact")
@@ -101,3 +104,31 @@ def test_silence_is_a_rejection() -> None:
 def test_a_stage_hands_on_the_faster_verified_kernel(given: str, made: str, handed: str) -> None:
     old, new = rolled(given, made)
     assert kernel_of(hand_on(old, new)) == handed
+
+
+def test_no_clock_runs_on_the_judges_gpu_while_a_local_policy_writes() -> None:
+    """The lock is held during generation and let go before verdicts are waited for."""
+    held: list[str] = []
+
+    class Gpu:
+        class lock:
+            @staticmethod
+            @contextmanager
+            def shared() -> Iterator[None]:
+                held.append("held")
+                yield
+                held.append("free")
+
+    class Local(SaidPolicy):
+        busy: Any = nullcontext
+
+        def generate(self, *args: Any, **options: Any) -> Any:
+            with self.busy():
+                return super().generate(*args, **options)
+
+    judge = ReadJudge()
+    judge.gpu = Gpu  # type: ignore[attr-defined]
+    [[rollout]] = roll(Local(lambda *_: answer("correct 1")), [PROMPT], [TASK], judge)
+    assert rollout.verdict.correct
+    assert held == ["held", "free"]
+    assert hushed(ReadJudge()) is None

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from kernelwright import candidates, rewards
 from kernelwright.errors import UserError
@@ -98,6 +99,9 @@ class Rolling:
         self.policy, self.prompts, self.tasks = policy, prompts, tasks
         self.judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
         self.reward, self.stage, self.step = reward, stage, step
+        hush = hushed(verifier)
+        if hush is not None and hasattr(policy, "busy"):
+            policy.busy = hush
         self.completions: dict[tuple[int, int], Completion] = {}
         self.generate_s = self.wait_s = 0.0
         """Seconds until the last completion was whole, and seconds that `collect` then waited for verdicts."""
@@ -147,6 +151,16 @@ class Rolling:
             )
         self.wait_s = time.perf_counter() - began
         return groups
+
+
+def hushed(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | None:
+    """What to enter while working on the verifier's GPU, so that no clock runs there then; None without one.
+
+    A lock that tells apart who works on its GPU (`busy`) lets the judging that needs no clock go on meanwhile.
+    """
+    pool = verifier._pool if isinstance(verifier, Judge) else verifier
+    lock = getattr(getattr(pool, "gpu", None), "lock", None)
+    return getattr(lock, "busy", None) or getattr(lock, "shared", None)
 
 
 def hand_on(given: Rollout, made: Rollout) -> Rollout:

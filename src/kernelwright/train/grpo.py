@@ -27,7 +27,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.policy.text import prompt_ids
 from kernelwright.records import Prompt, Rollout, Task
-from kernelwright.rollouts import Judge, Rolling, Verifier, roll
+from kernelwright.rollouts import Judge, Rolling, Verifier, hushed, roll
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import agreeing, spread, turn_advantages
@@ -92,9 +92,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self._segments: tuple[Tensor, list[list[int]]] | None = None
         self._ahead: Rolling | None = None
         self._from = last_checkpoint(steps_dir)
-        lock = getattr(getattr(verifier, "gpu", None), "lock", None)
-        # Where the verifier tells apart who works on its GPU from who judges there, judging goes on meanwhile.
-        self._hush = getattr(lock, "busy", None) or getattr(lock, "shared", None)
+        self._hush = hushed(verifier)
         self._busy = contextlib.ExitStack()
         self._seconds = {"generate": 0.0, "verify": 0.0}
         # A row of the data set stands for a prompt; the curriculum says which.
@@ -220,15 +218,10 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         """Who writes this step's samples: the weights as they are now, in this process or in vLLM."""
         model = self.accelerator.unwrap_model(self.model)
         name, rows = f"{self.recipe.name}/{self.stage}", self.recipe.generation.rows
-        made: HFPolicy
         if self.args.use_vllm:
-            made = VllmPolicy(self.vllm_generation, model, self.processing_class, name)
-        else:
-            half = torch.bfloat16 if self.recipe.model.autocast and model.device.type == "cuda" else None
-            made = HFPolicy(model, self.processing_class, name, batch=rows, dtype=half)
-        if self._hush is not None:
-            made.busy = self._hush
-        return made
+            return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
+        half = torch.bfloat16 if self.recipe.model.autocast and model.device.type == "cuda" else None
+        return HFPolicy(model, self.processing_class, name, batch=rows, dtype=half)
 
     def _converse(
         self, policy: HFPolicy, asks: Sequence[tuple[int, Ask]], step: int, again: int
