@@ -190,15 +190,13 @@ from kernelwright.verify import VerifierPool
 if __name__ == "__main__":
     (task,) = load_suite("wright/relu")
     code = gold(task.id).replace("out = torch.empty_like(x)", "out = torch.empty_like(x)\\n        while True: pass")
-    pool = VerifierPool(workers=2, backend="interpret", deadline_s=60.0)
-    print("ready", flush=True)
     try:
-        pool.verify_many([(task, Candidate(code=code + f"# {n}")) for n in range(4)])
+        with VerifierPool(workers=2, backend="interpret", deadline_s=60.0) as pool:
+            print("ready", flush=True)
+            pool.verify_many([(task, Candidate(code=code + f"# {n}")) for n in range(4)])
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         sys.exit(130)
-    finally:
-        pool.close()
 """
 
 

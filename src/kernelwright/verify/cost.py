@@ -74,7 +74,9 @@ class Work:
             loaded_bytes={str(k): float(v) for k, v in dict(data["loaded_bytes"]).items()},
             stored_bytes={str(k): float(v) for k, v in dict(data["stored_bytes"]).items()},
         )
-        numbers = [work.touched_bytes, work.steps, *work.unique_bytes.values(), *work.flops.values()]
+        numbers = [work.programs, work.num_stages, work.touched_bytes, work.steps]
+        for amounts in (work.unique_bytes, work.sizes, work.flops, work.loaded_bytes, work.stored_bytes):
+            numbers += amounts.values()
         if (
             any(not math.isfinite(number) or number < 0 for number in numbers)
             or not 1 <= work.num_warps <= 64

@@ -71,6 +71,8 @@ class Confined:
                 self.dismiss()
                 raise Stop(Outcome.TIMEOUT, gate, f"no answer within {self.limit_s:g} s") from None
             status = self.dismiss(ended=True)
+            if not self._zygote.alive:
+                raise InfrastructureError("the zygote died, and its processes with it") from None
             if self.role != "host" and status >= 0:
                 raise InfrastructureError(f"the {self.role} process ended with status {status}") from None
             raise _died(gate, status) from None

@@ -137,6 +137,7 @@ class VerifierPool:
 
     def _hearing(self, task: Task, candidate: Candidate) -> Hearing:
         zygote = self._current_zygote()
+        zygote.wait()  # a candidate's time does not begin before there is somebody to hear it
         if self.gpu is None:
             return InterpretedHearing(self.judge, zygote, task, candidate)
         from kernelwright.verify.measured import MeasuredHearing

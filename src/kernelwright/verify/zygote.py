@@ -66,6 +66,11 @@ class Zygote:
             raise InfrastructureError("the zygote is gone")
         return dict(json.loads(data))
 
+    def wait(self) -> None:
+        """Until it can fork. Raises InfrastructureError."""
+        with self._lock:
+            self._wait_ready()
+
     def _wait_ready(self) -> None:
         if not self._ready:
             self._receive()
