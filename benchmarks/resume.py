@@ -1,6 +1,7 @@
 """Kill a training run with SIGKILL at random moments, resume it, and compare every loss with an uninterrupted run.
 
-    python benchmarks/resume.py [--kills 10] [--seed 0] [--recipe recipes/laptop.toml] [--out DIR] [KEY=VALUE]...
+    python benchmarks/resume.py [--kills 10] [--seed 0] [--recipe recipes/laptop.toml] [--out DIR]
+        [--data DIR] [KEY=VALUE]...
 
 Runs the real command and the real verifier. By default the laptop recipe with few steps; settings given as KEY=VALUE
 come after those. Exit code 0 when every resumed run has the losses, rewards and rollouts of the uninterrupted one.
@@ -87,14 +88,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--recipe", type=Path, default=RECIPE)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--data", type=Path, help="a run's data folder, instead of making one")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     asked = parser.parse_args()
     home = asked.out or Path(tempfile.mkdtemp(prefix="resume-"))
     settings = [*(SHORT if asked.recipe == RECIPE else ()), *asked.settings]
-    first = home / "data"
-    whole(command(asked.recipe, settings, first))
+    data = asked.data or home / "data" / "data"
+    if asked.data is None:
+        whole(command(asked.recipe, settings, home / "data"))
     # From here on the data are there, so that moments fall into training.
-    data = first / "data"
     settings += [f'data.{name}="{data / name}.jsonl"' for name in ("examples", "tasks")]
     settings.append(f'data.tokenizer="{data / "tokenizer"}"')
     reference = home / "reference"
