@@ -152,6 +152,7 @@ class InterpretDevice(Service):
         tape, views = candidate.tapes[call], candidate.inputs[call]
         session.ablated = ablate
         self.engine.mode, self.engine.launches, self.engine.races = "execute", [], races
+        self.engine.flops = 0.0
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)
         with self._failures():
@@ -163,7 +164,7 @@ class InterpretDevice(Service):
             if channel.tensor_bytes(session.tensor(view)) != channel.tensor_bytes(tensor)
         ]
         outputs.extend(session.tensor(view) for view in tape.outputs())
-        return {"changed": changed}
+        return {"changed": changed, "flops": self.engine.flops}
 
     def model(self, trace: dict[str, Any], to_assembly: bool, samples: int) -> dict[str, Any]:
         """Play the steady call without memory: launches with their work, and their assembler text."""

@@ -106,6 +106,8 @@ class Engine:
         self.launches: list[TracedLaunch] = []
         self.memory = Memory()
         self.traffic: Traffic | None = None
+        self.flops = 0.0
+        """Operations done since somebody set this to 0."""
         self.benching = False
         self.races = False
         """Execute instances in reverse order, and watch for two of them using one element."""
@@ -351,6 +353,7 @@ class Engine:
             self._watch.barrier()
 
     def count(self, unit: str, operations: float) -> None:
+        self.flops += operations
         if self.traffic is not None:
             self.traffic.compute(unit, operations)
 
@@ -358,7 +361,7 @@ class Engine:
 
     def bench(self, call: Callable[[], Any]) -> float:
         """Modelled milliseconds of one configuration, without running it for real."""
-        mode, launches = self.mode, self.launches
+        mode, launches, flops = self.mode, self.launches, self.flops
         self.mode, self.launches, self.benching = "model", [], True
         try:
             call()
@@ -366,7 +369,7 @@ class Engine:
         except (KernelError, Unsupported, OutOfBounds):
             return math.inf
         finally:
-            self.mode, self.launches, self.benching = mode, launches, False
+            self.mode, self.launches, self.flops, self.benching = mode, launches, flops, False
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
