@@ -71,6 +71,9 @@ class GoBetween:
     def reap(self, pid: int, ended: bool = False) -> int:
         return self._inner.reap(pid, ended)
 
+    def wait(self) -> None:
+        self._inner.wait()
+
     @property
     def alive(self) -> bool:
         return self._inner.alive

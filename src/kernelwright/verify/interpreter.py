@@ -556,7 +556,12 @@ def _waits(function: jit.JITFunction) -> bool:
 
 
 def _undefined(shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
-    """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN, and 0 for integers."""
+    """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN, and 0 for integers.
+
+    A single lane gets 0, for there Triton's interpreter hands on no `other` that is 0 (`if other` asks for its value).
+    """
+    if math.prod(shape) == 1:
+        return np.zeros(shape, dtype=dtype_np)
     if dtype.is_bf16():
         return np.full(shape, _POISON_BF16, dtype=dtype_np)
     return np.full(shape, np.nan if dtype_np.kind == "f" else 0, dtype=dtype_np)
