@@ -19,17 +19,13 @@ import itertools
 import json
 import math
 import os
-import select
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, BinaryIO, Literal
 
-from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.children import Helper, forked, serve
+from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import constants
 from kernelwright.verify.protocol import PROTOCOLS, Protocol, protocol
@@ -101,34 +97,15 @@ def audit(
     return found
 
 
-class Auditor:
+class Auditor(Helper):
     """A callable `task -> findings`, and the context manager of its helper process."""
 
     def __init__(self, protocols: Sequence[str], seconds: float = 20.0, max_elements: int = 1 << 26) -> None:
+        super().__init__("kernelwright.audit", does="audits references")
         self.protocols, self.seconds, self.max_elements = list(protocols), seconds, max_elements
-        self._helper: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> Self:
-        self._helper = subprocess.Popen(
-            [sys.executable, "-m", "kernelwright.audit"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._helper is not None:
-            self._helper.kill()
-            self._helper.communicate()
-            self._helper = None
 
     def __call__(self, task: Task) -> list[Finding]:
         """Raises InfrastructureError when the helper itself has died."""
-        assert self._helper is not None, "use Auditor as a context manager"
-        assert self._helper.stdin is not None
-        assert self._helper.stdout is not None
         question = {
             "task": task.model_dump(mode="json"),
             "levels": levels(task),
@@ -136,15 +113,7 @@ class Auditor:
             "seconds": self.seconds,
             "max_elements": self.max_elements,
         }
-        try:
-            self._helper.stdin.write(json.dumps(question) + "\n")
-            self._helper.stdin.flush()
-            answer = self._helper.stdout.readline()
-        except OSError:
-            answer = ""
-        if not answer:
-            raise InfrastructureError("the helper process that audits references has died")
-        return judge(task, self.protocols, json.loads(answer))
+        return judge(task, self.protocols, self.ask(question))
 
 
 def levels(task: Task) -> list[dict[str, int]]:
@@ -455,81 +424,42 @@ def _middle(tensor: Any) -> Any:
     return middle if tensor.is_floating_point() else int(middle)
 
 
-def _serve() -> None:
-    """Read questions as JSON lines on stdin; answer each from a forked, confined child."""
-    import torch
-
-    torch.set_num_threads(1)
-    warm = Task(id="audit/warm", suite="audit", source=_WARM_UP)
-    examine(warm, [{}], list(PROTOCOLS), 64, lambda row: None)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a reference prints must not look like an answer
-    with tempfile.TemporaryDirectory(prefix="kernelwright-audit-") as scratch:
-        for line in sys.stdin:
-            answers.write(json.dumps(_confined(json.loads(line), Path(scratch))) + "\n")
-            answers.flush()
-
-
 def _confined(question: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
     """Rows of a child that may read torch and nothing else, write nothing, and reach no network."""
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _child(question, scratch, write_end)
-    os.close(write_end)
-    rows, ended = _rows(read_end, _PATIENCE * question["seconds"])
-    os.close(read_end)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    answer: dict[str, Any] = {"levels": [], "ended": ended or f"the process ended with status {status}"}
-    for row in rows:
-        if "full_elements" in row:
-            answer["full_elements"] = int(row["full_elements"])
-        else:
-            answer["levels"].append(row)
+    seconds = _PATIENCE * question["seconds"]
+    ended = forked(lambda out: _measure(question, scratch, out), seconds)
+    over = f"nothing within {seconds:g} s"
+    answer: dict[str, Any] = {
+        "levels": [],
+        "ended": over if ended.status is None else f"the process ended with status {ended.status}",
+    }
+    for line in ended.data.split(b"\n")[:-1]:
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                continue
+            if "full_elements" in row:
+                answer["full_elements"] = int(row["full_elements"])
+            else:
+                answer["levels"].append(row)
     return answer
 
 
-def _child(question: Mapping[str, Any], scratch: Path, write_end: int) -> None:
+def _measure(question: Mapping[str, Any], scratch: Path, out: BinaryIO) -> None:
     from kernelwright.verify import sandbox
 
+    def emit(row: Mapping[str, Any]) -> None:
+        out.write(json.dumps(row).encode() + b"\n")
+        out.flush()
+
+    os.chdir(scratch)
+    limits = sandbox.Limits(memory_bytes=8 << 30, cpu_seconds=math.ceil(question["seconds"]))
+    sandbox.apply(limits, scratch, {out.fileno()})
     try:
-        null = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(null, descriptor)
-        os.chdir(scratch)
-        limits = sandbox.Limits(memory_bytes=8 << 30, cpu_seconds=math.ceil(question["seconds"]))
-        sandbox.apply(limits, scratch, {write_end})
         task = Task.model_validate(question["task"])
-        emit = lambda row: os.write(write_end, json.dumps(row).encode() + b"\n")  # noqa: E731
         examine(task, question["levels"], question["protocols"], question["max_elements"], emit)
     except UserError as error:
-        with contextlib.suppress(OSError):
-            os.write(write_end, json.dumps({"failed": str(error)}).encode() + b"\n")
-    finally:
-        os._exit(0)
-
-
-def _rows(descriptor: int, seconds: float) -> tuple[list[dict[str, Any]], str]:
-    """What arrives until the child hangs up or its time is over, and why nothing more came."""
-    deadline, data, ended = time.monotonic() + seconds, b"", ""
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
-            ended = f"nothing within {seconds:g} s"
-            break
-        part = os.read(descriptor, 1 << 16)
-        if not part or len(data) > 1 << 22:
-            break
-        data += part
-    rows = []
-    for line in data.split(b"\n")[:-1]:
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if isinstance(row, dict):
-                rows.append(row)
-    return rows, ended
+        emit({"failed": str(error)})
 
 
 _WARM_UP = """
@@ -540,4 +470,11 @@ def get_init_inputs(): return [2, 2]
 """
 
 if __name__ == "__main__":
-    _serve()
+    import torch
+
+    torch.set_num_threads(1)
+    examine(
+        Task(id="audit/warm", suite="audit", source=_WARM_UP), [{}], list(PROTOCOLS), 64, lambda row: None
+    )
+    with tempfile.TemporaryDirectory(prefix="kernelwright-audit-") as folder:
+        serve(lambda question: _confined(question, Path(folder)))

@@ -8,14 +8,10 @@ accidents, not attacks.
 from __future__ import annotations
 
 import json
-import os
-import resource
-import select
-import signal
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelwright.children import forked
 from kernelwright.data.harvest.guess import FULL, ODD, SMALL
 from kernelwright.shapes import apply_shape
 
@@ -38,32 +34,15 @@ def prepare() -> None:
 
 def search(sources: Sequence[str], seconds: float = SECONDS) -> dict[str, Any]:
     """{"source": ..., "shapes": ...} of the first proposal that runs, or {"reason": ...}."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        try:
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-            null = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (0, 1, 2):
-                os.dup2(null, descriptor)
-            os.write(writer, json.dumps(_first(sources)).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    text, deadline = b"", time.monotonic() + seconds
-    with os.fdopen(reader, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            part = pipe.read(1 << 16)
-            if not part:
-                break
-            text += part
-        else:
-            os.kill(child, signal.SIGKILL)
-            text = b'{"reason": "run: timeout"}'
-    os.waitpid(child, 0)
-    return dict(json.loads(text)) if text else {"reason": "run: crash"}
+    ended = forked(
+        lambda out: out.write(json.dumps(_first(sources)).encode()),
+        seconds,
+        memory=MEMORY,
+        cpu_seconds=CPU_SECONDS,
+    )
+    if ended.status is None:
+        return {"reason": "run: timeout"}
+    return dict(json.loads(ended.data)) if ended.data else {"reason": "run: crash"}
 
 
 def _first(sources: Sequence[str]) -> dict[str, Any]:

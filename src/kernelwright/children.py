@@ -1,0 +1,137 @@
+"""Child processes: a helper that answers questions in JSON lines, and a function that runs forked, within limits.
+
+    class Squares(Helper):                          # in the module that asks
+        def __init__(self) -> None:
+            super().__init__("squares", does="squares numbers")
+
+    with Squares() as squares:
+        squares.ask(3)                              # 9
+
+    serve(lambda number: number**2)                 # in `squares.py`, at the end, run as a program
+
+A helper imports what is slow to import once; what may crash, hang or ask for too much memory it runs `forked`.
+
+Limits contain accidents, not attacks: hostile code is confined by `verify.sandbox`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Self
+
+from kernelwright.errors import InfrastructureError
+
+_MOST = 1 << 26
+"""Bytes read from one child; one that writes more is killed."""
+
+
+class Helper:
+    """`python -m MODULE ARGUMENTS...` on one CPU thread and no GPU, and the context manager of that process."""
+
+    def __init__(self, module: str, *arguments: str, does: str) -> None:
+        """`does` is for the message when it dies: "the helper process that `does`"."""
+        self._command, self._does = [sys.executable, "-m", module, *arguments], does
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)  # the child that it may be waiting for, too
+            self._process.communicate()
+            self._process = None
+
+    def ask(self, question: Any) -> Any:
+        """Its answer. Both are JSON values. Raises InfrastructureError when the helper itself has died."""
+        assert self._process is not None, f"use {type(self).__name__} as a context manager"
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except OSError:
+            answer = ""
+        if not answer:
+            raise InfrastructureError(f"the helper process that {self._does} has died; run again")
+        return json.loads(answer)
+
+
+def serve(answer: Callable[[Any], Any]) -> None:
+    """The helper's side: `answer` every question until the asker hangs up."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever is printed from here on must not look like an answer
+    for line in sys.stdin:
+        answers.write(json.dumps(answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a forked function wrote, and how its process ended."""
+
+    data: bytes
+    status: int | None
+    """0; 1 after an exception; a signal's number, negative; None when its time was over."""
+
+
+def forked(
+    function: Callable[[BinaryIO], object], seconds: float, memory: int = 0, cpu_seconds: int = 0
+) -> Ended:
+    """Run `function(out)` in a child without standard streams; what it writes to `out` is the data.
+
+    `seconds` of wall clock; `memory` in bytes of address space and `cpu_seconds`, without a limit where 0.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reader)
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            for kind, limit in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, cpu_seconds)):
+                if limit:
+                    resource.setrlimit(kind, (limit, limit))
+            out = os.fdopen(writer, "wb")
+            function(out)
+            out.flush()
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        data, in_time = _read(pipe, time.monotonic() + seconds)
+    os.kill(child, signal.SIGKILL)  # not reaped yet, so the number is still its own
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return Ended(data, status if in_time else None)
+
+
+def _read(pipe: Any, deadline: float) -> tuple[bytes, bool]:
+    """All that arrives until the child hangs up, and whether it did so by the deadline."""
+    parts: list[bytes] = []
+    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        part = pipe.read(1 << 16)
+        parts.append(part)
+        if not part or sum(map(len, parts)) > _MOST:
+            return b"".join(parts), True
+    return b"".join(parts), False
