@@ -56,6 +56,14 @@ def test_the_judge_finds_what_is_planted_and_the_compiler_what_is_not() -> None:
     )
 
 
+def test_races_are_looked_for_at_every_shape() -> None:
+    """Two programs meet at the third shape only."""
+    planted = mutants.plant(load_suite("wright/loss_smooth_l1"), 1, kinds=["race"])
+    with mutants.Pool(workers=1, backend="interpret", deadline_s=120) as pool:
+        (race,) = mutants.run(planted, pool)
+    assert (race.state, race.outcome) == ("killed", "nondeterministic")
+
+
 def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mutants", "--tasks", "relu", "--kinds", "nonsense"]) == 2
     assert "unknown kind of fault 'nonsense'" in capsys.readouterr().err

@@ -53,7 +53,9 @@ class InterpretedHearing(Hearing):
             for number, case in enumerate(shape.cases):
                 with self._timed(Gate.SMALL):
                     self._form(Gate.SMALL, trace, case)
-                    worst = max(worst, self._call(device, shape, trace, case, position, number))
+                    # The first shape is watched in `_repeat`. A grid that is one program there may be more here.
+                    watched = self.protocol.honesty and position > 0 and case is shape.cases[-1]
+                    worst = max(worst, self._call(device, shape, trace, case, position, number, watched))
                     passed += 1
                     self.facts |= {"cases": passed, "worst_error": worst}
                 if (
@@ -141,14 +143,21 @@ class InterpretedHearing(Hearing):
         device.ask(Gate.SMALL, body, tensors)
 
     def _call(
-        self, device: Confined, shape: Any, trace: Trace, case: Any, position: int = 0, number: int = 0
+        self,
+        device: Confined,
+        shape: Any,
+        trace: Trace,
+        case: Any,
+        position: int = 0,
+        number: int = 0,
+        races: bool = False,
     ) -> float:
         """The calls before the steady one where it needs them, then the steady one, compared with the oracle."""
         worst = 0.0
         if number == 0:
             for call in trace.warm_up():
                 worst = max(worst, self._play(Gate.SMALL, device, shape, case, call, position, number))
-        return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number))
+        return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number, races=races))
 
     def _play(
         self,

@@ -14,6 +14,7 @@ two lanes of one store to one element.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -41,9 +42,17 @@ class Clock:
     def at(self, programs: np.ndarray) -> np.ndarray:
         """The known epoch of each of `programs`, -1 for none."""
         known = np.full(programs.shape, _NOBODY) if self._base is None else self._base[programs]
-        for program, epoch in self._recent.items():
-            known = np.where(programs == program, np.maximum(known, epoch), known)
+        if self._recent:
+            names, epochs = self._sorted
+            place = np.minimum(np.searchsorted(names, programs), names.size - 1)
+            known = np.where(names[place] == programs, np.maximum(known, epochs[place]), known)
         return known
+
+    @functools.cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The recent instances in order, and their epochs."""
+        names = sorted(self._recent)
+        return np.array(names), np.array([self._recent[name] for name in names])
 
     def joined(self, other: Clock, count: int) -> Clock:
         """What both know together, for a launch of `count` instances."""
@@ -166,9 +175,9 @@ class Races:
 
     def _acquire(self, addresses: np.ndarray) -> None:
         if self._released and addresses.size <= _MOST_LANES:
-            for address in addresses.tolist():
-                if address in self._released:
-                    self._clock = self._clock.joined(self._released[address], self.count)
+            found = [self._released[a] for a in addresses.tolist() if a in self._released]
+            for known in {id(clock): clock for clock in found}.values():
+                self._clock = self._clock.joined(known, self.count)
 
     def _loose(self, stamps: np.ndarray) -> np.ndarray:
         """Where a stamp is another instance's, and nothing orders it before this one."""
