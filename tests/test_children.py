@@ -16,7 +16,7 @@ import os, sys
 from kernelwright.children import serve
 
 def answer(question):
-    print("not an answer")
+    print("not an answer", flush=True)
     if question == "die":
         os._exit(1)
     return [*sys.argv[1:], question]
@@ -83,6 +83,15 @@ def test_a_child_prints_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_helper_answers_question_after_question(echo: Helper) -> None:
     with echo as helper:
         assert [helper.ask(n) for n in (1, {"a": None})] == [["--loud", 1], ["--loud", {"a": None}]]
+
+
+def test_a_quiet_helper_prints_nowhere(echo: Helper, capfd: pytest.CaptureFixture[str]) -> None:
+    with echo as helper:
+        helper.ask(1)
+    assert "not an answer" in capfd.readouterr().err
+    with Helper("echo", does="echoes", quiet=True) as helper:
+        helper.ask(1)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_helper_that_died_is_an_infrastructure_error(echo: Helper) -> None:

@@ -37,9 +37,10 @@ _MOST = 1 << 26
 class Helper:
     """`python -m MODULE ARGUMENTS...` on one CPU thread and no GPU, and the context manager of that process."""
 
-    def __init__(self, module: str, *arguments: str, does: str) -> None:
-        """`does` is for the message when it dies: "the helper process that `does`"."""
+    def __init__(self, module: str, *arguments: str, does: str, quiet: bool = False) -> None:
+        """`does` is for the message when it dies: "the helper process that `does`"; `quiet` drops its stderr."""
         self._command, self._does = [sys.executable, "-m", module, *arguments], does
+        self._stderr = subprocess.DEVNULL if quiet else None
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -47,6 +48,7 @@ class Helper:
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self._stderr,
             text=True,
             start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},

@@ -40,7 +40,8 @@ class Workers(Helper):
 
     def __init__(self, target: str = "h200", seconds: float = SECONDS) -> None:
         self.target, self.seconds = target_sheet(target).name, seconds
-        super().__init__("kernelwright.data.inductor.worker", self.target, does="runs Inductor")
+        module = "kernelwright.data.inductor.worker"
+        super().__init__(module, self.target, does="runs Inductor", quiet=True)
 
     def teach(self, task: Task) -> Lesson:
         """Raises InfrastructureError when the helper itself has died."""
