@@ -1,90 +1,242 @@
 """Thousands of verdicts with one hostile candidate in ten: none lost, none stuck, nothing leaks, honest ones unmoved.
 
-    python benchmarks/soak.py [--backend interpret|cuda] [--verdicts 2000] [--workers 2]
+    python benchmarks/soak.py [--backend interpret|cuda] [--verdicts 2000] [--workers 2] [--deadline 10]
 
-The hostile ones are the museum's exhibits of denial (line 36) and of the verdict channel (lines 29 to 35).
+The hostile ones are the museum's exhibits of the verdict channel (lines 29 to 35) and of denial (36 to 38); the honest
+ones are golds, heard alone by a pool of their own first. Linux only. Exit code 1 when anything is not as it should be.
+Under `--backend cuda` a verdict's numbers depend on the clock, so outcome and number of cases are compared, and memory
+of the GPU is measured as well.
 """
 
+from __future__ import annotations
+
 import argparse
+import contextlib
+import itertools
 import os
 import random
 import sys
+import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
-
 from kernelwright import tasks
-from kernelwright.records import Candidate
+from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.verify import VerifierPool
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import museum
 
-DEADLINE_S = 5.0
-LINES = {29, 30, 31, 32, 33, 34, 35, 36}
+LINES = set(range(29, 39))
+HONEST = 24
+"""Golds to choose from."""
+SLACK_S = 2.0
+"""Beyond twice its deadline (a machine's failure is tried again) nothing may go on for longer."""
+PRICE_SPREAD = 0.1
+SECRET = 20_240_711
+MARKS = 40
 
 
-def usage() -> tuple[int, int, int]:
-    """(MiB of this process and all below it, its file descriptors, processes below it)."""
-    me = psutil.Process()
-    below = me.children(recursive=True)
-    memory = me.memory_info().rss
-    for child in below:
-        try:
-            memory += child.memory_info().rss - child.memory_info().shared
-        except psutil.Error:
-            continue
-    return memory >> 20, me.num_fds(), len(below)
+def children(pid: int) -> list[int]:
+    """Living descendants of a process."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rsplit(")", 1)[1].split()
+            if fields[0] != "Z":
+                parents.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, frontier = [], [pid]
+    while frontier:
+        below = parents.get(frontier.pop(), [])
+        found += below
+        frontier += below
+    return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
+def private_mib(pid: int) -> float:
+    """Memory that a process shares with no file: anonymous, in MiB; 0 for one that has just gone."""
+    with contextlib.suppress(OSError, IndexError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def gpu_mib() -> float:
+    """Memory of the first GPU that is in use, by whomever."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(0)
+    return (total - free) / (1 << 20)
+
+
+def slope(points: list[tuple[float, float]]) -> float:
+    """Least squares: y per x."""
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+
+
+class Gauges:
+    """What the judge and its zygote hold, read every so many verdicts; workers come and go and are not counted."""
+
+    def __init__(self, pool: VerifierPool) -> None:
+        self._pool = pool
+        self.readings: list[tuple[int, dict[str, float]]] = []
+
+    def read(self, done: int) -> None:
+        zygote = self._pool._zygote
+        pid = zygote._process.pid if zygote is not None else 0
+        reading = {
+            "judge MiB": private_mib(os.getpid()),
+            "zygote MiB": private_mib(pid),
+            "descriptors": float(len(os.listdir("/proc/self/fd"))),
+            "threads": float(threading.active_count()),
+        }
+        if self._pool.backend == "cuda":
+            reading["GPU MiB"] = gpu_mib()
+        self.readings.append((done, reading))
+
+    def table(self) -> list[str]:
+        """A line per gauge: first and last, and the slope over the second half, when all caches are full."""
+        later = self.readings[len(self.readings) // 2 :]
+        lines = []
+        for name in self.readings[0][1]:
+            rise = slope([(float(done), reading[name]) for done, reading in later])
+            first, last = self.readings[0][1][name], self.readings[-1][1][name]
+            lines.append(f"  {name:<12} {first:8.0f} -> {last:8.0f}   {1000 * rise:+8.1f} per 1,000 verdicts")
+        return lines
+
+
+def differs(verdict: Verdict, alone: Verdict) -> bool:
+    """Whether what must not depend on other hearings does. A modelled price is drawn from a sample of programs."""
+    if (verdict.outcome, verdict.evidence.cases) != (alone.outcome, alone.evidence.cases):
+        return True
+    if verdict.timing is None or alone.timing is None or verdict.backend == "cuda":
+        return (verdict.timing is None) != (alone.timing is None)
+    price = verdict.timing.candidate_ms / alone.timing.candidate_ms
+    return verdict.evidence.worst_error != alone.evidence.worst_error or abs(price - 1.0) > PRICE_SPREAD
+
+
+def mixture(
+    count: int, backend: str
+) -> tuple[list[tuple[Task, Candidate, museum.Exhibit | None]], list[Task]]:
+    """(what is submitted, the tasks of the honest ones). A comment makes every candidate another one."""
+    hostile = [item for item in museum.exhibits("hacks", backend) if LINES & set(item.lines)]
+    quick = [t for t in tasks.load_suite("wright") if t.family not in ("conv", "attention", "matmul")]
+    dice = random.Random(0)
+    chosen = dice.sample(quick, min(HONEST, len(quick)))
+    dice.shuffle(hostile)
+    attackers = itertools.cycle(hostile)
+    pairs: list[tuple[Task, Candidate, museum.Exhibit | None]] = []
+    for number in range(count):
+        if number % 10 == 5:
+            item = next(attackers)
+            pairs.append((museum.task_of(item), Candidate(code=f"{item.code}\n# {number}\n"), item))
+        else:
+            task = dice.choice(chosen)
+            pairs.append((task, Candidate(code=f"{tasks.gold(task.id)}\n# {number}\n"), None))
+    return pairs, chosen
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A long run of the verifier with hostile candidates in it.")
     parser.add_argument("--backend", default="interpret", choices=("interpret", "cuda"))
     parser.add_argument("--verdicts", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--deadline", type=float, default=10.0, help="seconds of one hearing")
     options = parser.parse_args()
-    hostile = [item for item in museum.exhibits("hacks", options.backend) if LINES & set(item.lines)]
-    suite = {task.id: task for task in tasks.load_suite("wright")}
-    quick = [task for task in suite.values() if task.family not in ("conv", "attention", "matmul")]
-    dice = random.Random(0)
-    pairs, honest = [], []
-    for number in range(options.verdicts):
-        if number % 10 == 0:
-            item = dice.choice(hostile)
-            pairs.append((suite[item.task_id], Candidate(code=f"{item.path.read_text()}\n# {number}\n")))
-        else:
-            task = dice.choice(quick)
-            honest.append(number)
-            pairs.append((task, Candidate(code=f"{tasks.gold(task.id)}\n# {number}\n")))
-    marks: list[tuple[int, int, int]] = []
-    done = 0
+    below = set(children(os.getpid()))
+    with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
+        tempfile.tempdir = scratch
+        code = soak(options, below, Path(scratch))
+        tempfile.tempdir = None
+    return code
 
-    def heard(index: int, verdict: object) -> None:
-        nonlocal done
-        done += 1
-        if done % max(options.verdicts // 10, 1) == 0:
-            marks.append(usage())
-            print(
-                f"{done} verdicts, {marks[-1][0]} MiB, {marks[-1][1]} descriptors, {marks[-1][2]} processes",
-                flush=True,
-            )
 
-    with VerifierPool(options.workers, options.backend, deadline_s=DEADLINE_S) as pool:
-        pool.verify(suite["wright/relu"], Candidate(code=tasks.gold("wright/relu")))
+def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
+    """Run and report; 1 when anything is wrong."""
+    pairs, chosen = mixture(options.verdicts, options.backend)
+    golds = {task.id: (task, Candidate(code=tasks.gold(task.id))) for task in chosen}
+    with VerifierPool(1, options.backend, deadline_s=60.0, secret=SECRET) as pool:
+        alone = {name: pool.verify(*pair) for name, pair in golds.items()}
+
+    seconds: dict[int, float] = {}
+    verdicts: dict[int, Verdict] = {}
+    crashed: list[str] = []
+    every = max(1, options.verdicts // MARKS)
+    guard = threading.Lock()
+    with VerifierPool(options.workers, options.backend, deadline_s=options.deadline, secret=SECRET) as pool:
+        for pair in golds.values():
+            pool.verify(*pair)
+        gauges = Gauges(pool)
+        gauges.read(0)
+
+        def hear(number: int) -> None:
+            task, candidate, _ = pairs[number]
+            began = time.perf_counter()
+            try:
+                verdict = pool.verify(task, candidate)
+            except Exception as error:
+                with guard:
+                    crashed.append(f"{number}: {type(error).__name__}: {error}")
+                return
+            with guard:
+                seconds[number] = time.perf_counter() - began
+                verdicts[number] = verdict
+                if len(verdicts) % every == 0:
+                    gauges.read(len(verdicts))
+
         start = time.perf_counter()
-        verdicts = pool.verify_many(pairs, on_result=heard)
-        seconds = time.perf_counter() - start
-    spoiled = [verdicts[n] for n in honest if not verdicts[n].correct]
-    passed = [verdicts[n] for n in range(0, options.verdicts, 10) if verdicts[n].correct]
+        with ThreadPoolExecutor(options.workers) as threads:
+            list(threads.map(hear, range(options.verdicts)))
+        total = time.perf_counter() - start
+    time.sleep(1.0)
+    left = set(children(os.getpid())) - below
+    # The lock of a GPU stays: another pool may hold it.
+    folders = [p.name for p in scratch.glob("kernelwright-*") if not p.name.startswith("kernelwright-gpu")]
+
+    limit = 2 * options.deadline + SLACK_S
+    honest = [n for n, (_, _, item) in enumerate(pairs) if item is None and n in verdicts]
+    hostile = [(n, item) for n, (_, _, item) in enumerate(pairs) if item is not None and n in verdicts]
+    moved = [n for n in honest if differs(verdicts[n], alone[verdicts[n].task_id])]
+    passed = [n for n, item in hostile if verdicts[n].correct and not item.as_expected(verdicts[n])]
+    otherwise = [n for n, item in hostile if not item.as_expected(verdicts[n])]
+    stuck = [n for n, took in seconds.items() if took > limit]
+    machine = [n for n, verdict in verdicts.items() if not verdict.outcome.judged]
+    lost = options.verdicts - len(verdicts)
+    longest = max(seconds, key=seconds.__getitem__, default=-1)
+
     print(
-        f"{len(verdicts)} of {options.verdicts} verdicts in {seconds:.0f} s ({len(verdicts) / seconds:.1f} a second); "
-        f"honest ones not accepted: {len(spoiled)}; hostile ones accepted: {len(passed)}; "
-        f"left behind: {usage()[2]} processes, descriptors {marks[0][1]} -> {marks[-1][1]}, MiB {marks[0][0]} -> {marks[-1][0]}"
+        f"{len(verdicts)} of {options.verdicts} verdicts on {options.backend} with {options.workers} workers in {total:.0f} s: "
+        f"{len(verdicts) / total:.1f} a second, {len(hostile)} of them on {len({i.name for _, i in hostile})} hostile exhibits"
     )
-    for verdict in (*spoiled[:5], *passed[:5]):
-        print(f"  {verdict.task_id}: {verdict.outcome} {verdict.detail[:200]}")
+    rows = {
+        "lost": lost,
+        f"stuck (over {limit:.0f} s; the longest took {seconds.get(longest, 0.0):.1f} s)": len(stuck),
+        "honest, not the verdict that it had alone": len(moved),
+        "hostile, accepted": len(passed),
+        "hostile, for another reason than the museum expects": len(otherwise),
+        "the machine's failures": len(machine),
+        "processes left": len(left),
+        "folders left": len(folders),
+    }
+    for name, number in rows.items():
+        print(f"  {number:5d}  {name}")
+    print("\n".join(gauges.table()))
+    for line in crashed[:5]:
+        print(f"  lost {line}")
+    for number in (*moved[:5], *otherwise[:10], *machine[:5]):
+        item = pairs[number][2]
+        name = item.name if item is not None else f"the gold, alone {alone[verdicts[number].task_id].outcome}"
+        print(
+            f"  {verdicts[number].task_id} ({name}): {verdicts[number].outcome} {verdicts[number].detail[:160]}"
+        )
+    return int(bool(lost or stuck or moved or passed or left or folders))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
