@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,37 @@ from kernelwright.policy.decode import Qwen3Decoder, decoder_for
 from kernelwright.policy.slots import Job, engine_for
 from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Prompt
+
+_BATCH = 64
+"""Rows decoded at once where nothing else is said and there are no slots."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What `generate` is asked: `n` samples of each prompt, which is a row of `encoded`, `budgets` and `numbers`."""
+
+    encoded: Sequence[list[int]]
+    """Token ids of the prompts."""
+    budgets: Sequence[int]
+    """New tokens for which there is room; the rows where there is none are not decoded."""
+    numbers: Sequence[int]
+    """What the rows' random numbers depend on."""
+    n: int
+    temperature: float
+    top_p: float
+    seed: int
+    keep: OnCompletion
+
+    @property
+    def rows(self) -> list[int]:
+        """Those to decode."""
+        return [row for row, budget in enumerate(self.budgets) if budget > 0]
+
+    def uniform(self, row: int, sample: int, count: int) -> Tensor:
+        return _uniform(self.seed, self.numbers[row], sample, count)
+
+    def draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        return draw(logits, uniform, self.temperature, self.top_p)
 
 
 class HFPolicy:
@@ -42,13 +74,7 @@ class HFPolicy:
         `continuous` decodes in slots that are refilled (see `slots.py`), where the architecture is known; by default
         on a GPU. `dtype` is what slots compute in, the model's own by default.
         """
-        self.model, self.tokenizer, self.batch, self.rows, self.dtype = (
-            model,
-            tokenizer,
-            batch or 64,
-            batch,
-            dtype,
-        )
+        self.model, self.tokenizer, self.batch, self.dtype = model, tokenizer, batch, dtype
         self.continuous = continuous
         self.busy: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Entered while it generates, so that nobody holds a clock on its GPU then."""
@@ -125,13 +151,13 @@ class HFPolicy:
             if budget <= 0:
                 for sample in range(n):
                     keep(row, sample, Completion(text="", finish_reason="error", policy=self.name))
-        rows = [row for row, budget in enumerate(budgets) if budget > 0]
+        asked = _Request(encoded, budgets, numbers, n, temperature, top_p, seed, keep)
         training = self.model.training
         self.model.eval()
-        decode = self._continuous if rows and self._in_slots() else self._batches
+        decode = self._continuous if asked.rows and self._in_slots() else self._batches
         try:
             with self.busy():
-                decode(rows, n, encoded, budgets, numbers, temperature, top_p, seed, keep)
+                decode(asked)
         finally:
             self.model.train(training)
         return [[completion for completion in group if completion is not None] for group in answers]
@@ -140,73 +166,35 @@ class HFPolicy:
         wanted = self.model.device.type == "cuda" if self.continuous is None else self.continuous
         return wanted and Qwen3Decoder.can_run(self.model)
 
-    def _continuous(
-        self,
-        rows: Sequence[int],
-        n: int,
-        encoded: Sequence[list[int]],
-        budgets: Sequence[int],
-        numbers: Sequence[int],
-        temperature: float,
-        top_p: float,
-        seed: int,
-        keep: OnCompletion,
-    ) -> None:
-        """Decode everything in slots, the longest prompts first, and hand each completion to `keep`."""
+    def _continuous(self, asked: _Request) -> None:
+        """Decode everything in slots, the longest prompts first, and hand on each completion."""
         jobs = [
-            Job((r, s), tuple(encoded[r]), budgets[r], _uniform(seed, numbers[r], s, budgets[r]))
-            for r in sorted(rows, key=lambda r: -len(encoded[r]))
-            for s in range(n)
+            Job((r, s), tuple(asked.encoded[r]), asked.budgets[r], asked.uniform(r, s, asked.budgets[r]))
+            for r in sorted(asked.rows, key=lambda r: -len(asked.encoded[r]))
+            for s in range(asked.n)
         ]
         total = max(len(job.prompt) + job.budget for job in jobs)
         most = max(job.budget for job in jobs)
 
         def done(key: tuple[int, int], ids: list[int], logprobs: list[float], reason: str) -> None:
-            keep(*key, self._said(tuple(ids), tuple(logprobs), reason))
+            asked.keep(*key, self._completion(ids, logprobs, reason))
 
-        engine = engine_for(self.model, self.rows, total, most, self.dtype, jobs=len(jobs))
-        engine.run(
-            jobs,
-            self.ends,
-            lambda logits, uniform: draw(logits, uniform, temperature, top_p),
-            done,
-            key=(temperature, top_p),
-        )
+        engine = engine_for(self.model, self.batch, total, most, self.dtype, jobs=len(jobs))
+        engine.run(jobs, self.ends, asked.draw, done, key=(asked.temperature, asked.top_p))
 
-    def _batches(
-        self,
-        rows: Sequence[int],
-        n: int,
-        encoded: Sequence[list[int]],
-        budgets: Sequence[int],
-        numbers: Sequence[int],
-        temperature: float,
-        top_p: float,
-        seed: int,
-        keep: OnCompletion,
-    ) -> None:
+    def _batches(self, asked: _Request) -> None:
         """Decode batch after batch, each until its last row is done."""
         # One prompt's samples may themselves exceed the batch; each part is then a batch of its own.
-        per_batch, part = max(1, self.batch // n), min(n, self.batch)
+        rows, most = asked.rows, self.batch or _BATCH
+        per_batch, part = max(1, most // asked.n), min(asked.n, most)
         for start in range(0, len(rows), per_batch):
-            chunk = rows[start : start + per_batch]
-            for first in range(0, n, part):
-                samples = range(first, min(first + part, n))
-                self._sample(chunk, samples, encoded, budgets, numbers, temperature, top_p, seed, keep)
+            for first in range(0, asked.n, part):
+                samples = range(first, min(first + part, asked.n))
+                self._sample(asked, rows[start : start + per_batch], samples)
 
-    def _sample(
-        self,
-        rows: Sequence[int],
-        samples: range,
-        encoded: Sequence[list[int]],
-        budgets: Sequence[int],
-        numbers: Sequence[int],
-        temperature: float,
-        top_p: float,
-        seed: int,
-        keep: OnCompletion,
-    ) -> None:
-        """Decode one batch and hand each completion to `keep`."""
+    def _sample(self, asked: _Request, rows: Sequence[int], samples: range) -> None:
+        """Decode one batch and hand on each completion."""
+        encoded, budgets = asked.encoded, asked.budgets
         device, n = self.model.device, len(samples)
         longest, room = max(len(encoded[r]) for r in rows), max(budgets[r] for r in rows)
         pad = self.ends[0] if self.ends else 0
@@ -216,7 +204,7 @@ class HFPolicy:
             ids[i, longest - len(encoded[r]) :] = torch.tensor(encoded[r], device=device)
             mask[i, longest - len(encoded[r]) :] = True
         owners = [(r, s) for r in rows for s in samples]
-        uniform = torch.stack([_uniform(seed, numbers[r], s, room) for r, s in owners]).to(device)
+        uniform = torch.stack([asked.uniform(r, s, room) for r, s in owners]).to(device)
         limit = torch.tensor([budgets[r] for r, _ in owners], device=device)
         ends = torch.tensor(self.ends, device=device)
 
@@ -227,7 +215,7 @@ class HFPolicy:
         logprobs = torch.zeros(len(owners), room, device=device)
         going = torch.ones(len(owners), dtype=torch.bool, device=device)
         for at in range(room):
-            token, logprob = draw(logits, uniform[live, at], temperature, top_p)
+            token, logprob = asked.draw(logits, uniform[live, at])
             tokens[live, at], logprobs[live, at] = token, logprob
             was = going[live]
             stopped = torch.isin(token, ends) if len(ends) else torch.zeros_like(was)
@@ -237,10 +225,8 @@ class HFPolicy:
                     owner = int(live[row])
                     going[owner] = False
                     reason = "stop" if bool(stopped[row]) else "length"
-                    keep(
-                        *owners[owner],
-                        self._completion(tokens[owner, : at + 1], logprobs[owner, : at + 1], reason),
-                    )
+                    said = tokens[owner, : at + 1].tolist(), logprobs[owner, : at + 1].tolist()
+                    asked.keep(*owners[owner], self._completion(*said, reason))
                 count = int(going[live].sum())
                 if count == 0:
                     return
@@ -250,15 +236,12 @@ class HFPolicy:
                     decoder.select(still)
             logits = decoder.step(token)
 
-    def _completion(self, ids: Tensor, logprobs: Tensor, reason: str) -> Completion:
-        return self._said(tuple(ids.tolist()), tuple(logprobs.tolist()), reason)
-
-    def _said(self, token_ids: tuple[int, ...], logprobs: tuple[float, ...], reason: Any) -> Completion:
+    def _completion(self, token_ids: list[int], logprobs: list[float], reason: Any) -> Completion:
         pieces = token_pieces(self.tokenizer, token_ids, self.ends)
         return Completion(
             text="".join(pieces),
-            token_ids=token_ids,
-            logprobs=logprobs,
+            token_ids=tuple(token_ids),
+            logprobs=tuple(logprobs),
             finish_reason=reason,
             policy=self.name,
         )
