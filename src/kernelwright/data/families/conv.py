@@ -6,6 +6,7 @@ has them. Tensors are contiguous, channels before space.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernelwright.data.families.epilogue import NOTHING, Chain
@@ -72,32 +73,45 @@ class Geometry:
         return " * ".join(self.tap("K", axis) for axis in self.axes)
 
 
-def _scaled(value: str, factor: str) -> str:
-    return f"{value} * {factor}"
+def _place(flat: str, extents: list[str], index: int) -> str:
+    """The coordinate on the `index`-th axis of a flat place, not yet wrapped at the axis's own extent."""
+    inner = " * ".join(extents[index + 1 :])
+    return f"{flat} // {_parens(inner)}" if inner else flat
 
 
-def _coordinates(g: Geometry) -> list[str]:
-    """Kernel lines: the window's first coordinate on each axis, from the output's flat place `p`."""
+def _coordinates(g: Geometry, *, flip: bool = False) -> list[str]:
+    """Kernel lines: the window's first coordinate on each axis, from the output's flat place `p`.
+
+    With `flip`, of a transposed convolution: what the input's coordinate times the stride, plus the tap, must be.
+    """
     lines = []
     for index, axis in enumerate(g.axes):
-        inner = " * ".join(f"O{a.upper()}" for a in g.axes[index + 1 :])
-        place = "p" if not inner else f"p // ({inner})" if "*" in inner else f"p // {inner}"
+        place = _place("p", g.sizes("O"), index)
         if index:
             place += f" % O{axis.upper()}"
-        if g.stride:
-            place = _scaled(place, g.tap("S", axis))
+        if g.stride and not flip:
+            place += f" * {g.tap('S', axis)}"
         if g.padding:
-            place += f" - {g.tap('P', axis)}"
-        lines.append(f"{axis}0 = {place}")
+            place += f" {'+' if flip else '-'} {g.tap('P', axis)}"
+        lines.append(f"t{axis} = {place}" if flip else f"{axis}0 = {place}")
     return lines
 
 
 def _tap_of(g: Geometry, index: int, axis: str) -> str:
     """The tap on an axis of the flat window place `r`."""
-    inner = " * ".join(g.tap("K", a) for a in g.axes[index + 1 :])
-    place = "r" if not inner else f"r // ({inner})" if "*" in inner else f"r // {inner}"
-    place = f"{place} % {g.tap('K', axis)}"
+    place = f"{_place('r', [g.tap('K', a) for a in g.axes], index)} % {g.tap('K', axis)}"
     return f"{place} * {g.tap('D', axis)}" if g.dilation else place
+
+
+def _over_taps(g: Geometry, loop: str, lines: Callable[[str, str], list[str]]) -> tuple[list[str], str]:
+    """Nested loops over the taps, and the indent inside; in each, `lines(axis, step)`, `step` being how far it reaches."""
+    body, indent = [], ""
+    for axis in g.axes:
+        body.append(f"{indent}for k{axis} in {loop}({g.tap('K', axis)}):")
+        indent += "    "
+        step = f"k{axis} * {g.tap('D', axis)}" if g.dilation else f"k{axis}"
+        body += [indent + line for line in lines(axis, step)]
+    return body, indent
 
 
 def _inside(g: Geometry, negative: bool) -> str:
@@ -143,10 +157,6 @@ def host_sizes(g: Geometry) -> list[str]:
     return lines
 
 
-def _passed(g: Geometry) -> list[str]:
-    return [f"{name}={value}" for name, value in g.constants()]
-
-
 def _blocks(draw: Draw, channels: int) -> tuple[int, int, int, int]:
     blocks = [(64, 64, 16, 4), (64, 64, 32, 8), (64, 128, 16, 8), (32, 128, 16, 4), (32, 64, 32, 4)]
     if channels <= 32:
@@ -156,102 +166,90 @@ def _blocks(draw: Draw, channels: int) -> tuple[int, int, int, int]:
     return draw.tune.choice(blocks)
 
 
-def forward_conv(
-    draw: Draw,
-    name: str,
-    g: Geometry,
-    dtype: Dtype,
-    channels: int,
-    *,
-    module: str = "conv",
-    after: Chain = NOTHING,
-) -> Stage:
-    """A convolution with `channels` output channels a group at full size, `after` done on its tiles."""
-    block_co, block_p, block_r, warps = _blocks(draw, channels)
-    unfolded = draw.tune.random() < 0.65
-    places = " * ".join(g.sizes())
-    outs = " * ".join(g.sizes("O"))
-    body = [
+_ZEROS = "acc = tl.zeros((BLOCK_CO, BLOCK_P), dtype=tl.float32)"
+
+
+def _tile(places: str, outs: str) -> list[str]:
+    """Kernel lines: which outputs, channels and image a program has."""
+    return [
         "p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)",
         "co = tl.program_id(1) * BLOCK_CO + tl.arange(0, BLOCK_CO)",
         "image = tl.program_id(2).to(tl.int64)",
         f"x_ptr += image * CI * {places}",
         f"y_ptr += image * CO * {outs}",
-        *_coordinates(g),
     ]
-    channel = "co"
-    if g.groups:
-        body.append("channel = (image % groups) * CO + co")
-        channel = "channel"
-    acc = f"acc = tl.dot(weight, x, acc{precision(dtype)})"
-    if unfolded:
-        taps = g.taps()
-        body += [
-            f"R = CI * {taps}",
-            "acc = tl.zeros((BLOCK_CO, BLOCK_P), dtype=tl.float32)",
-            "for start in range(0, R, BLOCK_R):",
-            "    r = start + tl.arange(0, BLOCK_R)",
-        ]
-        for index, axis in enumerate(g.axes):
-            body.append(f"    {axis} = {axis}0[None, :] + ({_tap_of(g, index, axis)})[:, None]")
-        body += [
-            f"    inside = {_inside(g, g.padding)} & (r < R)[:, None]",
-            f"    x_at = (r // ({taps}) * {_parens(places)})[:, None] + {_flat(g)}",
-            "    x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
-            f"    w_at = {channel}[:, None] * R + r[None, :]",
-            "    weight = tl.load(w_ptr + w_at, mask=(co < CO)[:, None] & (r < R)[None, :], other=0.0)",
-            f"    {acc}",
-        ]
-    else:
-        body.append("acc = tl.zeros((BLOCK_CO, BLOCK_P), dtype=tl.float32)")
-        indent = ""
-        for axis in g.axes:
-            body.append(f"{indent}for k{axis} in range({g.tap('K', axis)}):")
-            indent += "    "
-            step = f"k{axis} * {g.tap('D', axis)}" if g.dilation else f"k{axis}"
-            body.append(f"{indent}{axis} = {axis}0 + {step}")
-        flat = _tap_place(g)
-        body += [
-            f"{indent}inside = {_inside(g, g.padding)}",
-            f"{indent}for start in range(0, CI, BLOCK_R):",
-            f"{indent}    ci = start + tl.arange(0, BLOCK_R)",
-            f"{indent}    x_at = ci[:, None] * {_parens(places)} + ({_flat(g)})[None, :]",
-            f"{indent}    x = tl.load(x_ptr + x_at, mask=(ci < CI)[:, None] & inside[None, :], other=0.0)",
-            f"{indent}    w_at = ({channel}[:, None] * CI + ci[None, :]) * {_parens(g.taps())} + {flat}",
-            f"{indent}    weight = tl.load(w_ptr + w_at, mask=(co < CO)[:, None] & (ci < CI)[None, :], other=0.0)",
-            f"{indent}    {acc}",
-        ]
-    body += _finish(g, after, channel, outs)
-    parameters = ["x_ptr", "w_ptr", *(["b_ptr"] if g.bias else []), *after.pointers, "y_ptr"]
-    parameters += ["CI", *g.sizes(), "CO", *g.sizes("O"), *(["groups"] if g.groups else [])]
-    parameters += [f"{c}: tl.constexpr" for c, _ in g.constants()]
-    parameters += ["BLOCK_CO: tl.constexpr", "BLOCK_P: tl.constexpr", "BLOCK_R: tl.constexpr"]
-    per_out = "co // groups" if g.groups else "co"
-    tiles = _tiles(draw, block_co, block_p, block_r)
+
+
+def _over_channels(g: Geometry, places: str, weight: tuple[str, str], dtype: Dtype) -> list[str]:
+    """Kernel lines: the sum of the products at one tap. `weight` are the lines that load the weights there."""
+    return [
+        "for start in range(0, CI, BLOCK_R):",
+        "    ci = start + tl.arange(0, BLOCK_R)",
+        f"    x_at = ci[:, None] * {_parens(places)} + ({_flat(g)})[None, :]",
+        "    x = tl.load(x_ptr + x_at, mask=(ci < CI)[:, None] & inside[None, :], other=0.0)",
+        *(f"    {line}" for line in weight),
+        f"    {_product(dtype)}",
+    ]
+
+
+def _product(dtype: Dtype) -> str:
+    return f"acc = tl.dot(weight, x, acc{precision(dtype)})"
+
+
+def _outs(g: Geometry) -> list[str]:
+    """The host's names of the output's sizes."""
+    return [f"o{axis}" for axis in g.axes]
+
+
+def _sizes(g: Geometry, channels: str, outs: str) -> list[tuple[str, str]]:
+    """(kernel's parameter, what the host passes): channels and space, in and out, and the groups."""
+    groups = [("groups", "groups")] if g.groups else []
+    return [("CI", channels), *_named(g.sizes()), ("CO", outs), *_named(g.sizes("O")), *groups]
+
+
+def _named(sizes: list[str]) -> list[tuple[str, str]]:
+    """What the kernel calls `OH`, the host calls `oh`."""
+    return [(size, size.lower()) for size in sizes]
+
+
+def _grid(g: Geometry, tiles: Mapping[str, str], outs: str) -> str:
+    """A program for each tile of places, each of `outs` channels, each image and group."""
+    places = f"triton.cdiv({' * '.join(_outs(g))}, {tiles['BLOCK_P']})"
+    return f"{places}, triton.cdiv({outs}, {tiles['BLOCK_CO']}), n{' * groups' if g.groups else ''}"
+
+
+def _stage(
+    name: str,
+    g: Geometry,
+    module: str,
+    after: Chain,
+    body: list[str],
+    *,
+    sizes: list[tuple[str, str]],
+    constants: list[tuple[str, str]],
+    warps: str,
+    host: list[str],
+    shape: str,
+    grid: str,
+) -> Stage:
+    """One kernel and the host function that allocates `y` of `shape`, launches on `grid`, and returns.
+
+    `sizes` and `constants` are (kernel's parameter, what the host passes), in their order; `host` are the lines
+    before, in which all that is passed gets its name.
+    """
+    bias = ("b_ptr",) if g.bias else ()
+    parameters = ["x_ptr", "w_ptr", *bias, *after.pointers, "y_ptr", *(size for size, _ in sizes)]
+    parameters += [f"{constant}: tl.constexpr" for constant, _ in constants]
     passed = ["x", "weight", *(["bias"] if g.bias else []), *after.arguments, "y"]
-    passed += ["per_group", *g.axes, per_out, *(f"o{a}" for a in g.axes), *(["groups"] if g.groups else [])]
-    passed += [
-        *_passed(g),
-        f"BLOCK_CO={tiles[0]}",
-        f"BLOCK_P={tiles[1]}",
-        f"BLOCK_R={tiles[2]}",
-        f"num_warps={warps}",
-    ]
-    out = " * ".join(f"o{a}" for a in g.axes)
-    grid = f"triton.cdiv({out}, {tiles[1]}), triton.cdiv({per_out}, {tiles[0]}), n{' * groups' if g.groups else ''}"
-    host = [
-        *host_sizes(g),
-        f"y = torch.empty((n, co, {', '.join(f'o{a}' for a in g.axes)}), device=x.device, dtype=x.dtype)",
+    passed += [*(value for _, value in sizes), *(f"{c}={value}" for c, value in constants), warps]
+    lines = (
+        *host,
+        f"y = torch.empty(({shape}), device=x.device, dtype=x.dtype)",
         *launch(f"{name}_kernel", grid, passed),
         "return y",
-    ]
-    return Stage(
-        name,
-        (kernel(f"{name}_kernel", parameters, body),),
-        _takes(g, module, after),
-        tuple(host),
-        after.helpers,
     )
+    text = kernel(f"{name}_kernel", parameters, body)
+    return Stage(name, (text,), _takes(g, module, after), lines, after.helpers)
 
 
 def _parens(text: str) -> str:
@@ -260,15 +258,17 @@ def _parens(text: str) -> str:
 
 def _takes(g: Geometry, module: str, after: Chain) -> tuple[tuple[str, str], ...]:
     bias = [("bias", f"self.{module}.bias")] if g.bias else []
-    renamed = [(f"{name}", source) for name, source in after.takes]
-    return (("x", "{x}"), ("weight", f"self.{module}.weight"), *bias, *g.takes(module), *renamed)
+    more = [("output_padding", f"self.{module}.output_padding")] if g.output_padding else []
+    weight = ("weight", f"self.{module}.weight")
+    return (("x", "{x}"), weight, *bias, *g.takes(module), *after.takes, *more)
 
 
-def _tiles(draw: Draw, co: int, p: int, r: int) -> tuple[str, str, str]:
+def _tiles(draw: Draw, co: int, p: int, r: int) -> dict[str, str]:
+    tiles = {"BLOCK_CO": co, "BLOCK_P": p, "BLOCK_R": r}
     if draw.tune.random() < 0.35:
-        draw.constants.update(BLOCK_CO=co, BLOCK_P=p, BLOCK_R=r)
-        return "BLOCK_CO", "BLOCK_P", "BLOCK_R"
-    return str(co), str(p), str(r)
+        draw.constants.update(tiles)
+        return {name: name for name in tiles}
+    return {name: str(size) for name, size in tiles.items()}
 
 
 def _finish(g: Geometry, after: Chain, channel: str, outs: str) -> list[str]:
@@ -287,6 +287,69 @@ def _finish(g: Geometry, after: Chain, channel: str, outs: str) -> list[str]:
     return [*lines, "tl.store(y_ptr + offs, acc, mask=mask)"]
 
 
+def forward_conv(
+    draw: Draw,
+    name: str,
+    g: Geometry,
+    dtype: Dtype,
+    channels: int,
+    *,
+    module: str = "conv",
+    after: Chain = NOTHING,
+) -> Stage:
+    """A convolution with `channels` output channels a group at full size, `after` done on its tiles."""
+    *blocks, warps = _blocks(draw, channels)
+    unfolded = draw.tune.random() < 0.65
+    places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
+    body = [*_tile(places, outs), *_coordinates(g)]
+    channel = "co"
+    if g.groups:
+        body.append("channel = (image % groups) * CO + co")
+        channel = "channel"
+    if unfolded:
+        taps = g.taps()
+        body += [
+            f"R = CI * {taps}",
+            _ZEROS,
+            "for start in range(0, R, BLOCK_R):",
+            "    r = start + tl.arange(0, BLOCK_R)",
+        ]
+        for index, axis in enumerate(g.axes):
+            body.append(f"    {axis} = {axis}0[None, :] + ({_tap_of(g, index, axis)})[:, None]")
+        body += [
+            f"    inside = {_inside(g, g.padding)} & (r < R)[:, None]",
+            f"    x_at = (r // ({taps}) * {_parens(places)})[:, None] + {_flat(g)}",
+            "    x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
+            f"    w_at = {channel}[:, None] * R + r[None, :]",
+            "    weight = tl.load(w_ptr + w_at, mask=(co < CO)[:, None] & (r < R)[None, :], other=0.0)",
+            f"    {_product(dtype)}",
+        ]
+    else:
+        loops, indent = _over_taps(g, "range", lambda axis, step: [f"{axis} = {axis}0 + {step}"])
+        body += [_ZEROS, *loops, f"{indent}inside = {_inside(g, g.padding)}"]
+        weight = (
+            f"w_at = ({channel}[:, None] * CI + ci[None, :]) * {_parens(g.taps())} + {_tap_place(g)}",
+            "weight = tl.load(w_ptr + w_at, mask=(co < CO)[:, None] & (ci < CI)[None, :], other=0.0)",
+        )
+        body += [indent + line for line in _over_channels(g, places, weight, dtype)]
+    body += _finish(g, after, channel, outs)
+    tiles = _tiles(draw, *blocks)
+    per_out = "co // groups" if g.groups else "co"
+    return _stage(
+        name,
+        g,
+        module,
+        after,
+        body,
+        sizes=_sizes(g, "per_group", per_out),
+        constants=[*g.constants(), *tiles.items()],
+        warps=f"num_warps={warps}",
+        host=host_sizes(g),
+        shape=f"n, co, {', '.join(_outs(g))}",
+        grid=_grid(g, tiles, per_out),
+    )
+
+
 def depthwise(
     draw: Draw, name: str, g: Geometry, dtype: Dtype, *, module: str = "conv", after: Chain = NOTHING
 ) -> Stage:
@@ -294,6 +357,7 @@ def depthwise(
     block = draw.tile("BLOCK", (128, 256, 512), (32,))
     places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
     wide = widened(dtype)
+    loops, indent = _over_taps(g, "tl.static_range", lambda axis, step: [f"{axis} = {axis}0 + {step}"])
     body = [
         "plane = tl.program_id(1).to(tl.int64)",
         "channel = plane % channels",
@@ -301,46 +365,27 @@ def depthwise(
         *_coordinates(g),
         f"x_ptr += plane * {places}",
         "acc = tl.zeros([BLOCK], dtype=tl.float32)",
-    ]
-    indent = ""
-    for axis in g.axes:
-        body.append(f"{indent}for k{axis} in tl.static_range({g.tap('K', axis)}):")
-        indent += "    "
-        step = f"k{axis} * {g.tap('D', axis)}" if g.dilation else f"k{axis}"
-        body.append(f"{indent}{axis} = {axis}0 + {step}")
-    flat = _tap_place(g)
-    body += [
+        *loops,
         f"{indent}inside = {_inside(g, g.padding)} & (p < {outs})",
         f"{indent}x = tl.load(x_ptr + {_flat(g)}, mask=inside, other=0.0){wide}",
-        f"{indent}acc += x * tl.load(w_ptr + channel * {_parens(g.taps())} + {flat}){wide}",
+        f"{indent}acc += x * tl.load(w_ptr + channel * {_parens(g.taps())} + {_tap_place(g)}){wide}",
     ]
     if g.bias:
         body.append(f"acc += tl.load(b_ptr + channel){wide}")
     body += after.lines("acc", channel="channel", one=True, offsets=f"plane * {outs} + p", mask=f"p < {outs}")
     body.append(f"tl.store(y_ptr + plane * {outs} + p, acc, mask=p < {outs})")
-    parameters = ["x_ptr", "w_ptr", *(["b_ptr"] if g.bias else []), *after.pointers, "y_ptr", "channels"]
-    parameters += [
-        *g.sizes(),
-        *g.sizes("O"),
-        *(f"{c}: tl.constexpr" for c, _ in g.constants()),
-        "BLOCK: tl.constexpr",
-    ]
-    passed = ["x", "weight", *(["bias"] if g.bias else []), *after.arguments, "y", "co", *g.axes]
-    passed += [*(f"o{a}" for a in g.axes), *_passed(g), f"BLOCK={block}", draw.warps((4,), (1, 8))]
-    out = " * ".join(f"o{a}" for a in g.axes)
-    plain = Geometry(g.rank, g.uniform, g.stride, g.padding, g.dilation, False, g.bias)
-    host = [
-        *host_sizes(g),
-        f"y = torch.empty((n, co, {', '.join(f'o{a}' for a in g.axes)}), device=x.device, dtype=x.dtype)",
-        *launch(f"{name}_kernel", f"triton.cdiv({out}, {block}), n * co", passed),
-        "return y",
-    ]
-    return Stage(
+    return _stage(
         name,
-        (kernel(f"{name}_kernel", parameters, body),),
-        _takes(plain, module, after),
-        tuple(host),
-        after.helpers,
+        g,
+        module,
+        after,
+        body,
+        sizes=[("channels", "co"), *_named(g.sizes()), *_named(g.sizes("O"))],
+        constants=[*g.constants(), ("BLOCK", block)],
+        warps=draw.warps((4,), (1, 8)),
+        host=host_sizes(g),
+        shape=f"n, co, {', '.join(_outs(g))}",
+        grid=f"triton.cdiv({' * '.join(_outs(g))}, {block}), n * co",
     )
 
 
@@ -349,52 +394,33 @@ def pointwise(
     after: Chain = NOTHING,
 ) -> Stage:  # fmt: skip
     """A kernel of size one: for each image a product of the weights and (channels, places)."""
-    block_co, block_p, block_r, warps = _blocks(draw, channels)
+    *blocks, warps = _blocks(draw, channels)
     g = Geometry(rank, bias=bias)
     body = [
-        "p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)",
-        "co = tl.program_id(1) * BLOCK_CO + tl.arange(0, BLOCK_CO)",
-        "image = tl.program_id(2).to(tl.int64)",
-        "x_ptr += image * CI * size",
-        "y_ptr += image * CO * size",
-        "acc = tl.zeros((BLOCK_CO, BLOCK_P), dtype=tl.float32)",
+        *_tile("size", "size"),
+        _ZEROS,
         "for start in range(0, CI, BLOCK_R):",
         "    ci = start + tl.arange(0, BLOCK_R)",
         "    x_mask = (ci < CI)[:, None] & (p < size)[None, :]",
         "    x = tl.load(x_ptr + ci[:, None] * size + p[None, :], mask=x_mask, other=0.0)",
         "    w_mask = (co < CO)[:, None] & (ci < CI)[None, :]",
         "    weight = tl.load(w_ptr + co[:, None] * CI + ci[None, :], mask=w_mask, other=0.0)",
-        f"    acc = tl.dot(weight, x, acc{precision(dtype)})",
+        f"    {_product(dtype)}",
         *_finish(g, after, "co", "size"),
     ]
-    parameters = [
-        "x_ptr",
-        "w_ptr",
-        *(["b_ptr"] if bias else []),
-        *after.pointers,
-        "y_ptr",
-        "CI",
-        "CO",
-        "size",
-    ]
-    parameters += ["BLOCK_CO: tl.constexpr", "BLOCK_P: tl.constexpr", "BLOCK_R: tl.constexpr"]
-    tiles = _tiles(draw, block_co, block_p, block_r)
-    passed = ["x", "weight", *(["bias"] if bias else []), *after.arguments, "y", "ci", "co", "size"]
-    passed += [f"BLOCK_CO={tiles[0]}", f"BLOCK_P={tiles[1]}", f"BLOCK_R={tiles[2]}", f"num_warps={warps}"]
-    host = [
-        "n, ci = x.shape[:2]",
-        "co = weight.shape[0]",
-        "size = x[0, 0].numel()",
-        "y = torch.empty((n, co, *x.shape[2:]), device=x.device, dtype=x.dtype)",
-        *launch(f"{name}_kernel", f"triton.cdiv(size, {tiles[1]}), triton.cdiv(co, {tiles[0]}), n", passed),
-        "return y",
-    ]
-    return Stage(
+    tiles = _tiles(draw, *blocks)
+    return _stage(
         name,
-        (kernel(f"{name}_kernel", parameters, body),),
-        _takes(g, module, after),
-        tuple(host),
-        after.helpers,
+        g,
+        module,
+        after,
+        body,
+        sizes=[("CI", "ci"), ("CO", "co"), ("size", "size")],
+        constants=[*tiles.items()],
+        warps=f"num_warps={warps}",
+        host=["n, ci = x.shape[:2]", "co = weight.shape[0]", "size = x[0, 0].numel()"],
+        shape="n, co, *x.shape[2:]",
+        grid=f"triton.cdiv(size, {tiles['BLOCK_P']}), triton.cdiv(co, {tiles['BLOCK_CO']}), n",
     )
 
 
@@ -409,15 +435,9 @@ def transposed(
     after: Chain = NOTHING,
 ) -> Stage:
     """A transposed convolution by gathering: every output asks which inputs reach it through each tap."""
-    block_co, block_p, block_r, warps = _blocks(draw, channels)
+    *blocks, warps = _blocks(draw, channels)
     places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
-    body = [
-        "p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)",
-        "co = tl.program_id(1) * BLOCK_CO + tl.arange(0, BLOCK_CO)",
-        "image = tl.program_id(2).to(tl.int64)",
-        f"x_ptr += image * CI * {places}",
-        f"y_ptr += image * CO * {outs}",
-    ]
+    body = _tile(places, outs)
     channel = "co"
     if g.groups:
         body += [
@@ -426,65 +446,36 @@ def transposed(
             f"w_ptr += group * CI * CO * {_parens(g.taps())}",
         ]
         channel = "channel"
-    for index, axis in enumerate(g.axes):
-        inner = " * ".join(f"O{a.upper()}" for a in g.axes[index + 1 :])
-        place = "p" if not inner else f"p // {_parens(inner)}"
-        if index:
-            place += f" % O{axis.upper()}"
-        if g.padding:
-            place += f" + {g.tap('P', axis)}"
-        body.append(f"t{axis} = {place}")
-    body.append("acc = tl.zeros((BLOCK_CO, BLOCK_P), dtype=tl.float32)")
-    indent = ""
-    for axis in g.axes:
-        body.append(f"{indent}for k{axis} in range({g.tap('K', axis)}):")
-        indent += "    "
-        step = f"k{axis} * {g.tap('D', axis)}" if g.dilation else f"k{axis}"
-        reach = f"t{axis} - {step}"
-        if g.stride:
-            s = g.tap("S", axis)
-            body += [
-                f"{indent}reach = {reach}",
-                f"{indent}{axis} = reach // {s}",
-                f"{indent}{axis}_ok = (reach >= 0) & (reach % {s} == 0) & ({axis} < {axis.upper()})",
+
+    def reached(axis: str, step: str) -> list[str]:
+        if not g.stride:
+            return [
+                f"{axis} = t{axis} - {step}",
+                f"{axis}_ok = ({axis} >= 0) & ({axis} < {axis.upper()})",
             ]
-        else:
-            body += [
-                f"{indent}{axis} = {reach}",
-                f"{indent}{axis}_ok = ({axis} >= 0) & ({axis} < {axis.upper()})",
-            ]
-    flat = _tap_place(g)
+        stride = g.tap("S", axis)
+        return [
+            f"reach = t{axis} - {step}",
+            f"{axis} = reach // {stride}",
+            f"{axis}_ok = (reach >= 0) & (reach % {stride} == 0) & ({axis} < {axis.upper()})",
+        ]
+
+    loops, indent = _over_taps(g, "range", reached)
     ok = " & ".join(f"{axis}_ok" for axis in g.axes)
     body += [
+        *_coordinates(g, flip=True),
+        _ZEROS,
+        *loops,
         f"{indent}inside = {ok}" + (f" & (p < {outs})" if g.rank < 3 else ""),
-        f"{indent}for start in range(0, CI, BLOCK_R):",
-        f"{indent}    ci = start + tl.arange(0, BLOCK_R)",
-        f"{indent}    x_at = ci[:, None] * {_parens(places)} + ({_flat(g)})[None, :]",
-        f"{indent}    x = tl.load(x_ptr + x_at, mask=(ci < CI)[:, None] & inside[None, :], other=0.0)",
-        f"{indent}    w_at = (ci[None, :] * CO + co[:, None]) * {_parens(g.taps())} + {flat}",
-        f"{indent}    weight = tl.load(w_ptr + w_at, mask=(ci < CI)[None, :] & (co < CO)[:, None], other=0.0)",
-        f"{indent}    acc = tl.dot(weight, x, acc{precision(dtype)})",
     ]
+    weight = (
+        f"w_at = (ci[None, :] * CO + co[:, None]) * {_parens(g.taps())} + {_tap_place(g)}",
+        "weight = tl.load(w_ptr + w_at, mask=(ci < CI)[None, :] & (co < CO)[:, None], other=0.0)",
+    )
+    body += [indent + line for line in _over_channels(g, places, weight, dtype)]
     body += _finish(g, after, channel, outs)
-    parameters = ["x_ptr", "w_ptr", *(["b_ptr"] if g.bias else []), *after.pointers, "y_ptr"]
-    parameters += ["CI", *g.sizes(), "CO", *g.sizes("O"), *(["groups"] if g.groups else [])]
-    parameters += [f"{c}: tl.constexpr" for c, _ in g.constants()]
-    parameters += ["BLOCK_CO: tl.constexpr", "BLOCK_P: tl.constexpr", "BLOCK_R: tl.constexpr"]
-    tiles = _tiles(draw, block_co, block_p, block_r)
-    per_in = "ci // groups" if g.groups else "ci"
-    passed = ["x", "weight", *(["bias"] if g.bias else []), *after.arguments, "y"]
-    passed += [
-        per_in,
-        *g.axes,
-        "co",
-        *(f"o{a}" for a in g.axes),
-        *(["groups"] if g.groups else []),
-        *_passed(g),
-    ]
-    passed += [f"BLOCK_CO={tiles[0]}", f"BLOCK_P={tiles[1]}", f"BLOCK_R={tiles[2]}", f"num_warps={warps}"]
-    out = " * ".join(f"o{a}" for a in g.axes)
-    grid = f"triton.cdiv({out}, {tiles[1]}), triton.cdiv(co, {tiles[0]}), n{' * groups' if g.groups else ''}"
-    lines = [
+    tiles = _tiles(draw, *blocks)
+    host = [
         f"n, ci, {', '.join(g.axes)} = x.shape",
         f"_, co, {', '.join(f'k{a}' for a in g.axes)} = weight.shape",
     ]
@@ -493,17 +484,17 @@ def transposed(
         pad = f" - 2 * padding[{index}]" if g.padding else ""
         window = f"dilation[{index}] * (k{axis} - 1) + 1" if g.dilation else f"k{axis}"
         more = f" + output_padding[{index}]" if g.output_padding else ""
-        lines.append(f"o{axis} = {step}{pad} + {window}{more}")
-    total = "co * groups" if g.groups else "co"
-    host = [
-        *lines,
-        f"y = torch.empty((n, {total}, {', '.join(f'o{a}' for a in g.axes)}), device=x.device, dtype=x.dtype)",
-        *launch(f"{name}_kernel", grid, passed),
-        "return y",
-    ]
-    takes = list(_takes(g, module, after))
-    if g.output_padding:
-        takes.append(("output_padding", f"self.{module}.output_padding"))
-    return Stage(
-        name, (kernel(f"{name}_kernel", parameters, body),), tuple(takes), tuple(host), after.helpers
+        host.append(f"o{axis} = {step}{pad} + {window}{more}")
+    return _stage(
+        name,
+        g,
+        module,
+        after,
+        body,
+        sizes=_sizes(g, "ci // groups" if g.groups else "ci", "co"),
+        constants=[*g.constants(), *tiles.items()],
+        warps=f"num_warps={warps}",
+        host=host,
+        shape=f"n, {'co * groups' if g.groups else 'co'}, {', '.join(_outs(g))}",
+        grid=_grid(g, tiles, "co"),
     )
