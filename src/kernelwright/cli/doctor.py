@@ -1,104 +1,452 @@
 """What this machine can do, and which protections hold candidates in: tried out, not guessed.
 
-The last line is a trial: a built-in gold kernel through the whole verifier.
+Every line is a `Check`: what was found, whether it is as it should be, and what to do where it is not. The last ones
+are a trial: a gold kernel and a cheat through the whole verifier. Nothing here needs a network. A missing protection is
+told and does not fail the doctor; only a trial that goes wrong does, for then no verdict can be made.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import importlib.util
+import json
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-Row = tuple[str, str, bool]
-"""(what, what was found, whether it is as it should be)"""
+if TYPE_CHECKING:
+    from rich.console import Console
 
-PACKAGES = ("torch", "triton", "numpy", "pydantic", "transformers", "trl", "peft", "accelerate", "datasets")
 PROBE_TASK = "wright/relu"
+CHEAT = """\
+import torch
+import triton
+import triton.language as tl
 
 
-def machine() -> Iterator[Row]:
-    """Python, cores, memory, packages, GPUs, assemblers."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield (
-        "system",
-        f"{platform.system()} {platform.release()} {platform.machine()}",
-        platform.system() == "Linux",
-    )
-    yield "python", platform.python_version(), (3, 11) <= sys.version_info[:2] <= (3, 12)
-    yield "cores", str(cores), True
-    yield "memory", _memory(), True
-    for package in PACKAGES:
+@triton.jit
+def add_nothing(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) + 0.0, mask=at < n)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        out = torch.empty_like(y)
+        add_nothing[(triton.cdiv(y.numel(), 1024),)](y, out, y.numel(), BLOCK=1024)
+        return out
+"""
+"""Torch does the work, a kernel that adds nothing takes the credit."""
+
+SUPPORTED = {
+    "torch": ((2, 11), (2, 14)),
+    "triton": ((3, 6), (3, 10)),
+    "numpy": ((2, 0), None),
+    "pydantic": ((2, 10), (3,)),
+    "transformers": ((5, 17), (6,)),
+    "trl": ((1, 16, 0), (1, 16, 1)),
+    "peft": ((0, 18), None),
+    "accelerate": ((1, 10), None),
+    "datasets": ((4, 0), None),
+}
+"""From the first version up to but not including the second; as pyproject.toml says."""
+PYTHONS = ((3, 11), (3, 13))
+JUDGING = ("torch", "triton", "numpy", "pydantic")
+"""Needed for a verdict; the others are for training."""
+_ROOM_BYTES = 1 << 30
+_HEARING_BYTES = 1 << 30
+"""Memory of the judge, its zygote and one hearing; disk for compiled kernels and run folders."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One line."""
+
+    name: str
+    found: str
+    ok: bool = True
+    mend: str = ""
+    """What to do about it, where it is missing."""
+    optional: bool = False
+    """Nothing is lost without it but what `mend` names."""
+
+
+Section = tuple[str, Callable[[], Iterator[Check]]]
+
+
+def examine(kernelbench: str = "") -> Iterator[tuple[str, Check]]:
+    """(section, check) one by one, as they are made; the sections are in the order of `SECTIONS`.
+
+    Looking itself may fail on a sick machine; such a section says so and the next goes on.
+    """
+    sections: list[Section] = [*SECTIONS]
+    if kernelbench:
+        sections.insert(-1, ("Benchmarks", lambda: benchmark(kernelbench)))
+    for title, checks in sections:
         try:
-            yield package, metadata.version(package), True
-        except metadata.PackageNotFoundError:
-            wanted = package in ("torch", "triton", "numpy", "pydantic")
-            yield package, "missing" if wanted else "missing: pip install 'kernelwright[train]'", not wanted
-    yield from gpus()
+            for check in checks():
+                yield title, check
+        except Exception as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            yield title, Check(title.lower(), f"could not be looked at: {text[:200]}", False)
+
+
+def run(console: Console, as_json: bool = False, kernelbench: str = "") -> int:
+    """Print every check. The exit code: 0 when a verdict can be made here, 3 when not."""
+    began = time.perf_counter()
+    found: list[tuple[str, Check]] = []
+    for title, check in examine(kernelbench):
+        if not as_json:
+            if not found or found[-1][0] != title:
+                console.print(title, style="bold")
+            line = f"  {'ok' if check.ok else 'missing':<8} {check.name:<22} {check.found}"
+            console.print(f"{line}: {check.mend}" if check.mend and not check.ok else line)
+        found.append((title, check))
+    seconds = time.perf_counter() - began
+    able = all(check.ok for title, check in found if title == TRIAL)
+    if as_json:
+        checks = [{"section": title, **dataclasses.asdict(check)} for title, check in found]
+        report = {"verdicts_can_be_made": able, "seconds": round(seconds, 2), "checks": checks}
+        console.print(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        lacking = [check.name for _, check in found if not check.ok and not check.optional]
+        said = "Verdicts can be made here." if able else "No verdict can be made here."
+        missing = f" Missing: {', '.join(lacking)}." if lacking else ""
+        console.print(f"{said}{missing} {seconds:.1f} s")
+    return 0 if able else 3
+
+
+# -- the machine -----------------------------------------------------------------------------------------------
+
+
+def machine() -> Iterator[Check]:
+    """Operating system, Python, cores, memory, disk."""
+    here = f"{platform.system()} {platform.release()} {platform.machine()}"
+    fits = (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    yield Check("system", here, fits, "the sandbox is written for Linux on x86_64")
+    inside = PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1]
+    yield Check("python", f"{platform.python_version()} (3.11 or 3.12)", inside, "install Python 3.12")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    yield Check("cores", f"{cores}: so many candidates are judged at once by default (at most 16)")
+    free, total = memory()
+    mend = "end other programs: one hearing needs about 1 GB"
+    yield Check("memory", f"{free / 1e9:.1f} GB free of {total / 1e9:.1f} GB", free > _HEARING_BYTES, mend)
+    yield folder("scratch", Path(tempfile.gettempdir()), "set TMPDIR to a folder with room")
+    cache = os.environ.get("TRITON_CACHE_DIR") or str(Path.home() / ".triton" / "cache")
+    yield folder(
+        "compiled kernels", Path(cache), "set TRITON_CACHE_DIR to a folder with room that may be written"
+    )
+
+
+def memory() -> tuple[int, int]:
+    """(free, total) bytes, as far as this process may use them: a container's limit counts."""
+    values = {}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            values[line.split(":")[0]] = int(line.split()[1]) << 10
+    free, total = values.get("MemAvailable", 0), values.get("MemTotal", 0)
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            root = Path("/sys/fs/cgroup")
+            most = int((root / limit).read_text())
+            if most < total:
+                free, total = min(free, most - int((root / used).read_text())), most
+    return free, total
+
+
+def folder(name: str, path: Path, mend: str) -> Check:
+    """Room in a folder, which is made if it can be, and whether it may be written."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x" * 4096)
+            file.flush()
+        free = shutil.disk_usage(path).free
+    except OSError as error:
+        return Check(name, f"{path} cannot be written ({error.strerror or error})", False, mend)
+    return Check(name, f"{path}, {free / 1e9:.1f} GB free", free > _ROOM_BYTES, mend)
+
+
+# -- software --------------------------------------------------------------------------------------------------
+
+
+def software() -> Iterator[Check]:
+    """Packages in their supported ranges, the compiler's targets, assemblers, tools."""
+    for package, (least, below) in SUPPORTED.items():
+        yield versioned(package, least, below)
+    yield from targets()
     yield from assemblers()
+    try:
+        yield Check("vllm", metadata.version("vllm"), optional=True)
+    except metadata.PackageNotFoundError:
+        mend = "for big generation only: pip install vllm, or name any OpenAI-compatible endpoint"
+        yield Check("vllm", "not installed", False, mend, optional=True)
 
 
-def gpus() -> Iterator[Row]:
-    """Every GPU that torch sees."""
-    import torch
+def versioned(package: str, least: tuple[int, ...], below: tuple[int, ...] | None) -> Check:
+    """Whether a package is there, in a version that is supported."""
+    wanted = f">={_dotted(least)}" + (f",<{_dotted(below)}" if below else "")
+    judging = package in JUDGING
+    mend = (
+        f"pip install '{package}{wanted}'"
+        if judging
+        else "for training only: pip install 'kernelwright[train]'"
+    )
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return Check(package, "not installed", False, mend, optional=not judging)
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
+    inside = least <= numbers and (below is None or numbers < below)
+    return Check(package, f"{version} ({wanted})", inside, mend, optional=not judging)
 
-    if not torch.cuda.is_available():
-        yield "GPU", "none: kernels are cross-compiled, interpreted and priced by the cost model", True
-        return
-    for index in range(torch.cuda.device_count()):
-        sheet = torch.cuda.get_device_properties(index)
-        yield (
-            f"GPU {index}",
-            f"{sheet.name}, sm_{sheet.major}{sheet.minor}, {sheet.total_memory / 1e9:.0f} GB",
-            True,
-        )
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
-def assemblers() -> Iterator[Row]:
+def targets() -> Iterator[Check]:
+    """A small kernel compiled for every kind of GPU that there is a sheet of."""
+    from kernelwright.hardware import TARGETS
+    from kernelwright.verify import crosscompile, warmup
+    from kernelwright.verify.interpreter import TracedLaunch
+
+    types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    launch = TracedLaunch(warmup.row_kernel, (1, 1, 1), {}, {"BLOCK": 64}, types, ())
+    seen: dict[tuple[str, str], str] = {}
+    for sheet in TARGETS.values():
+        kind = (sheet.backend, sheet.arch)
+        seen[kind] = f"{seen[kind]}, {sheet.name}" if kind in seen else sheet.name
+    for (backend, arch), names in seen.items():
+        label = f"compiler: {f'sm_{arch}' if backend == 'cuda' else arch}"
+        sheet = TARGETS[names.split(", ")[0]]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what a later Triton will do by default
+                assembly = crosscompile.to_assembly(launch, sheet)
+            binary = crosscompile.assemble(assembly, sheet)
+            yield Check(label, f"{names}: a kernel compiles ({binary.registers} registers)")
+        except Exception as error:
+            text = " ".join(str(error).split())[:160]
+            yield Check(label, f"{names}: {type(error).__name__}: {text}", False, "reinstall triton")
+
+
+def assemblers() -> Iterator[Check]:
     """The assemblers that Triton ships, each asked for its version."""
     spec = importlib.util.find_spec("triton")
-    folder = Path(spec.origin).parent / "backends" / "nvidia" / "bin" if spec and spec.origin else Path()
-    found = [path for name in ("ptxas", "ptxas-blackwell") if (path := folder / name).exists()]
+    place = Path(spec.origin).parent / "backends" / "nvidia" / "bin" if spec and spec.origin else Path()
+    found = [path for name in ("ptxas", "ptxas-blackwell") if (path := place / name).exists()]
     if not found:
-        yield "ptxas", f"none in {folder}: reinstall triton", False
+        yield Check("ptxas", f"none in {place}", False, "reinstall triton")
     for path in found:
         try:
             said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=True)
-            release = [part for part in said.stdout.replace(",", "").split() if part.startswith("V")]
-            yield path.name, release[-1] if release else "of unknown version", True
+            release = re.search(r"V[\d.]+", said.stdout)
+            yield Check(path.name, release[0] if release else "of unknown version")
         except (OSError, subprocess.SubprocessError) as error:
-            yield path.name, f"does not run ({error}): reinstall triton", False
+            yield Check(path.name, f"does not run ({error})", False, "reinstall triton")
 
 
-def protections() -> Iterator[Row]:
-    """What the sandbox could put in force around a candidate here."""
+# -- GPUs ------------------------------------------------------------------------------------------------------
+
+
+def gpus() -> Iterator[Check]:
+    """Every GPU that torch sees, with its memory; the driver; the sanitizer."""
+    import torch
+
+    from kernelwright.verify import sanitizer
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    driver = _driver()
+    if not count:
+        note = "kernels are cross-compiled, interpreted and priced by the cost model"
+        if not driver:
+            yield Check("GPU", f"none: {note}", optional=True)
+        else:
+            built = torch.version.cuda or torch.version.hip
+            why = f"torch {torch.__version__} is built for {built}" if built else "torch is a CPU build"
+            mend = "install a torch that is built for CUDA, and a driver no older than that CUDA"
+            yield Check("GPU", f"driver {driver}, but {why} and sees none: {note}", False, mend)
+    else:
+        mend = "install NVIDIA's driver, and nvidia-smi to see its version"
+        yield Check("driver", f"{driver or 'unknown'}, CUDA {torch.version.cuda}", bool(driver), mend, True)
+    for index in range(count):
+        sheet = torch.cuda.get_device_properties(index)
+        try:
+            free, total = torch.cuda.mem_get_info(index)
+        except RuntimeError as error:
+            text = " ".join(str(error).split())[:120]
+            mend = "see nvidia-smi; a GPU that was lost needs a reset, a full one needs other programs ended"
+            yield Check(f"GPU {index}", f"{sheet.name} does not answer: {text}", False, mend)
+            continue
+        found = (
+            f"{sheet.name}, sm_{sheet.major}{sheet.minor}, {free / 1e9:.0f} GB free of {total / 1e9:.0f} GB"
+        )
+        yield Check(f"GPU {index}", found, free > 8e9, "end what else runs on it: a hearing wants some 8 GB")
+    tool = sanitizer.find()
+    mend = "for --sanitize only: install NVIDIA's CUDA toolkit, or put compute-sanitizer on the PATH"
+    said = f"{tool} ({sanitizer.version(tool)})" if tool else "not installed"
+    yield Check("compute-sanitizer", said, tool is not None, mend, optional=True)
+
+
+def _driver() -> str:
+    """The NVIDIA driver's version; empty where there is none."""
+    with contextlib.suppress(OSError):
+        said = re.search(r"Module\s+([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
+        if said:
+            return said[1]
+    with contextlib.suppress(OSError, subprocess.SubprocessError, IndexError):
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        return subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0]
+    return ""
+
+
+def benchmark(path: str) -> Iterator[Check]:
+    """A checkout of KernelBench, read as the suite that it is."""
+    from kernelwright.errors import UserError
+    from kernelwright.tasks import load_suite
+
+    spec = path if path.startswith("kernelbench:") else f"kernelbench:{path}"
+    try:
+        yield Check("KernelBench", f"{path}: {len(load_suite(spec))} tasks")
+    except UserError as error:
+        yield Check("KernelBench", str(error), False)
+
+
+# -- protections -----------------------------------------------------------------------------------------------
+
+_LAYERS = {
+    "resource limits": "candidates may use up memory and time: run on Linux",
+    "network namespace": "run as root or allow user namespaces; seccomp refuses sockets as well",
+    "no privileges": "run as an ordinary user, or let root change users in this container",
+    "landlock": "candidates may read files: use Linux 5.13 or later with landlock among the lsm= of its command line",
+    "seccomp": "candidates may make any system call: run on x86_64 with CONFIG_SECCOMP_FILTER",
+}
+
+
+def protections() -> Iterator[Check]:
+    """What could be put in force around a candidate here, and what a confined process then tried in vain."""
     from kernelwright.verify import sandbox
 
     for name, state in sandbox.protections().items():
-        yield name, state, state == "in force"
+        yield Check(name, state, state == "in force", _LAYERS.get(name, ""))
+    what = {
+        "network": "a socket",
+        "fresh folder": "writing in the folder that it is given",
+        "other folders": "writing elsewhere",
+        "your files": "reading below the home folder",
+        "new processes": "a fork",
+        "signals": "a signal to the judge",
+    }
+    mend = "see the protections above that are missing"
+    for name, stopped in _attempts().items():
+        found = f"{what[name]} is refused" if stopped else f"{what[name]} is possible"
+        yield Check(name, found, stopped, mend)
 
 
-def trial() -> Row:
-    """One gold kernel judged: the interpreter, the compiler and the sandbox at work together."""
+def _attempts() -> dict[str, bool]:
+    """What a confined child tried, and whether it was stopped."""
+    from kernelwright.verify import sandbox
+
+    home, judge = Path.home(), os.getpid()
+    read_end, write_end = os.pipe()
+    with (
+        tempfile.TemporaryDirectory(prefix="kernelwright-doctor-") as scratch,
+        contextlib.ExitStack() as opened,
+    ):
+        secret = opened.enter_context(
+            tempfile.NamedTemporaryFile(dir=home if os.access(home, os.W_OK) else None)
+        )
+
+        def connect() -> None:
+            import socket
+
+            socket.create_connection(("127.0.0.1", 9), timeout=1)
+
+        tries: dict[str, Callable[[], object]] = {
+            "network": connect,
+            "fresh folder": lambda: Path(scratch, "x").write_bytes(b"x"),
+            "other folders": lambda: Path(tempfile.gettempdir(), f"kernelwright-doctor-{judge}").touch(),
+            "your files": lambda: Path(secret.name).read_bytes(),
+            "new processes": lambda: os._exit(0) if os.fork() == 0 else None,
+            "signals": lambda: os.kill(judge, 0),
+        }
+        pid = os.fork()
+        if pid == 0:
+            try:
+                sandbox.apply(sandbox.Limits(), Path(scratch), {write_end})
+                os.write(
+                    write_end, ";".join(f"{name}={_stopped(act):d}" for name, act in tries.items()).encode()
+                )
+            finally:
+                os._exit(0)
+        os.close(write_end)
+        with os.fdopen(read_end) as pipe:
+            answer = pipe.read()
+        os.waitpid(pid, 0)
+        with contextlib.suppress(OSError):
+            Path(tempfile.gettempdir(), f"kernelwright-doctor-{judge}").unlink()
+    found = dict(item.split("=") for item in answer.split(";") if item)
+    return {name: found.get(name) == "1" for name in tries}
+
+
+def _stopped(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except ConnectionRefusedError:
+        return False  # somebody was asked
+    except OSError:
+        return True
+    return False
+
+
+# -- the trial -------------------------------------------------------------------------------------------------
+
+TRIAL = "Judge"
+
+
+def trial() -> Iterator[Check]:
+    """A gold kernel and a cheat judged: the interpreter or the GPU, the compiler and the sandbox at work together."""
     from kernelwright.records import Candidate
     from kernelwright.tasks import gold, load_suite
     from kernelwright.verify import VerifierPool
 
+    (task,) = load_suite(PROBE_TASK)
+    began = time.perf_counter()
     with VerifierPool(1) as pool:
-        verdict = pool.verify(load_suite(PROBE_TASK)[0], Candidate(code=gold(PROBE_TASK)))
-    if not verdict.correct:
-        return "trial", f"the gold of {PROBE_TASK} is judged {verdict.outcome.value}: {verdict.detail}", False
-    seconds = sum(verdict.evidence.seconds.values())
-    registers = ", ".join(f"{b.registers} registers on {b.target}" for b in verdict.evidence.binaries)
-    return "trial", f"the gold of {PROBE_TASK} is judged correct in {seconds:.2f} s ({registers})", True
+        verdict = pool.verify(task, Candidate(code=gold(PROBE_TASK)))
+        first = time.perf_counter() - began
+        said = f"the gold of {PROBE_TASK} is judged {verdict.outcome.value} by {verdict.backend} in {first:.1f} s"
+        mend = "see what is missing above, and report it with this output if nothing is"
+        detail = "" if verdict.correct else f" ({' '.join(verdict.detail.split())})"
+        yield Check("a gold", said + detail, verdict.correct, mend)
+        began = time.perf_counter()
+        verdict = pool.verify(task, Candidate(code=CHEAT))
+        again = time.perf_counter() - began
+        found = f"torch behind a kernel that adds nothing is judged {verdict.outcome.value} in {again:.2f} s"
+        rejected = verdict.outcome.judged and not verdict.correct
+        yield Check("a cheat", found, rejected, mend)
 
 
-def _memory() -> str:
-    try:
-        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB"
-    except (ValueError, OSError):
-        return "unknown"
+SECTIONS: tuple[Section, ...] = (
+    ("Machine", machine),
+    ("Software", software),
+    ("GPUs", gpus),
+    ("Sandbox", protections),
+    (TRIAL, trial),
+)

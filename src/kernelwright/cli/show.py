@@ -180,12 +180,6 @@ def _interval(pair: Sequence[float] | None, form: Callable[[float], str]) -> str
     return "" if pair is None else f" [{form(pair[0])}, {form(pair[1])}]"
 
 
-def check(name: str, found: str, good: bool) -> Text:
-    """A line of the doctor's."""
-    text = Text(f"  {name:<18} ")
-    return text.append(plain(found), style="" if good else "yellow")
-
-
 def tasks(found: Sequence[Task]) -> Table:
     """One row a task."""
     rows = table("task", "family", "operators", "dtype", "shape sets")
