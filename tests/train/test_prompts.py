@@ -7,10 +7,10 @@ from fakes import ReadJudge, SaidPolicy, answer, task
 from tiny import FAST, SLOW, code, examples
 
 from kernelwright.errors import UserError
-from kernelwright.prompts import render
+from kernelwright.prompts import example_pair, render
 from kernelwright.records import Rollout, write_jsonl
 from kernelwright.rollouts import roll
-from kernelwright.train.prompts import example_pair, frontend_asks, midend_asks, read_examples, read_tasks
+from kernelwright.train.prompts import frontend_asks, midend_asks, read_examples, read_tasks
 
 TRAIN = [e for e in examples() if e.split == "train"]
 

@@ -89,17 +89,9 @@ def finish(
 
 def text_of(example: Example, style: Style) -> tuple[str, str]:
     """What training shows and what it wants said."""
-    improve = example.kind == "improve"
-    prompt = prompts.render(
-        "midend" if improve else "frontend",
-        example.task,
-        style=style,
-        kernel=example.kernel,
-        profile=example.feedback if improve else "",
-        feedback="" if improve else example.feedback,
-    )
+    prompt, said = prompts.example_pair(example, style)
     asked = "".join(message.content.rstrip("\n") + "\n" for message in prompt.messages)
-    return asked, prompts.completion_text(example.plan, example.code)
+    return asked, said
 
 
 def describe(config: CorpusConfig, examples: Sequence[Example]) -> dict[str, Any]:

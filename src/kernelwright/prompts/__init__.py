@@ -14,9 +14,9 @@ import jinja2
 from kernelwright import hardware
 from kernelwright.errors import UserError
 from kernelwright.prompts.feedback import feedback, profile
-from kernelwright.records import Agent, Message, Prompt, Task
+from kernelwright.records import Agent, Example, Message, Prompt, Task
 
-__all__ = ["completion_text", "feedback", "profile", "render"]
+__all__ = ["completion_text", "example_pair", "feedback", "profile", "render"]
 
 Style = Literal["chat", "compact"]
 STYLES: tuple[Style, ...] = ("chat", "compact")
@@ -79,6 +79,20 @@ def completion_text(plan: str, code: str) -> str:
     '<plan>\\none program per row\\n</plan>\\n```python\\nimport torch\\n```'
     """
     return f"<plan>\n{plan.strip()}\n</plan>\n```python\n{code.strip()}\n```"
+
+
+def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
+    """What SFT shows and what it wants said."""
+    improve = example.kind == "improve"
+    prompt = render(
+        "midend" if improve else "frontend",
+        example.task,
+        style=style,
+        kernel=example.kernel,
+        feedback="" if improve else example.feedback,
+        profile=example.feedback if improve else "",
+    )
+    return prompt, completion_text(example.plan, example.code)
 
 
 def _check(what: str, value: str, valid: tuple[str, ...]) -> None:

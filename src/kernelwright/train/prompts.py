@@ -1,8 +1,8 @@
-"""From examples and tasks to the prompts of a stage.
+"""From examples and tasks to the prompts of a stage of reinforcement learning.
 
-SFT pairs each example's prompt with its answer. Reinforcement learning asks: the front end about practice tasks,
-whose kernels nobody has shown (or, without any, about the tasks of the training examples), the mid-end about
-kernels that were verified, with their profiles. Examples whose split is not `train` are never looked at.
+The front end is asked about practice tasks, whose kernels nobody has shown (or, without any, about the tasks of the
+training examples), the mid-end about kernels that were verified, with their profiles. Examples whose split is not
+`train` are never looked at.
 """
 
 from __future__ import annotations
@@ -59,20 +59,6 @@ def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:
         raise UserError(
             f"{len(leaked)} tasks to train on are held out by {path}, such as {leaked[0]}; remove them from data.tasks"
         )
-
-
-def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
-    """What SFT shows and what it wants said."""
-    improve = example.kind == "improve"
-    prompt = prompts.render(
-        "midend" if improve else "frontend",
-        example.task,
-        style=style,
-        kernel=example.kernel,
-        feedback="" if improve else example.feedback,
-        profile=example.feedback if improve else "",
-    )
-    return prompt, prompts.completion_text(example.plan, example.code)
 
 
 def read_tasks(path: Path) -> list[Task]:

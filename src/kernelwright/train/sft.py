@@ -13,13 +13,13 @@ from typing import Any
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids, prompt_ids
+from kernelwright.prompts import example_pair
 from kernelwright.records import Example
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.curves import Curves
 from kernelwright.train.model import adapters
 from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.processes import PATIENCE_S, share_of
-from kernelwright.train.prompts import example_pair
 
 
 def run_sft(
