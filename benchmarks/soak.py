@@ -161,7 +161,7 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
     """Run and report; 1 when anything is wrong."""
     pairs, chosen = mixture(options.verdicts, options.backend)
     golds = {task.id: (task, Candidate(code=tasks.gold(task.id))) for task in chosen}
-    with VerifierPool(1, options.backend, deadline_s=60.0, secret=SECRET) as pool:
+    with VerifierPool(1, options.backend, deadline_s=60.0, secret=SECRET, compiled=False) as pool:
         alone = {name: pool.verify(*pair) for name, pair in golds.items()}
 
     seconds: dict[int, float] = {}
@@ -169,7 +169,9 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
     crashed: list[str] = []
     every = max(1, options.verdicts // MARKS)
     guard = threading.Lock()
-    with VerifierPool(options.workers, options.backend, deadline_s=options.deadline, secret=SECRET) as pool:
+    with VerifierPool(
+        options.workers, options.backend, deadline_s=options.deadline, secret=SECRET, compiled=False
+    ) as pool:
         for pair in golds.values():
             pool.verify(*pair)
         gauges = Gauges(pool)

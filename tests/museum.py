@@ -187,7 +187,7 @@ def judge(items: Sequence[Exhibit], backend: str, workers: int = 2) -> list[Verd
                 continue
             pairs = [(task_of(item), Candidate(code=item.code)) for item in chosen]
             with VerifierPool(
-                workers=workers, backend=backend, protocol="strict", deadline_s=deadline
+                workers=workers, backend=backend, protocol="strict", deadline_s=deadline, compiled=False
             ) as pool:  # type: ignore[arg-type]
                 found = pool.verify_many(pairs, on_result=lambda index, verdict: progress.advance(bar))
             verdicts |= {item.path: verdict for item, verdict in zip(chosen, found, strict=True)}

@@ -110,14 +110,14 @@ def test_no_clock_runs_on_the_judges_gpu_while_a_local_policy_writes() -> None:
     """The lock is held during generation and let go before verdicts are waited for."""
     held: list[str] = []
 
-    class Gpu:
-        class lock:
-            @staticmethod
-            @contextmanager
-            def shared() -> Iterator[None]:
-                held.append("held")
-                yield
-                held.append("free")
+    class Judge(ReadJudge):
+        gpus = ("a GPU",)
+
+        @contextmanager
+        def at_work(self) -> Iterator[None]:
+            held.append("held")
+            yield
+            held.append("free")
 
     class Local(SaidPolicy):
         busy: Any = nullcontext
@@ -126,9 +126,7 @@ def test_no_clock_runs_on_the_judges_gpu_while_a_local_policy_writes() -> None:
             with self.busy():
                 return super().generate(*args, **options)
 
-    judge = ReadJudge()
-    judge.gpu = Gpu  # type: ignore[attr-defined]
-    [[rollout]] = roll(Local(lambda *_: answer("correct 1")), [PROMPT], [TASK], judge)
+    [[rollout]] = roll(Local(lambda *_: answer("correct 1")), [PROMPT], [TASK], Judge())
     assert rollout.verdict.correct
     assert held == ["held", "free"]
     assert hushed(ReadJudge()) is None

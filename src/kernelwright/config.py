@@ -262,6 +262,10 @@ class VerifyConfig(Section):
     backend: Literal["auto", "interpret", "cuda"] = "auto"
     protocol: ProtocolName = "strict"
     target: str = "h200"
+    devices: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """GPUs to judge on, by index; all by default. Give training others where there are several."""
+    compiled: bool = False
+    """Also clock torch.compile, once a task: some ten seconds each."""
 
 
 class Recipe(Section):

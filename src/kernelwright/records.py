@@ -197,7 +197,7 @@ class Timing(Record):
     candidate_ms: PositiveMs
     candidate_ci: tuple[float, float]
     baseline_ms: Mapping[str, PositiveMs]
-    """`eager` always; `compile` (torch.compile) always when measured, its fused model when modelled."""
+    """`eager` always; `compile` is torch.compile where it was clocked, or a fused model of it when modelled."""
     speedup_ci: Mapping[str, tuple[float, float]]
     """95 % confidence interval of baseline / candidate, per baseline."""
     roofline_fraction: float | None = None

@@ -154,13 +154,12 @@ class Rolling:
 
 
 def hushed(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | None:
-    """What to enter while working on the verifier's GPU, so that no clock runs there then; None without one.
+    """What to enter while working on a GPU that may also be the verifier's, so that no clock runs there then.
 
-    A lock that tells apart who works on its GPU (`busy`) lets the judging that needs no clock go on meanwhile.
+    None where the verifier has no GPU.
     """
     pool = verifier._pool if isinstance(verifier, Judge) else verifier
-    lock = getattr(getattr(pool, "gpu", None), "lock", None)
-    return getattr(lock, "busy", None) or getattr(lock, "shared", None)
+    return getattr(pool, "at_work", None) if getattr(pool, "gpus", None) else None
 
 
 def hand_on(given: Rollout, made: Rollout) -> Rollout:

@@ -40,8 +40,7 @@ def run(
         folder.start(recipe, resume=resume)
     from kernelwright.verify import VerifierPool
 
-    judge = recipe.verify
-    with VerifierPool(judge.workers, judge.backend, judge.protocol, judge.target) as pool:
+    with VerifierPool.of(recipe.verify) as pool:
         if not recipe.data.examples and processes.first():
             with timed(folder, "data"):
                 make_data(recipe, folder, pool, quiet=quiet)

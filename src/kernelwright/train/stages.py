@@ -135,8 +135,7 @@ def _reinforce(
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
     from kernelwright.verify import VerifierPool
 
-    judge = recipe.verify
-    with VerifierPool(judge.workers, judge.backend, judge.protocol, judge.target) as pool:
+    with VerifierPool.of(recipe.verify) as pool:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, pool, run, steps_dir, curves)
 
 

@@ -4,15 +4,15 @@ No Python of a candidate's runs here, only kernels that passed `kernels.py`; so 
 one candidate after another, the clock is ours, and a kernel that breaks the context costs a new process. Inputs and
 outputs travel through the judge's arena (`cuda_memory.py`).
 
-Commands: arena; open (one shape); run (one call); reference (the task's module, for the clock); time; batch; close.
+Commands: compile (every kernel, before the GPU is asked for anything); arena; open (one shape); run (one call);
+reference (the task's module, for the clock); time; share; batch; flush; close. Without a candidate:
+compile_reference; time_reference.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +22,8 @@ from triton.runtime.errors import OutOfResources
 
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
-from kernelwright.verify import channel, crosscompile, oracle, timing
+from kernelwright.verify import channel, crosscompile, oracle
+from kernelwright.verify.cuda_clock import Clock, Inputs, Side, gpu_ms
 from kernelwright.verify.cuda_memory import GUARD_BYTE, Mapping, Raw, locate, open_arena
 from kernelwright.verify.kernels import Kernels, NotAKernel
 from kernelwright.verify.replay import Candidate, Session
@@ -31,13 +32,22 @@ from kernelwright.verify.tape import Launch, Operation, Tape, View
 
 _PAD = 512
 """Bytes before and behind every storage, whose pattern must survive."""
-_FLUSH_BYTES = 256 << 20
-"""Written before each timed call: several times any L2."""
 _TUNE_CALLS = 5
-_SLEEP_CYCLES_PER_US = 2000
-"""`torch.cuda._sleep` counts cycles; at least this many pass in a microsecond on any GPU here."""
-_LEAST_ROUNDS, _MOST_ROUNDS = 6, 40
-_ROUND_MS = 2.0
+_HOARD_BYTES = 1 << 30
+"""GPU memory that an idle process may keep for itself."""
+
+
+class _Stand:
+    """Stands for a tensor where only its type and alignment matter: what a kernel is compiled for."""
+
+    def __init__(self, view: View) -> None:
+        self.dtype, self._offset = channel.DTYPES[view.dtype], view.offset * view.itemsize
+
+    def data_ptr(self) -> int:
+        return _PAD + self._offset
+
+    def ptr_range(self) -> int:
+        return 0
 
 
 class CudaSession(Session):
@@ -46,6 +56,8 @@ class CudaSession(Session):
     def __init__(self, device: str, kernels: Kernels) -> None:
         super().__init__(device, kernels)
         self.choices: dict[int, int] = {}
+        self.binaries: dict[int, Any] = {}
+        """What the compiler made of each launch that ran, by its place on the tape."""
         self._padded: dict[int, tuple[torch.Tensor, int]] = {}
 
     def provide(self, storage: int, size: int) -> torch.Tensor:
@@ -72,7 +84,7 @@ class CudaSession(Session):
     def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
         if len(launches) > 1 and place not in self.choices:
             self.choices[place] = self._tune(kernel, launches)
-        self.bound(kernel, launches[self.choices.get(place, 0)])()
+        self.binaries[place] = self.bound(kernel, launches[self.choices.get(place, 0)])()
 
     def bound(self, kernel: Any, launch: Launch) -> Callable[[], Any]:
         """A launch with its arguments in place. A grid without programs launches nothing."""
@@ -92,28 +104,38 @@ class CudaSession(Session):
             call = self.bound(kernel, launch)
             try:
                 call()
-                times.append(min(_gpu_ms(call) for _ in range(_TUNE_CALLS)))
+                times.append(min(gpu_ms(call) for _ in range(_TUNE_CALLS)))
             except (OutOfResources, CompilationError):
                 times.append(math.inf)
         if min(times) == math.inf:
             self.bound(kernel, launches[0])()  # raises what the first one raises
         return times.index(min(times))
 
-    def prepared(self, tape: Tape) -> Callable[[], None]:
-        """The tape as one call that allocates nothing: what is timed."""
-        steps: list[Callable[[], Any]] = []
+    def prepared(self, tape: Tape) -> Side:
+        """The tape as one call that allocates nothing, to be timed, and what poisons its memory before each call."""
+        steps: list[tuple[bool, Callable[[], Any]]] = []
+        fresh: list[tuple[torch.Tensor, str]] = []
         for place, operation in enumerate(tape.operations):
             if operation.kind == "alloc":
-                if operation.fields["storage"] not in self.storages:
-                    self.provide(operation.fields["storage"], operation.fields["bytes"])
+                storage, size = operation.fields["storage"], operation.fields["bytes"]
+                if storage not in self.storages:
+                    self.provide(storage, size)
+                memory = torch.empty(0, dtype=torch.uint8, device=self.device)
+                fresh.append(
+                    (memory.set_(self.storages[storage], 0, (size,), (1,)), operation.fields["dtype"])
+                )
             else:
-                steps.append(self._step(operation, place))
+                steps.append((operation.kind == "launch", self._step(operation, place)))
 
         def play() -> None:
-            for step in steps:
+            for _, step in steps:
                 step()
 
-        return play
+        def poison() -> None:
+            for memory, dtype in fresh:
+                self.poison(memory, dtype)
+
+        return Side(play, poison, steps)
 
     def _step(self, operation: Operation, place: int) -> Callable[[], Any]:
         fields = operation.fields
@@ -129,15 +151,6 @@ class CudaSession(Session):
         return lambda: self.step(operation, place)
 
 
-def _gpu_ms(call: Callable[[], Any]) -> float:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    call()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end)
-
-
 class CudaDevice(Service):
     """One process on one GPU, for one candidate at a time."""
 
@@ -146,10 +159,11 @@ class CudaDevice(Service):
         self._index = device
         self.arena: Mapping | None = None
         self.sessions: dict[str, tuple[CudaSession, Candidate]] = {}
-        self._flush: torch.Tensor | None = None
-        self._reference: Callable[[], Any] | None = None
+        self._built: dict[str, Any] = {}
+        self._sides: list[Side] = []
+        """What is clocked: the candidate, and the reference where there is one."""
         torch.cuda.set_device(device)
-        torch.zeros(1, device=self.device)
+        self._clock = Clock(self.device)
 
     def answer(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
@@ -162,23 +176,56 @@ class CudaDevice(Service):
 
     # -- one candidate -----------------------------------------------------------------------------------------
 
-    def _arena_command(self, handle: str, size: int, tf32: bool) -> dict[str, Any]:
-        """Begin a hearing: map the judge's arena, set the precision flags."""
+    def _compile_command(self, traces: list[dict[str, Any]]) -> dict[str, Any]:
+        """Begin a hearing: compile what every call launches. Host work only, so others may be clocked meanwhile."""
         self._close_command()
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = tf32
+        for trace in traces:
+            kernels = Kernels(trace["kernels"], self._built)
+            for tape in Candidate(trace).tapes:
+                for operation in tape.operations:
+                    if operation.kind == "launch":
+                        self._compile(kernels, operation.fields["launches"])
+        return {}
+
+    def _compile(self, kernels: Kernels, launches: list[Launch]) -> None:
+        """Every configuration of one launch; among several, some may fail."""
+        failures = []
+        for launch in launches:
+            if launch.programs == 0:
+                continue
+            arguments = {
+                name: _Stand(View.read(value["view"])) if "view" in value else kernels.argument(value)
+                for name, value in launch.arguments.items()
+            }
+            try:
+                kernels[launch.kernel].warmup(grid=launch.grid, **arguments, **launch.options)
+            except CompilationError as error:
+                failures.append(error)
+        if failures and len(failures) == len(launches):
+            raise failures[0]
+
+    def _arena_command(self, handle: str, size: int, tf32: bool) -> dict[str, Any]:
+        """Map the judge's arena, set the precision flags."""
+        self._precision(tf32)
         self.arena = open_arena(handle, size, self._index)
         return {}
+
+    @staticmethod
+    def _precision(tf32: bool) -> None:
+        """The same for candidate and reference; TF32 only in convolutions, where torch itself has it by default."""
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = tf32
 
     def _close_command(self) -> dict[str, Any]:
         """End a hearing: forget everything of the candidate's."""
         self.sessions.clear()
-        self._reference = None
+        self._sides.clear()
+        self._built.clear()
         if self.arena is not None:
             torch.cuda.synchronize()
             self.arena.close()
             self.arena = None
-        if torch.cuda.memory_reserved() > 4 << 30:
+        if torch.cuda.memory_reserved() > _HOARD_BYTES:
             torch.cuda.empty_cache()
         return {}
 
@@ -188,7 +235,7 @@ class CudaDevice(Service):
         """Memory for one shape, with constants as given and weights as the reference has them."""
         assert self.arena is not None
         candidate = Candidate(trace)
-        session = CudaSession(self.device, Kernels(trace["kernels"]))
+        session = CudaSession(self.device, Kernels(trace["kernels"], self._built))
         for storage, size, blob in candidate.constants:
             memory = session.provide(storage, size)
             if blob >= 0:
@@ -232,101 +279,73 @@ class CudaDevice(Service):
     # -- the clock ---------------------------------------------------------------------------------------------
 
     def _reference_command(
-        self, key: str, task: dict[str, Any], sizes: dict[str, int], inputs: Any, compiled: bool, own: bool
+        self, key: str, task: dict[str, Any], sizes: dict[str, int], inputs: Any, own: bool
     ) -> dict[str, Any]:
-        """The task's own module, to be called on the inputs that the candidate's session holds."""
+        """The task's own module beside the candidate, to be called on the inputs that its session holds."""
         session, candidate = self.sessions[key]
+        self._sides = [session.prepared(candidate.steady)]
         if own:  # the candidate against itself: what the clock's noise is
-            self._reference = session.prepared(candidate.steady)
+            self._sides.append(session.prepared(candidate.steady))
             return {}
-        module: Any = oracle.Reference(Task.model_validate(task), sizes, self.device).build().to(self.device)
-        if compiled:
-            module = torch.compile(module)
+        module = oracle.Reference(Task.model_validate(task), sizes, self.device).build().to(self.device)
         arguments = channel.decode(inputs, [session.tensor(view) for view in candidate.inputs[-1]])
-        self._reference = lambda: module(*arguments)
-        self._reference()
+        self._sides.append(Side(lambda: module(*arguments)))
+        self._sides[-1].call()
         return {}
 
-    def _time_command(self, key: str, budget_s: float, half_width: float) -> dict[str, Any]:
-        """Medians of rounds that alternate candidate and reference, in ms of GPU time.
-
-        The GPU is kept busy while the host enqueues, so that what is clocked is the device's work and not the
-        interpreter's that launches it, for both alike.
-        """
-        session, candidate = self.sessions[key]
-        sides = [session.prepared(candidate.steady)]
-        if self._reference is not None:
-            sides.append(self._reference)
-        delays = [self._delay(side) for side in sides]
-        first = [
-            statistics.median(self._clock(side, delay, 3)) for side, delay in zip(sides, delays, strict=True)
-        ]
-        calls = max(3, min(20, math.ceil(_ROUND_MS / max(sum(first), 1e-3))))
-        rounds: list[list[float]] = []
-        end = time.perf_counter() + budget_s
-        while len(rounds) < _MOST_ROUNDS:
-            order = range(len(sides)) if len(rounds) % 2 == 0 else reversed(range(len(sides)))
-            medians = [0.0] * len(sides)
-            for index in order:
-                medians[index] = statistics.median(self._clock(sides[index], delays[index], calls))
-            rounds.append(medians)
-            if len(rounds) >= _LEAST_ROUNDS:
-                ratios = timing.geometric([entry[-1] / entry[0] for entry in rounds])
-                own = timing.geometric([entry[0] for entry in rounds])
-                if max(ratios.half_width, own.half_width) <= half_width or time.perf_counter() > end:
-                    break
-        return {"rounds": rounds, "calls": calls}
-
-    def _batch_command(self, key: str, reference: bool, calls: int) -> dict[str, Any]:
-        """`calls` flushed calls behind one delay, without any clock here: the judge's own is on it."""
-        session, candidate = self.sessions[key]
-        side = session.prepared(candidate.steady)
-        if reference:
-            assert self._reference is not None
-            side = self._reference
-        flush = self._flusher()
-        torch.cuda._sleep(_SLEEP_CYCLES_PER_US * 4000)
-        for _ in range(calls):
-            flush.zero_()
-            side()
+    def _compile_reference_command(
+        self, task: dict[str, Any], sizes: dict[str, int], seed: int, tf32: bool
+    ) -> dict[str, Any]:
+        """A reference under torch.compile and as it is, without any candidate."""
+        self._precision(tf32)
+        reference = oracle.Reference(Task.model_validate(task), sizes, self.device)
+        module, inputs = reference.build().to(self.device), reference.inputs(seed)
+        compiled = torch.compile(module)
+        self._sides = [Side(lambda: compiled(*inputs)), Side(lambda: module(*inputs))]
+        for side in self._sides:
+            side.call()
         return {}
+
+    def _time_reference_command(self) -> dict[str, Any]:
+        return self._clock.rounds(self._sides, Inputs([], [], []))
+
+    def _time_command(
+        self,
+        key: str,
+        seen: list[Any],
+        unseen: list[Any],
+        outputs: list[Any],
+        anew: bool,
+    ) -> dict[str, Any]:
+        """See `Clock.rounds`. What the audited call wrote is copied to the places given."""
+        assert self.arena is not None
+        arena = self.arena
+        session, candidate = self.sessions[key]
+        views = candidate.steady.outputs()
+
+        def audit() -> None:
+            for view, described in zip(views, outputs, strict=True):
+                locate(arena, described).copy_(session.tensor(view))
+
+        inputs = Inputs(
+            [session.tensor(view) for view in candidate.inputs[-1]],
+            [locate(arena, item) for item in seen],
+            [{"at": item["at"], "values": locate(arena, item)} for item in unseen],
+        )
+        answer = self._clock.rounds(self._sides, inputs, audit, anew)
+        return answer | {"binaries": [_report(binary) for binary in session.binaries.values() if binary]}
+
+    def _batch_command(self, reference: bool, calls: int) -> dict[str, Any]:
+        self._clock.batch(self._sides[int(reference)], calls)
+        return {}
+
+    def _share_command(self) -> dict[str, Any]:
+        """Share of the GPU time of a call that is spent in the candidate's kernels."""
+        kernels, whole = self._clock.share(self._sides[0])
+        return {"share": kernels / whole}
 
     def _flush_command(self, calls: int) -> dict[str, Any]:
-        """Milliseconds that a flush takes."""
-        flush = self._flusher()
-        flush.zero_()
-        return {"ms": statistics.median(_gpu_ms(flush.zero_) for _ in range(calls))}
-
-    def _flusher(self) -> torch.Tensor:
-        if self._flush is None:
-            self._flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=self.device)
-        return self._flush
-
-    def _delay(self, side: Callable[[], Any]) -> int:
-        """Cycles to keep the GPU busy while the host enqueues one call."""
-        side()
-        torch.cuda.synchronize()
-        worst = 0.0
-        for _ in range(3):
-            start = time.perf_counter()
-            side()
-            worst = max(worst, time.perf_counter() - start)
-            torch.cuda.synchronize()
-        return int(_SLEEP_CYCLES_PER_US * min(1.5e6 * worst + 30.0, 20_000.0))
-
-    def _clock(self, side: Callable[[], Any], delay: int, calls: int) -> list[float]:
-        flush = self._flusher()
-        pairs = []
-        for _ in range(calls):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            flush.zero_()
-            torch.cuda._sleep(delay)
-            start.record()
-            side()
-            end.record()
-            pairs.append((start, end))
-        torch.cuda.synchronize()
-        return [max(start.elapsed_time(end), 1e-6) for start, end in pairs]
+        return {"ms": self._clock.flush_ms(calls)}
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
@@ -356,6 +375,17 @@ class CudaDevice(Service):
             if "ptxas" in text.lower() or "PassManager" in text:
                 raise Failure(Outcome.COMPILE_ERROR, text[:400]) from None
             raise Failure(Outcome.RUNTIME_ERROR, text[:400]) from None
+
+
+def _report(binary: Any) -> dict[str, Any]:
+    """What the driver says of a loaded kernel."""
+    return {
+        "kernel": str(binary.name),
+        "registers": int(binary.n_regs),
+        "spills": 4 * int(binary.n_spills),
+        "shared_bytes": int(binary.metadata.shared),
+        "num_warps": int(binary.metadata.num_warps),
+    }
 
 
 def _same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:

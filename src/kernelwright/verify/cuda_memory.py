@@ -74,6 +74,11 @@ def extent(tensor: torch.Tensor) -> int:
     return (last + 1) * tensor.element_size()
 
 
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of a tensor's memory from its first element to its last, gaps included."""
+    return tensor.as_strided((extent(tensor) // tensor.element_size(),), (1,))
+
+
 class Mapping:
     """GPU memory at `pointer`, ours or another process's."""
 

@@ -1,7 +1,8 @@
 """One GPU as the judge holds it: trusted device processes kept warm, memory admitted, and a lock for the clock.
 
 Correctness of several candidates runs side by side under a shared lock; whoever times takes it exclusively, also
-against other pools on the same GPU (a lock file per GPU). Waiting clocks go first, so that they are not starved.
+against other pools on the same GPU (lock files per GPU). Waiting clocks go first, so that they are not starved. A
+trainer that works on the GPU for long keeps clocks away, and them only: correctness goes on beside it.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from kernelwright.outcomes import Gate
 from kernelwright.verify.hearing import Confined, Stop
 from kernelwright.verify.zygote import Zygote
 
-_HOARD_BYTES = 4 << 30
+_HOARD_BYTES = 2 << 30
+_START_S = 120.0
+_KEPT_SHARE, _ADMITTED_SHARE = 0.25, 0.5
+"""Of a GPU's memory: for what candidates of a task share, and for hearings under way."""
 
 
 class Lock:
     """Shared for correctness, exclusive for timing, across threads and processes."""
 
     def __init__(self, path: Path) -> None:
-        self._turn = path.with_suffix(".turn")
-        self._path = path
+        self._path, self._turn, self._busy = path, path.with_suffix(".turn"), path.with_suffix(".busy")
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
+        """For work of at most a second or so: clocks wait for it."""
         with _flock(self._turn, fcntl.LOCK_SH):
             held = _open(self._path, fcntl.LOCK_SH)
         try:
@@ -40,14 +44,21 @@ class Lock:
             os.close(held)
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Whoever waits here holds the turn, so that no more sharers come in."""
-        with _flock(self._turn, fcntl.LOCK_EX):
-            held = _open(self._path, fcntl.LOCK_EX)
-        try:
+    def busy(self) -> Iterator[None]:
+        """For work that may last: no clock runs meanwhile, and none that waits for it holds up what is `shared`."""
+        with _flock(self._busy, fcntl.LOCK_SH):
             yield
-        finally:
-            os.close(held)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Whoever waits for sharers to finish holds the turn, so that no more come in."""
+        with _flock(self._busy, fcntl.LOCK_EX):
+            with _flock(self._turn, fcntl.LOCK_EX):
+                held = _open(self._path, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                os.close(held)
 
 
 @contextlib.contextmanager
@@ -94,6 +105,13 @@ class Admission:
                 self._changed.notify_all()
 
 
+def count() -> int:
+    """How many GPUs torch sees."""
+    import torch
+
+    return int(torch.cuda.device_count())
+
+
 class Gpu:
     """Device processes of one GPU. Thread-safe."""
 
@@ -102,33 +120,31 @@ class Gpu:
 
         if not torch.cuda.is_available():
             raise UserError("backend 'cuda' needs a GPU that torch can use: choose --backend interpret here")
+        if not 0 <= index < torch.cuda.device_count():
+            raise UserError(f"there is no GPU {index}: this machine has 0 to {torch.cuda.device_count() - 1}")
         self.index = index
         properties = torch.cuda.get_device_properties(index)
         self.name = str(properties.name)
         self.capability = f"{properties.major}{properties.minor}"
-        self.kept_bytes = int(0.25 * properties.total_memory)
+        self.kept_bytes = int(_KEPT_SHARE * properties.total_memory)
         """Inputs and expected outputs kept for the next candidate of a task."""
-        self.admission = Admission(int(0.6 * properties.total_memory))
+        self.admission = Admission(int(_ADMITTED_SHARE * properties.total_memory))
         identity = str(getattr(properties, "uuid", index)).replace("/", "_")
         folder = Path(tempfile.gettempdir()) / f"kernelwright-gpu-{os.getuid()}"
         folder.mkdir(exist_ok=True)
         self.lock = Lock(folder / f"{identity}.lock")
+        self.hearings = 0
+        """Under way."""
         self._idle: list[Confined] = []
         self._guard = threading.Lock()
 
     @contextlib.contextmanager
-    def process(self, zygote: Zygote, deadline: float, limit_s: float) -> Iterator[Confined]:
+    def process(self, zygote: Zygote) -> Iterator[Confined]:
         """A device process, warm where there is one. One that failed in any way is not used again."""
         with self._guard:
             process = self._idle.pop() if self._idle else None
         if process is None or not process.alive:
-            process = Confined(zygote, "cuda", time.monotonic() + 120.0, 120.0)
-            try:
-                process.ask(Gate.LOAD, {"command": "close"})  # waits for its context
-            except Stop as stop:
-                process.dismiss()
-                raise InfrastructureError(f"no device process: {stop.detail}") from None
-        process.deadline, process.limit_s = deadline, limit_s
+            process = self.fresh(zygote)
         try:
             yield process
         except BaseException:
@@ -137,6 +153,16 @@ class Gpu:
         if process.alive:
             with self._guard:
                 self._idle.append(process)
+
+    def fresh(self, zygote: Zygote) -> Confined:
+        """A device process with its context made. Raises InfrastructureError."""
+        process = Confined(zygote, "cuda", time.monotonic() + _START_S, _START_S, self.index)
+        try:
+            process.ask(Gate.LOAD, {"command": "close"})  # waits for its context
+        except Stop as stop:
+            process.dismiss()
+            raise InfrastructureError(f"no device process on GPU {self.index}: {stop.detail}") from None
+        return process
 
     def tidy(self) -> None:
         """Give back what torch holds in this process and does not use, where that is much."""

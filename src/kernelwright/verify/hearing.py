@@ -41,13 +41,15 @@ class Stop(Exception):
 class Confined:
     """A confined process for one hearing, and the talk with it."""
 
-    def __init__(self, zygote: Zygote, role: Role, deadline: float, limit_s: float) -> None:
-        """`deadline` is on the monotonic clock. Raises InfrastructureError."""
+    def __init__(
+        self, zygote: Zygote, role: Role, deadline: float, limit_s: float, gpu: int | None = None
+    ) -> None:
+        """`deadline` is on the monotonic clock; `gpu` is for the role that has one. Raises InfrastructureError."""
         self.role, self.deadline, self.limit_s = role, deadline, limit_s
         self._zygote = zygote
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
         try:
-            self._pid, self._socket = zygote.fork(self._scratch, role)
+            self._pid, self._socket = zygote.fork(self._scratch, role, gpu)
         except BaseException:
             shutil.rmtree(self._scratch, ignore_errors=True)
             raise
@@ -279,7 +281,7 @@ class Hearing:
             comparison = oracle.compare(index, got, expected, self.protocol)
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
-                raise stop(outcome, _explain(comparison, case.name), comparison.mismatch)
+                raise stop(outcome, explain(comparison, case.name), comparison.mismatch)
             worst = max(worst, comparison.worst)
         return worst
 
@@ -414,7 +416,7 @@ def _short(form: Any) -> str:
     return str(form).replace("'*'", "tensor")[:120]
 
 
-def _explain(comparison: Any, where: str) -> str:
+def explain(comparison: Any, where: str) -> str:
     """The first wrong index, for people and models."""
     found = comparison.mismatch
     index = list(found.index)

@@ -7,60 +7,103 @@ candidate before it; the worker that a hearing talks to has none of these and is
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernelwright.errors import UserError
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.store import Store
 
 _CACHED_TASKS = 512
 _GPU_TASKS = 64
 
 
+class Kept:
+    """Values by key, each made once however many threads ask; the least recently used beyond `limit` are let go."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: Any) -> bool:
+        with self._lock:
+            return key in self._entries and self._entries[key].made
+
+    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Raises what `make` raises, to everyone who asks."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self.limit:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if not entry.made:
+                entry.value, entry.made = make(), True
+            return entry.value
+
+    def shrink(self, size: Callable[[Any], int], most: int) -> None:
+        """Let go of the least recently used until the rest is no larger than `most`; the newest always stays."""
+        with self._lock:
+            sizes = {key: size(entry.value) for key, entry in self._entries.items() if entry.made}
+            for key in [key for key in self._entries if key in sizes][:-1]:
+                if sum(sizes.values()) <= most:
+                    break
+                del self._entries[key], sizes[key]
+
+
+@dataclasses.dataclass
+class _Entry:
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    made: bool = False
+    value: Any = None
+
+
 class Judge:
     """Shared between hearings; thread-safe. `secret` seeds all inputs and never leaves this process."""
 
-    def __init__(self, protocol: Protocol, target: str, secret: int, deadline_s: float = 30.0) -> None:
+    def __init__(
+        self, protocol: Protocol, target: str, secret: int, deadline_s: float = 30.0, compiled: bool = True
+    ) -> None:
+        """`compiled`: on a GPU, also clock torch.compile."""
         self.protocol = protocol
         self.target = target_sheet(target)
         self.deadline_s = deadline_s
         self._secret = secret
-        self._lock = threading.RLock()
-        self._cases: OrderedDict[str, Any] = OrderedDict()
-        self._gpu_cases: OrderedDict[str, Any] = OrderedDict()
-        self._compiled: dict[tuple[str, str], float] = {}
-        self._baselines: OrderedDict[str, Any] = OrderedDict()
+        self._cases = Kept(_CACHED_TASKS)
+        self._gpu_cases = Kept(_GPU_TASKS)
+        self._baselines = Kept(_CACHED_TASKS)
+        self._compiled = Kept(_CACHED_TASKS) if compiled else None
+        self._timings = Store("timings")
 
     def cases(self, task: Task) -> list[Any]:
         """The correctness cases of a task's small shape sets, made once. Raises UserError for a broken task."""
-        from kernelwright.verify import oracle
-
         shapes = [name for name in task.shapes if name.startswith("small")]
         if not shapes:
             raise UserError(
                 f"task {task.id} has no shape set named small*: without a GPU a kernel is judged at small sizes "
                 "(add [shapes.small] or load the task through kernelwright.tasks)"
             )
+        return list(self._cases.get(task.digest, lambda: self._make_cases(task, shapes)))
+
+    def _make_cases(self, task: Task, shapes: list[str]) -> list[Any]:
+        from kernelwright.verify import oracle
+
         if not self.protocol.more_shapes:
             shapes = shapes[:1]
-        with self._lock:
-            found = self._cases.get(task.digest)
-            if found is None:
-                found = [
-                    oracle.shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
-                    for position, name in enumerate(shapes)
-                ]
-                if len(shapes) > 1 and (hidden := self._hidden(task, shapes, len(shapes))) is not None:
-                    found.append(hidden)
-                self._cases[task.digest] = found
-                while len(self._cases) > _CACHED_TASKS:
-                    self._cases.popitem(last=False)
-            return found
+        found = [
+            oracle.shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
+            for position, name in enumerate(shapes)
+        ]
+        if len(shapes) > 1 and (hidden := self._hidden(task, shapes, len(shapes))) is not None:
+            found.append(hidden)
+        return found
 
     def _hidden(self, task: Task, shapes: list[str], position: int) -> Any:
         """Cases at sizes that nobody but this judge knows; None where the task has no room for them.
@@ -94,56 +137,53 @@ class Judge:
         for names in choices[:4]:
             yield base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names}
 
+    def has_gpu_cases(self, task: Task, gpu: Any) -> bool:
+        """Whether `gpu_cases` has nothing to make."""
+        return (task.digest, gpu.index) in self._gpu_cases
+
     def gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
-        """Shape sets on the GPU, small ones first and the full size last, their cases made when asked for."""
+        """Shape sets on a GPU, small ones first and the full size last, with every case. Raises UserError."""
+        made = self._gpu_cases.get((task.digest, gpu.index), lambda: self._make_gpu_cases(task, gpu))
+        self._gpu_cases.shrink(lambda shapes: sum(shape.kept_bytes for shape in shapes), gpu.kept_bytes)
+        return list(made)
+
+    def _make_gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
         from kernelwright.verify import oracle
 
-        with self._lock:
-            found = self._gpu_cases.get(task.digest)
-            if found is None:
-                found = []
-                device = f"cuda:{gpu.index}"
-
-                def keep(size: int) -> bool:
-                    held = sum(item.kept_bytes for items in self._gpu_cases.values() for item in items)
-                    return held + sum(item.kept_bytes for item in found) + size <= gpu.kept_bytes
-
-                small = (
-                    [name for name in task.shapes if name.startswith("small")]
-                    if self.protocol.honesty
-                    else []
-                )
-                sets = [(name, dict(task.shapes[name])) for name in small]
-                if len(small) > 1 and (hidden := self._hidden_sizes(task, small)):
-                    sets.append(("hidden", hidden))
-                for position, (name, sizes) in enumerate(
-                    [*sets, ("full", dict(task.shapes.get("full", {})))]
-                ):
-                    full = name == "full"
-                    rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
-                    plan = oracle.draws(self.protocol, self._secret, rank)
-                    found.append(oracle.LazyCases(task, name, sizes, self.protocol, plan, device, full, keep))
-                self._gpu_cases[task.digest] = found
-                while len(self._gpu_cases) > _GPU_TASKS:
-                    self._gpu_cases.popitem(last=False)
-            return found
-
-    def compiled_ratio(
-        self, task: Task, shape: Any, gpu: Any, device: Any, inputs: Any, deadline: float
-    ) -> float | None:
-        """torch.compile's time over eager's at full size: None unless it was measured (see `measure_compiled`)."""
-        return self._compiled.get((task.digest, gpu.name))
+        small = [name for name in task.shapes if name.startswith("small")] if self.protocol.honesty else []
+        sets = [(name, dict(task.shapes[name])) for name in small]
+        if len(small) > 1 and (hidden := self._hidden_sizes(task, small)):
+            sets.append(("hidden", hidden))
+        found = []
+        for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
+            full = name == "full"
+            rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
+            plan = oracle.draws(self.protocol, self._secret, rank)
+            cases = oracle.GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full)
+            for number in range(len(cases)):
+                cases.case(number)
+            found.append(cases)
+        return found
 
     def baseline(self, task: Task) -> Any:
         """The modelled baselines at full size; None where the reference cannot be modelled."""
-        from kernelwright.verify.baseline import baseline
 
-        with self._lock:
-            if task.digest not in self._baselines:
-                found = None
-                with contextlib.suppress(Exception):
-                    found = baseline(task, dict(task.shapes.get("full", {})), self.target)
-                self._baselines[task.digest] = found
-                while len(self._baselines) > _CACHED_TASKS:
-                    self._baselines.popitem(last=False)
-            return self._baselines[task.digest]
+        def make() -> Any:
+            from kernelwright.verify.baseline import baseline
+
+            with contextlib.suppress(Exception):
+                return baseline(task, dict(task.shapes.get("full", {})), self.target)
+            return None
+
+        return self._baselines.get(task.digest, make)
+
+    def compiled_ratio(self, task: Task, gpu: Any, zygote: Any, size: int) -> float | None:
+        """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""
+        from kernelwright.verify import compiled
+
+        if self._compiled is None:
+            return None
+        return self._compiled.get(
+            (task.digest, gpu.name),
+            lambda: compiled.ratio(task, gpu, zygote, self.protocol, size, self._timings),
+        )

@@ -1,25 +1,30 @@
-"""A hearing on a GPU: the tape played on real memory at small and at full size, then raced against the reference."""
+"""A hearing on a GPU: the tape played on real memory at small and at full size, then raced against the reference.
+
+Everything that needs no GPU is done before the candidate asks for it: tracing, the interpreter's checks, compiling.
+Waiting for the GPU, or for memory on it, is not the candidate's time.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.records import Backend, Candidate, Task, Timing
-from kernelwright.verify import timing
+from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
+from kernelwright.verify import oracle
 from kernelwright.verify.gpu import Gpu
 from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.stopwatch import UNSEEN_BYTES, Stopwatch
 from kernelwright.verify.zygote import Zygote
 
-_HALF_WIDTH = 0.01
-_BUDGET_S = 0.4
-_FEW_CALLS, _MOST_CALLS, _BATCH_MS = 3, 64, 8.0
-"""Batches clocked from outside: a few calls, and as many as take about so long."""
-_SUSPICIONS = 8
-_PEAK = 8.0
-"""GPU memory at a hearing's peak, over the bytes of inputs, weights and outputs."""
+_PEAK, _FIRST_PEAK = 4.0, 8.0
+"""GPU memory at a hearing's peak, over the bytes of inputs, weights and outputs; the first also makes what is expected
+in fp64."""
+_MODEL_SAMPLES = 4
 
 
 class MeasuredHearing(Hearing):
@@ -34,23 +39,72 @@ class MeasuredHearing(Hearing):
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
 
+    def verdict(self) -> Verdict:
+        self.gpu.hearings += 1
+        try:
+            return super().verdict()
+        finally:
+            self.gpu.hearings -= 1
+
     def _funnel(self) -> Timing | None:
         self._read()
-        with self.gpu.admission.admitted(self._footprint()):
-            self._extend()
-            try:
-                return self._admitted()
-            finally:
-                self.gpu.tidy()
-
-    def _footprint(self) -> int:
-        """Bytes of GPU memory at the peak: the oracle's fp64 pass, the arena and the device process's copies."""
         base = self.judge.baseline(self.task)
-        return int(_PEAK * base.min_bytes) + (1 << 30) if base is not None else 8 << 30
+        with self._unclocked():
+            shapes = self._shapes(base)
+        traces = self._traced(shapes)
+        if self.protocol.honesty:
+            self._sanitize(shapes, traces)
+        with contextlib.ExitStack() as held:
+            with self._unclocked():
+                device = held.enter_context(self.gpu.process(self.zygote))
+            device.deadline = self.deadline
+            try:
+                stopwatch = self._on_gpu(device, base, shapes, traces)
+            except Stop as stop:
+                # A wrong answer leaves the process as it was; a failure inside it does not.
+                if not device.alive or "where" not in stop.evidence:
+                    raise
+                wrong = stop
+            else:
+                self._profile(stopwatch, base, traces[-1])
+                roofline = None if base is None else base.eager.roofline_ms
+                size = self._footprint(base, _PEAK)
+                compiled = self.judge.compiled_ratio(self.task, self.gpu, self.zygote, size)
+                return stopwatch.result(self.gpu.name, roofline, compiled)
+        raise wrong
 
-    def _admitted(self) -> Timing | None:
-        shapes = self.judge.gpu_cases(self.task, self.gpu)
-        self.gpu.tidy()
+    @contextlib.contextmanager
+    def _unclocked(self) -> Iterator[None]:
+        """What happens here is not the candidate's time: waiting for others, and making what all candidates share."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.deadline += time.monotonic() - start
+            for process in self._processes:
+                process.deadline = self.deadline
+
+    @contextlib.contextmanager
+    def _held(self, resource: AbstractContextManager[Any], device: Confined) -> Iterator[None]:
+        """Hold what others may hold now."""
+        with contextlib.ExitStack() as held:
+            with self._unclocked():
+                held.enter_context(resource)
+            device.deadline = self.deadline
+            yield
+
+    def _footprint(self, base: Any, peak: float) -> int:
+        return int(peak * base.min_bytes) + (1 << 30) if base is not None else 8 << 30
+
+    def _shapes(self, base: Any) -> list[Any]:
+        """What candidates for this task are held against; the first to ask makes it."""
+        if not self.judge.has_gpu_cases(self.task, self.gpu):
+            with self.gpu.admission.admitted(self._footprint(base, _FIRST_PEAK)), self.gpu.lock.shared():
+                self.judge.gpu_cases(self.task, self.gpu)
+                self.gpu.tidy()
+        return self.judge.gpu_cases(self.task, self.gpu)
+
+    def _traced(self, shapes: list[Any]) -> list[Trace]:
         with self._timed(Gate.LOAD):
             host = self._summon("host")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
@@ -64,34 +118,26 @@ class MeasuredHearing(Hearing):
                 self._form(Gate.TRACE, trace, shape)
                 traces.append(trace)
         host.dismiss()
-        if self.protocol.honesty:
-            self._sanitize(shapes, traces)
-        with self.gpu.process(self.zygote, self.deadline, self.judge.deadline_s) as device:
-            try:
-                return self._on_gpu(device, shapes, traces)
-            except Stop as stop:
-                # A wrong answer leaves the process as it was; a failure inside it does not.
-                if not device.alive or "where" not in stop.evidence:
-                    raise
-                wrong = stop
-        raise wrong
+        return traces
 
     def _sanitize(self, shapes: list[Any], traces: list[Trace]) -> None:
-        """The interpreter's checks of every pointer, and of who writes where, on one case of each small shape.
+        """The interpreter's checks of every pointer, of who writes where, and of the values, on a case of each small
+        shape.
 
-        A GPU says nothing of an access that strays into valid memory. What is not interpreted is left to the GPU.
+        A GPU says nothing of an access that strays into valid memory, and what it happens to find in a lane that a
+        load leaves undefined may be right. What is not interpreted is left to the GPU, and so is precision.
         """
-        from kernelwright.verify import channel, oracle
+        from kernelwright.verify import channel
 
         with self._timed(Gate.SMALL):
             device = self._summon("interpret")
-            for shape, trace in zip(shapes, traces, strict=True):
+            for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
                 if shape.full:
                     continue
                 tensors = list(trace.blobs)
                 state = {name: shape.state[name] for name in trace.traced.state}
+                case = shape.host_case
                 body = {"command": "open", "key": shape.name, "trace": trace.answer}
-                inputs = [tensor.cpu() for tensor in oracle.flatten(shape.case(0).inputs)]
                 try:
                     device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
                     for call in (*trace.warm_up(), -1):
@@ -102,43 +148,82 @@ class MeasuredHearing(Hearing):
                             "ablate": False,
                             "races": True,
                         }
-                        device.ask(Gate.SMALL, body, inputs)
+                        answer, outputs = device.ask(Gate.SMALL, body, oracle.flatten(case.inputs))
+                        self._compare(case, outputs, list(answer["changed"]), Gate.SMALL, position, 0)
                 except Stop as stop:
                     if stop.outcome is Outcome.UNSUPPORTED:
                         break
-                    raise
-            device.dismiss()
+                    if stop.outcome is not Outcome.LOW_PRECISION:
+                        raise
 
-    def _extend(self) -> None:
-        """Waiting for others to free memory is not the candidate's time."""
-        self.deadline = max(self.deadline, time.monotonic() + self.judge.deadline_s / 2)
-
-    def _on_gpu(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> Timing | None:
+    def _on_gpu(self, device: Confined, base: Any, shapes: list[Any], traces: list[Trace]) -> Stopwatch:
         from kernelwright.verify.cuda_memory import Arena, enter_context
 
-        enter_context(self.gpu.index)
-        arena = self._arena = Arena(max(map(_arena_bytes, shapes, traces)), self.gpu.index)
-        try:
-            with self.gpu.lock.shared():
-                tf32 = self.protocol.tf32_convolutions
-                body = {"command": "arena", "handle": arena.handle, "size": arena.size, "tf32": tf32}
-                device.ask(Gate.LOAD, body)
-                self._correctness(device, shapes, traces)
-                if self.protocol.honesty:
-                    self._causality(device, shapes[0])
-                    self._carried(device, shapes[0], traces[0])
-                    self._repeat(device, shapes[-1])
-            with self._timed(Gate.TIMING), self.gpu.lock.exclusive():
-                self._extend()
-                device.deadline = self.deadline
-                return self._race(device, shapes[-1], traces[-1])
-        finally:
-            if device.alive:
-                try:
-                    device.ask(Gate.LOAD, {"command": "close"})
-                except Stop:
-                    device.dismiss()
-            arena.free()
+        with self._timed(Gate.COMPILE):
+            device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
+        lock = self.gpu.lock
+        with self._held(self.gpu.admission.admitted(self._footprint(base, _PEAK)), device):
+            try:
+                with self._held(lock.shared(), device):
+                    enter_context(self.gpu.index)
+                    arena = self._arena = Arena(max(map(_arena_bytes, shapes, traces)), self.gpu.index)
+                    tf32 = self.protocol.tf32_convolutions
+                    body = {"command": "arena", "handle": arena.handle, "size": arena.size, "tf32": tf32}
+                    device.ask(Gate.LOAD, body)
+                    self._correctness(device, shapes, traces)
+                    if self.protocol.honesty:
+                        self._causality(device, shapes[0])
+                        self._carried(device, shapes[0], traces[0])
+                        self._repeat(device, shapes[-1])
+                    with self._timed(Gate.TIMING):
+                        stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1])
+                        stopwatch.prepare(self.task, self.against_itself)
+                with self._held(lock.exclusive(), device), self._timed(Gate.TIMING):
+                    stopwatch.race(self.protocol)
+                    self._share(device, shapes[-1], traces[-1])
+                    return stopwatch
+            finally:
+                if device.alive and self._arena is not None:
+                    try:
+                        device.ask(Gate.LOAD, {"command": "close"})
+                    except Stop:
+                        device.dismiss()
+                if self._arena is not None:
+                    self._arena.free()
+                self.gpu.tidy()
+
+    def _share(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """Where a task leaves part of the work to torch: the candidate's kernels must take their share of the time."""
+        if not (self.protocol.honesty and trace.tape.compute()):
+            return
+        answer, _ = device.ask(Gate.TIMING, {"command": "share"})
+        if (share := float(answer["share"])) < self.task.min_share:
+            detail = (
+                f"the kernels take {share:.0%} of the GPU time; this task asks for {self.task.min_share:.0%}"
+            )
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=shape.name)
+
+    def _profile(self, stopwatch: Stopwatch, base: Any, trace: Trace) -> None:
+        """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""
+        from kernelwright.verify import cost
+
+        sheet = self.judge.target
+        binaries = {}
+        for item in stopwatch.binaries:
+            occupancy, _ = sheet.occupancy(item["registers"], item["shared_bytes"], item["num_warps"])
+            binaries[item["kernel"]] = Binary(**item, target=sheet.name, occupancy=occupancy)
+        self.facts["binaries"] = tuple(binaries.values())
+        interpreters = [
+            process for process in self._processes if process.role == "interpret" and process.alive
+        ]
+        if base is None or not interpreters:
+            return
+        body = {"command": "model", "trace": trace.answer, "compile": False, "samples": _MODEL_SAMPLES}
+        with contextlib.suppress(Stop):
+            launches = interpreters[0].ask(Gate.TIMING, body)[0]["launches"]
+            works = [cost.Work.from_json(launch["work"]) for launch in launches]
+            modelled = cost.total_cost(works, binaries, sheet, base.eager.roofline_ms)
+            self.facts |= {"cost": modelled, "reference_cost": base.eager}
 
     # -- correctness -------------------------------------------------------------------------------------------
 
@@ -182,7 +267,6 @@ class MeasuredHearing(Hearing):
     ) -> float:
         import torch
 
-        from kernelwright.verify import oracle
         from kernelwright.verify.device import poison_
 
         arena = self._arena
@@ -223,101 +307,35 @@ class MeasuredHearing(Hearing):
 
     def _repeat(self, device: Confined, shape: Any) -> None:
         """The first case once more, after all others: state and races show."""
-        with self._timed(Gate.DETERMINISM):
-            case = shape.case(0)
-            try:
-                self._play(Gate.DETERMINISM, device, shape, case)
-            except Stop as stop:
-                if not device.alive:
-                    raise
-                detail = f"right at first, wrong when called again: {stop.detail}"
-                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, where=case.name) from None
+        self._again(device, shape, [shape.case(0)], "right at first, wrong when called again")
 
     def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
         """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
-        if not trace.carries() or (twin := shape.twin) is None:
-            return
+        if trace.carries() and (twin := shape.twin) is not None:
+            cases = [shape.case(0), twin]
+            self._again(device, shape, cases, "wrong when called again on inputs that differ little")
+
+    def _again(self, device: Confined, shape: Any, cases: list[Any], what: str) -> None:
         with self._timed(Gate.DETERMINISM):
             try:
-                self._play(Gate.DETERMINISM, device, shape, shape.case(0))
-                self._play(Gate.DETERMINISM, device, shape, twin)
+                for case in cases:
+                    self._play(Gate.DETERMINISM, device, shape, case)
             except Stop as stop:
                 if not device.alive:
                     raise
-                detail = f"wrong when called again on inputs that differ little: {stop.detail}"
+                detail = f"{what}: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, where=shape.name) from None
-
-    # -- time --------------------------------------------------------------------------------------------------
-
-    def _race(self, device: Confined, shape: Any, trace: Trace) -> Timing | None:
-        """Candidate against reference on the same inputs; then the judge's own clock on whole batches."""
-        from kernelwright.verify import channel
-
-        tensors: list[Any] = []
-        inputs = channel.encode(list(shape.case(0).inputs), tensors)
-        body = {
-            "command": "reference",
-            "key": shape.name,
-            "task": self.task.model_dump(mode="json"),
-            "sizes": shape.sizes,
-            "inputs": inputs,
-            "compiled": False,
-            "own": self.against_itself,
-        }
-        device.ask(Gate.TIMING, body)
-        body = {"command": "time", "key": shape.name, "budget_s": _BUDGET_S, "half_width": _HALF_WIDTH}
-        answer, _ = device.ask(Gate.TIMING, body)
-        rounds: list[list[float]] = answer["rounds"]
-        own = timing.geometric([entry[0] for entry in rounds])
-        eager = timing.geometric([entry[1] for entry in rounds])
-        ratio = timing.geometric([entry[1] / entry[0] for entry in rounds])
-        self._outside(device, shape, own.centre)
-        baselines, intervals = {"eager": eager.centre}, {"eager": (ratio.low, ratio.high)}
-        compiled = self.judge.compiled_ratio(self.task, shape, self.gpu, device, inputs, self.deadline)
-        if compiled is not None:
-            baselines["compile"] = eager.centre * compiled
-            intervals["compile"] = (ratio.low * compiled, ratio.high * compiled)
-        base = self.judge.baseline(self.task)
-        return Timing(
-            kind="measured",
-            target=self.gpu.name,
-            candidate_ms=own.centre,
-            candidate_ci=(own.low, own.high),
-            baseline_ms=baselines,
-            speedup_ci=intervals,
-            roofline_fraction=None if base is None else min(1.0, base.eager.roofline_ms / own.centre),
-            samples=len(rounds) * int(answer["calls"]),
-        )
-
-    def _outside(self, device: Confined, shape: Any, claim_ms: float) -> None:
-        """A time that the device process cannot have made up: whole batches of two sizes by the judge's clock.
-
-        Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused.
-        """
-        flush = float(device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
-        many = max(_FEW_CALLS + 3, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
-        batches: dict[bool, list[timing.Batch]] = {False: [], True: []}
-        for attempt in range(_SUSPICIONS):
-            for reference in (False, True):
-                for calls in (_FEW_CALLS, many):
-                    body = {"command": "batch", "key": shape.name, "reference": reference, "calls": calls}
-                    start = time.perf_counter()
-                    device.ask(Gate.TIMING, body)
-                    batches[reference].append(timing.Batch(calls, 1e3 * (time.perf_counter() - start)))
-            fraud = timing.forged(claim_ms, batches[False], batches[True], flush)
-            if not fraud:
-                return
-            if attempt == _SUSPICIONS - 1:
-                raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, fraud, where=shape.name)
-
-
-def _tensor_bytes(shape: Any, trace: Trace) -> int:
-    return sum(view.end for view in trace.inputs) + sum(view.end for view in trace.tape.outputs())
 
 
 def _arena_bytes(shape: Any, trace: Trace) -> int:
-    """Room for the inputs and outputs of one case, or for the weights, whichever is more."""
-    weights = sum(v.numel() * v.element_size() + 2048 for v in shape.state.values())
-    weights += sum(blob.numel() + 2048 for blob in trace.blobs)
-    count = len(trace.inputs) + len(trace.tape.outputs())
-    return max(weights, _tensor_bytes(shape, trace) + 2048 * count) + (4 << 20)
+    """Room for the inputs and outputs of one case and the clock's fresh inputs, or for the weights: whichever is more."""
+    weights = [v.numel() * v.element_size() for v in shape.state.values()]
+    weights += [blob.numel() for blob in trace.blobs]
+    tensors = [view.end for view in (*trace.inputs, *trace.tape.outputs())]
+    if shape.full:
+        tensors += [min(view.end, UNSEEN_BYTES) for view in trace.inputs]
+    return max(_padded(weights), _padded(tensors)) + (4 << 20)
+
+
+def _padded(sizes: list[int]) -> int:
+    return sum(sizes) + 2048 * len(sizes)

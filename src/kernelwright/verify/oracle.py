@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,9 @@ _MANY = 256
 """Elements from which a root mean square says something."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
+_UNSEEN_SEED = 27_644_437
+_DRAWN_AGAIN = 64 << 20
+"""Bytes of inputs from which they are drawn again rather than kept."""
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
 _CHUNK = 1 << 26
@@ -89,7 +93,7 @@ class Expected:
     def size(self) -> int:
         """Bytes held."""
         held = [self.value, self.judged, self.infinite]
-        return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
+        return sum(_nbytes(tensor) for tensor in held if tensor is not None)
 
 
 @dataclasses.dataclass
@@ -98,7 +102,7 @@ class Case:
 
     name: str
     inputs: Any
-    """Arguments of `forward`, as `get_inputs` made them (scaled)."""
+    """Arguments of `forward`, as `get_inputs` made them (scaled); None while only the seed is kept."""
     structure: Any
     """The reference's output with tensors replaced by their index."""
     expected: list[Expected]
@@ -110,8 +114,7 @@ class Case:
     @property
     def size(self) -> int:
         """Bytes held."""
-        inputs = sum(tensor.numel() * tensor.element_size() for tensor in flatten(self.inputs))
-        return inputs + sum(item.size for item in self.expected)
+        return sum(map(_nbytes, flatten(self.inputs))) + sum(item.size for item in self.expected)
 
 
 @dataclasses.dataclass
@@ -122,8 +125,15 @@ class ShapeCases:
     init: list[Any]
     state: dict[str, torch.Tensor]
     cases: list[Case]
-    twin: Case | None = None
-    """The first case with a few input elements changed: what a fingerprint of the inputs does not notice."""
+    make_twin: Callable[[], Case | None]
+
+    @functools.cached_property
+    def twin(self) -> Case | None:
+        """The first case with a few input elements changed: what a fingerprint of the inputs does not notice.
+
+        Made when a candidate first asks for it: most keep nothing from one call to the next.
+        """
+        return self.make_twin()
 
 
 class Reference:
@@ -236,12 +246,21 @@ def shape_cases(
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
             cases.append(case)
-    close = twin(reference, module, cases[0], protocol, secret) if position == 0 else None
-    return ShapeCases(name, reference.init_inputs(), state, cases, close)
+    return ShapeCases(
+        name,
+        reference.init_inputs(),
+        state,
+        cases,
+        lambda: twin(reference, module, cases[0], protocol, secret),
+    )
 
 
-class LazyCases:
-    """The cases of one shape set on a GPU, each made when it is asked for and kept while it is small."""
+class GpuCases:
+    """The cases of one shape set on a GPU, each made once.
+
+    Expected outputs are kept until `release`; large inputs are drawn again from their seed, which a GPU does in the
+    time that it takes to write them.
+    """
 
     def __init__(
         self,
@@ -252,15 +271,9 @@ class LazyCases:
         plan: list[tuple[float, int]],
         device: str,
         full: bool,
-        keep: Callable[[int], bool],
     ) -> None:
-        """Builds the reference and the first case. Raises UserError when the task fails.
-
-        `keep(bytes)` says whether there is room to keep a case of that size.
-        """
+        """Builds the reference and the first case. Raises UserError when the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
-        self._keep = keep
-        self.kept_bytes = 0
         self._protocol, self._plan = protocol, plan
         self._lock = threading.Lock()
         self._kept: dict[int, Case | None] = {}
@@ -275,35 +288,68 @@ class LazyCases:
         self.description = describe(list(first.inputs))
         self.structure = first.structure
         self.aliases = first.aliases
+        self.changes_inputs = bool(first.changed)
         self.expected = [
             dataclasses.replace(item, value=torch.empty(0), judged=None, infinite=None)
             for item in first.expected
         ]
+        self.host_case = None if full else _in_host_memory(first)
+        """The first case where the interpreter can have it; none at full size."""
 
     def __len__(self) -> int:
         return len(self._plan)
 
-    @property
+    @functools.cached_property
     def twin(self) -> Case | None:
         """See `ShapeCases.twin`."""
         first = self.case(0)
         assert first is not None
-        with self._lock:
-            return twin(self._reference, self._module, first, self._protocol, self._plan[0][1])
+        return twin(self._reference, self._module, first, self._protocol, self._plan[0][1])
+
+    @property
+    def kept_bytes(self) -> int:
+        """GPU memory held for the next candidate."""
+        held = [case for case in (*self._kept.values(), self.__dict__.get("twin")) if case is not None]
+        return sum(case.size for case in held)
 
     def case(self, number: int) -> Case | None:
         """None where the reference has no meaning under that distribution."""
         with self._lock:
-            if number in self._kept:
-                return self._kept[number]
             scale, seed = self._plan[number]
+            if number in self._kept:
+                kept = self._kept[number]
+                if kept is None or kept.inputs is not None:
+                    return kept
+                return dataclasses.replace(kept, inputs=scaled(self._reference.inputs(seed), scale))
             inputs = scaled(self._reference.inputs(seed), scale)
             case = make_case(f"{self.name} x{scale:g}", self._module, inputs, self._protocol, _slack(scale))
-            size = 0 if case is None else case.size
-            if self._keep(size):
-                self._kept[number] = case
-                self.kept_bytes += size
+            again = case is not None and sum(map(_nbytes, flatten(inputs))) > _DRAWN_AGAIN
+            self._kept[number] = (
+                dataclasses.replace(case, inputs=None) if case is not None and again else case
+            )
             return case
+
+    def unseen(self) -> list[torch.Tensor]:
+        """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""
+        scale, seed = self._plan[0]
+        return flatten(scaled(self._reference.inputs(seed + _UNSEEN_SEED), scale))
+
+
+def _in_host_memory(case: Case) -> Case:
+    def moved(tensor: torch.Tensor | None) -> torch.Tensor | None:
+        return None if tensor is None else tensor.cpu()
+
+    expected = [
+        dataclasses.replace(
+            item, value=item.value.cpu(), judged=moved(item.judged), infinite=moved(item.infinite)
+        )
+        for item in case.expected
+    ]
+    return dataclasses.replace(case, inputs=convert(case.inputs, torch.Tensor.cpu), expected=expected)
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:
@@ -380,18 +426,7 @@ def _expected(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
     shape, dtype = tuple(honest.shape), honest.dtype
     if not honest.is_floating_point() or honest.numel() == 0:
         return Expected(honest.clone(), shape, dtype, 0.0, 0.0, None, None)
-    error, total, finite = 0.0, 0.0, True
-    squares, errors = 0.0, 0.0
-    for e, h in zip(*(_chunks(t) for t in (exact, honest)), strict=True):
-        e, h = e.double(), h.double()
-        both = torch.isfinite(e) & torch.isfinite(h)
-        finite = finite and bool(both.all())
-        strayed = torch.where(both, (e - h).abs(), 0.0)
-        error = max(error, float(strayed.max()))
-        errors += float(torch.linalg.vector_norm(strayed)) ** 2
-        size = torch.where(torch.isfinite(e), e.abs(), 0.0)
-        total += float(size.sum())
-        squares += float(torch.linalg.vector_norm(size)) ** 2
+    error, squares, total, square_total, finite = _spread(exact, honest)
     judged = infinite = None
     if not finite:
         judged = torch.isfinite(exact) & torch.isfinite(honest)
@@ -407,9 +442,30 @@ def _expected(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
         total / count,
         judged,
         infinite,
-        spread=math.sqrt(errors / count),
-        root_mean_square=math.sqrt(squares / count),
+        spread=math.sqrt(squares / count),
+        root_mean_square=math.sqrt(square_total / count),
     )
+
+
+def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, float, float, bool]:
+    """See `fused.Spread`."""
+    if honest.is_cuda:
+        from kernelwright.verify import fused
+
+        return fused.spread(exact.contiguous(), honest.contiguous())
+    error = squares = total = square_total = 0.0
+    finite = True
+    for e, h in zip(*(_chunks(t) for t in (exact, honest)), strict=True):
+        e, h = e.double(), h.double()
+        both = torch.isfinite(e) & torch.isfinite(h)
+        finite = finite and bool(both.all())
+        strayed = torch.where(both, (e - h).abs(), 0.0)
+        error = max(error, float(strayed.max()))
+        squares += float(torch.linalg.vector_norm(strayed)) ** 2
+        size = torch.where(torch.isfinite(e), e.abs(), 0.0)
+        total += float(size.sum())
+        square_total += float(torch.linalg.vector_norm(size)) ** 2
+    return error, squares, total, square_total, finite
 
 
 def _chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -421,24 +477,33 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
 
 
-def allowed_error(expected: Expected, value: torch.Tensor, protocol: Protocol) -> torch.Tensor:
-    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`."""
-    magnitude = value.double().abs()
-    if expected.judged is not None:
-        magnitude = torch.where(torch.isfinite(magnitude), magnitude, 0.0)
+def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
+    """(rtol, atol, typical, of_value, floor, slack): around a value v of magnitude m the error allowed is
+
+    min(max(m, typical) * rtol + atol, m * of_value + floor) * slack
+    """
     rtol, atol = protocol.preset(str(expected.dtype).removeprefix("torch."))
     if not protocol.calibrated:
-        return magnitude * rtol + atol
+        return rtol, atol, 0.0, 0.0, math.inf, 1.0
     # Where sums cancel, what is left is small and its error is not: relative to what was summed.
-    allowed = magnitude.clamp_min(expected.typical) * rtol + atol
-    if expected.dtype.is_floating_point:
-        eps = torch.finfo(expected.dtype).eps
-        of_error, of_value = (
-            _HALF_PRECISION if expected.dtype in (torch.float16, torch.bfloat16) else _FULL_PRECISION
-        )
-        floor = of_error * expected.honest_error + eps * 32.0 * expected.typical + 1e-30
-        allowed = torch.minimum(allowed, magnitude * (eps * of_value) + floor)
-    return allowed * expected.slack
+    if not expected.dtype.is_floating_point:
+        return rtol, atol, expected.typical, 0.0, math.inf, expected.slack
+    eps = torch.finfo(expected.dtype).eps
+    of_error, of_value = (
+        _HALF_PRECISION if expected.dtype in (torch.float16, torch.bfloat16) else _FULL_PRECISION
+    )
+    floor = of_error * expected.honest_error + eps * 32.0 * expected.typical + 1e-30
+    return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
+
+
+def allowed_error(expected: Expected, value: torch.Tensor, protocol: Protocol) -> torch.Tensor:
+    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`."""
+    rtol, atol, typical, of_value, floor, slack = rules(expected, protocol)
+    magnitude = value.double().abs()
+    if expected.judged is not None and protocol.calibrated:
+        magnitude = torch.where(torch.isfinite(magnitude), magnitude, 0.0)
+    allowed = magnitude.clamp_min(typical) * rtol + atol
+    return torch.minimum(allowed, magnitude * of_value + floor) * slack
 
 
 def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
@@ -466,6 +531,19 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
     """Compare one output tensor of the right shape and dtype with the oracle."""
     if got.numel() == 0:
         return Comparison(0.0)
+    if got.is_cuda and expected.dtype.is_floating_point and expected.judged is None:
+        from kernelwright.verify import fused
+
+        seen = fused.strayed(got.contiguous(), expected.value, rules(expected, protocol))
+        spread = allowed_spread(expected, protocol)
+        strayed = 0.0 if spread is None else math.sqrt(seen.squares / got.numel()) / spread
+        if not seen.wrong and strayed <= 1.0:
+            return Comparison(max(seen.worst, strayed))
+    return _explained(position, got, expected, protocol)
+
+
+def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
+    """The comparison in full: where an output first goes wrong, and how."""
     pieces = [
         _chunks(t) if t is not None else None for t in (expected.value, expected.judged, expected.infinite)
     ]

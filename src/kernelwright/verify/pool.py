@@ -6,17 +6,20 @@ and then reported as such; it never becomes the candidate's.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import Any, Literal
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Self
 
+from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.records import Candidate, ProtocolName, Task, Verdict
+from kernelwright.records import Backend, Candidate, ProtocolName, Task, Verdict
 from kernelwright.verify.hearing import Hearing
 from kernelwright.verify.interpreted import InterpretedHearing
 from kernelwright.verify.judge import Judge
@@ -30,8 +33,9 @@ class VerifierPool:
     >>> with VerifierPool(workers=2) as pool:
     ...     verdict = pool.verify(task, candidate)
 
-    `secret` seeds the inputs; leave it None outside of tests, so that it is drawn from the OS.
-    Raises UserError for an unknown protocol, backend or target, and from `verify` for a broken task.
+    `secret` seeds the inputs; leave it None outside of tests, so that it is drawn from the OS. On GPUs, `devices` are
+    the indices of those to use (all that torch sees by default), and `compiled` also clocks torch.compile, once a task.
+    Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
 
     def __init__(
@@ -42,27 +46,45 @@ class VerifierPool:
         target: str = "h200",
         deadline_s: float = 30.0,
         secret: int | None = None,
+        devices: Sequence[int] = (),
+        compiled: bool = True,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
-        self.gpu: Any = None
+        self.gpus: list[Any] = []
         if backend == "cuda" or (backend == "auto" and _gpu_present()):
-            from kernelwright.verify.gpu import Gpu
+            from kernelwright.verify.gpu import Gpu, count
 
             try:
-                self.gpu = Gpu()
+                self.gpus = [Gpu(index) for index in devices or range(count())]
             except UserError:
-                if backend == "cuda":
+                if backend == "cuda" or devices:
                     raise
-        self.backend = "interpret" if self.gpu is None else "cuda"
+        self.backend: Backend = "cuda" if self.gpus else "interpret"
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
         self.judge = Judge(
-            protocol_rules(protocol), target, secrets.randbits(31) if secret is None else secret, deadline_s
+            protocol_rules(protocol),
+            target,
+            secrets.randbits(31) if secret is None else secret,
+            deadline_s,
+            compiled,
         )
         self._zygote: Zygote | None = None
         self._closed = False
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="hearing")
+
+    @classmethod
+    def of(cls, config: VerifyConfig) -> Self:
+        """As a recipe's `[verify]` says."""
+        return cls(
+            config.workers,
+            config.backend,
+            config.protocol,
+            config.target,
+            devices=config.devices,
+            compiled=config.compiled,
+        )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         """Start a hearing; `.result()` is its verdict. Cancelling a future that has not started is free."""
@@ -113,8 +135,8 @@ class VerifierPool:
 
     def _end_processes(self) -> None:
         with self._lock:
-            if self.gpu is not None:
-                self.gpu.close()
+            for gpu in self.gpus:
+                gpu.close()
             if self._zygote is not None:
                 self._zygote.close()
                 self._zygote = None
@@ -135,14 +157,27 @@ class VerifierPool:
                 self._zygote = Zygote(self.judge.target.name)
             return self._zygote
 
+    def at_work(self) -> AbstractContextManager[Any]:
+        """What a trainer enters while it computes on its GPU: nothing is clocked there meanwhile, all else goes on."""
+        import torch
+
+        busy = [gpu for gpu in self.gpus if gpu.index == torch.cuda.current_device()]
+        return busy[0].lock.busy() if busy else contextlib.nullcontext()
+
     def _hearing(self, task: Task, candidate: Candidate) -> Hearing:
         zygote = self._current_zygote()
         zygote.wait()  # a candidate's time does not begin before there is somebody to hear it
-        if self.gpu is None:
+        if not self.gpus:
             return InterpretedHearing(self.judge, zygote, task, candidate)
         from kernelwright.verify.measured import MeasuredHearing
 
-        return MeasuredHearing(self.judge, zygote, self.gpu, task, candidate)
+        return MeasuredHearing(self.judge, zygote, self._gpu_for(task), task, candidate)
+
+    def _gpu_for(self, task: Task) -> Any:
+        """The one that has what the task's candidates share, unless others have much less to do."""
+        favourite = self.gpus[int(task.digest, 16) % len(self.gpus)]
+        idlest = min(self.gpus, key=lambda gpu: gpu.hearings)
+        return favourite if favourite.hearings <= idlest.hearings + 2 else idlest
 
     def _hear(self, task: Task, candidate: Candidate) -> Verdict:
         problem = ""
@@ -157,7 +192,7 @@ class VerifierPool:
             gate=Gate.LOAD,
             detail=problem[:600],
             protocol=self.judge.protocol.name,
-            backend="interpret" if self.gpu is None else "cuda",
+            backend=self.backend,
             candidate_digest=candidate.digest,
         )
 

@@ -77,13 +77,13 @@ class Zygote:
             self._socket.settimeout(30.0)
             self._ready = True
 
-    def fork(self, scratch: Path, role: Role) -> tuple[int, socket.socket]:
-        """A new process in a role: its pid and our end of its socket. Raises InfrastructureError."""
+    def fork(self, scratch: Path, role: Role, gpu: int | None = None) -> tuple[int, socket.socket]:
+        """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError."""
         ours, theirs = socket.socketpair()
         try:
             with self._lock:
                 self._wait_ready()
-                request = json.dumps({"fork": str(scratch), "role": role}).encode()
+                request = json.dumps({"fork": str(scratch), "role": role, "gpu": gpu}).encode()
                 try:
                     socket.send_fds(self._socket, [request], [theirs.fileno()])
                 except OSError as error:
@@ -125,7 +125,7 @@ class Zygote:
             self._process.wait()
 
 
-def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role) -> None:
+def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role, gpu: int | None) -> None:
     """In the forked worker: confine, then serve. Never returns."""
     status = 1
     try:
@@ -137,7 +137,7 @@ def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role) -> 
         if role == "cuda":
             from kernelwright.verify.cuda_device import CudaDevice
 
-            service.serve(sock, CudaDevice(0))  # trusted code only, which has to compile and reach the GPU
+            service.serve(sock, CudaDevice(gpu or 0))  # trusted code only, which has to compile and reach the GPU
             return
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDWR)
@@ -196,7 +196,8 @@ def main(fd: int, target_name: str) -> None:
                 continue
             if pid == 0:
                 control.close()
-                _child(socket.socket(fileno=fds[0]), Path(request["fork"]), target_name, request["role"])
+                sock = socket.socket(fileno=fds[0])
+                _child(sock, Path(request["fork"]), target_name, request["role"], request["gpu"])
             os.close(fds[0])
             children.add(pid)
             control.send(json.dumps({"pid": pid}).encode())

@@ -1,0 +1,137 @@
+"""The judge's side of the clock: candidate against reference on a GPU of one's own, and what gives a forged time away.
+
+`cuda_clock.py` clocks in the device process. The judge places what that process refreshes inputs from, looks at the
+output of a call that was clocked, and clocks whole batches itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Task, Timing
+from kernelwright.verify import timing
+from kernelwright.verify.hearing import Confined, Stop, Trace, explain
+
+_FEW_CALLS, _MORE_CALLS, _MOST_CALLS, _BATCH_MS = 2, 4, 64, 8.0
+"""Batches clocked from outside: a few calls, and as many as take about so long."""
+_SUSPICIONS = 8
+UNSEEN_BYTES = 256 << 20
+"""Of another draw of each input, placed in the arena for the clock's fresh calls."""
+
+
+class Stopwatch:
+    """For one candidate at one shape. `prepare` works beside others, `race` with the GPU to itself."""
+
+    def __init__(self, device: Confined, arena: Any, shape: Any, trace: Trace) -> None:
+        self._device, self._arena, self._shape, self._trace = device, arena, shape, trace
+        self._answer: dict[str, Any] = {}
+
+    def prepare(self, task: Task, against_itself: bool) -> None:
+        """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
+        import torch
+
+        from kernelwright.verify import channel, oracle
+        from kernelwright.verify.device import poison_
+
+        self._case = self._shape.case(0)
+        tensors: list[Any] = []
+        inputs = channel.encode(list(self._case.inputs), tensors)
+        body = {
+            "command": "reference",
+            "key": self._shape.name,
+            "task": task.model_dump(mode="json"),
+            "sizes": self._shape.sizes,
+            "inputs": inputs,
+            "own": against_itself,
+        }
+        self._device.ask(Gate.TIMING, body)
+        arena = self._arena
+        arena.reset()
+        self._seen = [arena.place(tensor) for tensor in oracle.flatten(self._case.inputs)]
+        self._outputs = []
+        for expected in self._case.expected:
+            like = torch.empty(expected.shape, dtype=expected.dtype, device="meta")
+            self._outputs.append(arena.reserve(like))
+            poison_(arena.locate(self._outputs[-1]))
+        self._unseen = [self._stretch(tensor) for tensor in self._shape.unseen()]
+        torch.cuda.current_stream().synchronize()
+
+    def _stretch(self, tensor: Any) -> dict[str, Any]:
+        """A secret part of another draw, and where it lies."""
+        from kernelwright.verify.cuda_memory import flat
+
+        whole = flat(tensor)
+        count = min(whole.numel(), UNSEEN_BYTES // tensor.element_size())
+        start = secrets.randbelow(whole.numel() - count + 1)
+        return {**self._arena.place(whole[start : start + count]), "at": start}
+
+    def race(self, protocol: Any) -> None:
+        """Clock both sides in turn, hold one clocked output against the oracle, then clock whole batches. Raises Stop."""
+        from kernelwright.verify import oracle
+
+        body = {
+            "command": "time",
+            "key": self._shape.name,
+            "seen": self._seen,
+            "unseen": self._unseen,
+            "outputs": self._outputs,
+            "anew": self._shape.changes_inputs,
+        }
+        self._answer, _ = self._device.ask(Gate.TIMING, body)
+        for index, (slot, expected) in enumerate(zip(self._outputs, self._case.expected, strict=True)):
+            comparison = oracle.compare(index, self._arena.locate(slot), expected, protocol)
+            if comparison.kind:
+                detail = f"wrong while it was clocked: {explain(comparison, self._case.name)}"
+                raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, detail, where=self._case.name)
+        self._outside(timing.geometric([entry[0] for entry in self._answer["rounds"]]).centre)
+
+    def _outside(self, claim_ms: float) -> None:
+        """A time that the device process cannot have made up: whole batches of two sizes by the judge's clock.
+
+        Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused.
+        """
+        flush = float(self._device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
+        many = max(_MORE_CALLS, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
+        batches: dict[bool, list[timing.Batch]] = {False: [], True: []}
+        for attempt in range(_SUSPICIONS):
+            for reference in (False, True):
+                for calls in (_FEW_CALLS, many):
+                    start = time.perf_counter()
+                    self._device.ask(
+                        Gate.TIMING, {"command": "batch", "reference": reference, "calls": calls}
+                    )
+                    batches[reference].append(timing.Batch(calls, 1e3 * (time.perf_counter() - start)))
+            fraud = timing.forged(claim_ms, batches[False], batches[True], flush)
+            if not fraud:
+                return
+            if attempt == _SUSPICIONS - 1:
+                raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, fraud, where=self._shape.name)
+
+    @property
+    def binaries(self) -> list[dict[str, Any]]:
+        """What the driver says of the kernels that were clocked."""
+        return list(self._answer["binaries"])
+
+    def result(self, target: str, roofline_ms: float | None, compiled: float | None) -> Timing:
+        """`roofline_ms` is the least time the work can take; `compiled` is torch.compile's time over eager's."""
+        rounds: list[list[float]] = self._answer["rounds"]
+        own = timing.geometric([entry[0] for entry in rounds])
+        eager = timing.geometric([entry[1] for entry in rounds])
+        ratio = timing.geometric([entry[1] / entry[0] for entry in rounds])
+        baselines, intervals = {"eager": eager.centre}, {"eager": (ratio.low, ratio.high)}
+        if compiled is not None:
+            baselines["compile"] = eager.centre * compiled
+            intervals["compile"] = (ratio.low * compiled, ratio.high * compiled)
+        return Timing(
+            kind="measured",
+            target=target,
+            candidate_ms=own.centre,
+            candidate_ci=(own.low, own.high),
+            baseline_ms=baselines,
+            speedup_ci=intervals,
+            roofline_fraction=None if roofline_ms is None else min(1.0, roofline_ms / own.centre),
+            samples=len(rounds) * int(self._answer["calls"]),
+        )

@@ -1,0 +1,75 @@
+"""The oracle's one-pass kernels say what its torch code says, and compile for the GPUs they are for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelwright.hardware import target
+
+INTERPRETED = """
+import math, sys, torch
+from kernelwright.verify import fused, oracle
+from kernelwright.verify.protocol import protocol
+
+def one(dtype, error, size=3000):
+    torch.manual_seed(size)
+    exact = torch.randn(size, dtype=torch.float64) * 3
+    honest = exact.to(dtype)
+    expected = oracle._expected(exact, honest)
+    found = fused.spread(exact, honest)
+    assert math.isclose(found.error, expected.honest_error, rel_tol=1e-12), found
+    assert math.isclose(math.sqrt(found.squares / size), expected.spread, rel_tol=1e-12)
+    assert math.isclose(found.total / size, expected.typical, rel_tol=1e-12)
+    assert math.isclose(math.sqrt(found.square_total / size), expected.root_mean_square, rel_tol=1e-12)
+    assert found.finite
+    got = honest.clone()
+    got[size // 2] += error
+    for name in ("strict", "kernelbench"):
+        rules = oracle.rules(expected, protocol(name))
+        seen = fused.strayed(got, expected.value, rules)
+        said = oracle.compare(0, got, expected, protocol(name))
+        share = 0.0 if said.mismatch is None else said.mismatch.wrong_share
+        if said.kind == "low_precision" and not seen.wrong:
+            continue  # by its root mean square only
+        assert seen.wrong == round(share * size), (name, seen, said)
+        if not seen.wrong and name == "kernelbench":
+            assert math.isclose(seen.worst, said.worst, rel_tol=1e-9), (seen, said)
+
+for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+    for error in (0.0, 1e-6, 1e-3, 0.3, float("nan"), float("inf")):
+        one(dtype, error)
+one(torch.float32, 0.0, size=1)
+exact = torch.tensor([1.0, math.inf, math.nan, 2.0], dtype=torch.float64)
+found = fused.spread(exact, exact.float())
+assert not found.finite and found.total == 3.0, found
+print("agreed")
+"""
+
+
+def test_one_pass_agrees_with_torch() -> None:
+    """In a process of its own: kernels are interpreted only where that is asked for before they are defined."""
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", INTERPRETED], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert done.stdout.strip() == "agreed", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernelwright.verify import fused
+    from kernelwright.verify.cuda_device import _Stand
+    from kernelwright.verify.device import pretend_torch_cuda
+    from kernelwright.verify.tape import View
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    narrow, wide = (View(0, 0, (64,), (1,), name) for name in (dtype, "float64"))
+    with pretend_torch_cuda(target("h200")):
+        made = fused._strayed_kernel.warmup(
+            _Stand(narrow), _Stand(narrow), _Stand(wide), _Stand(wide), 64, BLOCK=1024, grid=(1,)
+        )
+        assert "sm_90" in made.asm["ptx"]
+        fused._spread_kernel.warmup(_Stand(wide), _Stand(narrow), _Stand(wide), 1 << 33, BLOCK=1024, grid=(1,))
