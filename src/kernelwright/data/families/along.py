@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, widened
 from kernelwright.data.library import EMPTY, REDUCE
-from kernelwright.data.operators import ROWS
+from kernelwright.data.operators import ROWS, RowOperator
 
 LONGEST = 16384
 """Elements of a row that are held at once."""
@@ -45,37 +45,19 @@ def rows(
     if other:
         load.append(f"x += tl.load({other}_ptr + {inside}, mask=mask, other=0.0){wide}")
     load += before.lines("x", channel="cols", channel_mask="mask", offsets=inside, mask="mask")
-    finish = _finish(formula.final, after, reduces)
+    finish = _finish(formula, after)
     body = [draw.tune.choice(("row = tl.program_id(0).to(tl.int64)", "row = tl.program_id(0)"))]
     if not walks:
-        body += ["cols = tl.arange(0, BLOCK)", "mask = cols < n", *load]
-        for stat in formula.statistics:
-            masked = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
-            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({masked}, 0)')}")
-        body += (
-            finish
-            if not reduces
-            else [line.replace("{value}", formula.statistics[-1].name) for line in finish]
-        )
+        body += ["cols = tl.arange(0, BLOCK)", "mask = cols < n", *load, *_statistics(formula), *finish]
     else:
         tile = [
             "for start in range(0, n, BLOCK):",
             "    cols = start + tl.arange(0, BLOCK)",
             "    mask = cols < n",
+            *(f"    {line}" for line in load),
         ]
-        tile += [f"    {line}" for line in load]
-        for stat in formula.statistics:
-            body.append(f"{stat.name} = tl.full([BLOCK], {EMPTY[stat.how]}, tl.float32)")
-            term = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
-            joined = (
-                f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
-            )
-            body += [*tile, f"    {stat.name} = {joined}"]
-            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({stat.name}, 0)')}")
-        if reduces:
-            body += [line.replace("{value}", formula.statistics[-1].name) for line in finish]
-        else:
-            body += [*tile, *(f"    {line}" for line in finish)]
+        body += _statistics(formula, tile, "BLOCK")
+        body += finish if reduces else [*tile, *(f"    {line}" for line in finish)]
     pointers = ["x_ptr", *([f"{other}_ptr"] if other else []), *before.pointers, *after.pointers, "out_ptr"]
     passed = ["x", *([other] if other else []), *before.arguments, *after.arguments, "out"]
     shape = "x.shape[:-1]" if not keep else "*x.shape[:-1], 1"
@@ -89,15 +71,35 @@ def rows(
     return Stage(name, (text,), tuple(takes), tuple(host), (*before.helpers, *after.helpers))
 
 
-def _finish(final: str | None, after: Chain, reduces: bool) -> list[str]:
-    if reduces:
-        steps = after.lines("total", offsets="row")
+def _statistics(formula: RowOperator, tile: Sequence[str] = (), shape: str = "") -> list[str]:
+    """Kernel lines that reduce `x` along its first dimension to each statistic.
+
+    `tile`, where given, is a loop over tiles of `shape` with its loads, and is walked once for each statistic.
+    """
+    lines = []
+    for stat in formula.statistics:
+        reduced = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
+        if tile:
+            name = stat.name
+            joined = f"{name} + {reduced}" if stat.how == "sum" else f"tl.{stat.how}imum({name}, {reduced})"
+            lines += [
+                f"{name} = tl.full([{shape}], {EMPTY[stat.how]}, tl.float32)",
+                *tile,
+                f"    {name} = {joined}",
+            ]
+            reduced = name
+        lines.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({reduced}, 0)')}")
+    return lines
+
+
+def _finish(formula: RowOperator, after: Chain) -> list[str]:
+    if formula.final is None:
+        value, steps = formula.statistics[-1].name, after.lines("total", offsets="row")
         if steps:
-            return ["total = {value}", *steps, "tl.store(out_ptr + row, total)"]
-        return ["tl.store(out_ptr + row, {value})"]
-    assert final is not None
+            return [f"total = {value}", *steps, "tl.store(out_ptr + row, total)"]
+        return [f"tl.store(out_ptr + row, {value})"]
     steps = after.lines("y", channel="cols", channel_mask="mask", offsets="row * n + cols", mask="mask")
-    return [f"y = {final.format(x='x')}", *steps, "tl.store(out_ptr + row * n + cols, y, mask=mask)"]
+    return [f"y = {formula.final.format(x='x')}", *steps, "tl.store(out_ptr + row * n + cols, y, mask=mask)"]
 
 
 def strided(
@@ -143,22 +145,11 @@ def strided(
         finish = [f"tl.store(out_ptr + {out_at}, {'total' if steps else value}, mask=i < inner)"]
         finish = [*([f"total = {value}", *steps] if steps else []), *finish]
     if not walks:
-        body += ["r = tl.arange(0, BLOCK_R)", *load]
-        for stat in formula.statistics:
-            masked = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
-            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({masked}, 0)')}")
-        body += finish
+        body += ["r = tl.arange(0, BLOCK_R)", *load, *_statistics(formula), *finish]
     else:
         tile = ["for start in range(0, n, BLOCK_R):", "    r = start + tl.arange(0, BLOCK_R)"]
         tile += [f"    {line}" for line in load]
-        for stat in formula.statistics:
-            body.append(f"{stat.name} = tl.full([BLOCK_R, BLOCK_I], {EMPTY[stat.how]}, tl.float32)")
-            term = f"tl.where(mask, {stat.term.format(x='x')}, {EMPTY[stat.how]})"
-            joined = (
-                f"{stat.name} + {term}" if stat.how == "sum" else f"tl.{stat.how}imum({stat.name}, {term})"
-            )
-            body += [*tile, f"    {stat.name} = {joined}"]
-            body.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({stat.name}, 0)')}")
+        body += _statistics(formula, tile, "BLOCK_R, BLOCK_I")
         body += finish if reduces else [*tile, *(f"    {line}" for line in finish)]
     host = geometry(dim)
     if reduces:
