@@ -462,19 +462,12 @@ def _measure(question: Mapping[str, Any], scratch: Path, out: BinaryIO) -> None:
         emit({"failed": str(error)})
 
 
-_WARM_UP = """
-import torch
-class Model(torch.nn.Linear): pass
-def get_inputs(): return [torch.rand(2, 2)]
-def get_init_inputs(): return [2, 2]
-"""
-
 if __name__ == "__main__":
     import torch
 
+    from kernelwright.tasks.probe import WARM_UP
+
     torch.set_num_threads(1)
-    examine(
-        Task(id="audit/warm", suite="audit", source=_WARM_UP), [{}], list(PROTOCOLS), 64, lambda row: None
-    )
+    examine(Task(id="audit/warm", suite="audit", source=WARM_UP), [{}], list(PROTOCOLS), 64, lambda row: None)
     with tempfile.TemporaryDirectory(prefix="kernelwright-audit-") as folder:
         serve(lambda question: _confined(question, Path(folder)))

@@ -78,17 +78,18 @@ def _answer(question: Mapping[str, Any]) -> bool:
     return forked(run, question["seconds"], memory=_MEMORY).data == b"runs"
 
 
-_WARM_UP = """
+WARM_UP = """
 import torch
 class Model(torch.nn.Linear): pass
 def get_inputs(): return [torch.rand(2, 2)]
 def get_init_inputs(): return [2, 2]
 """
+"""The source of the smallest reference."""
 
 
 if __name__ == "__main__":
     import torch
 
     torch.set_num_threads(1)
-    reference_runs(_WARM_UP, 8)  # first-use imports, paid once instead of in every child
+    reference_runs(WARM_UP, 8)  # first-use imports, paid once instead of in every child
     serve(_answer)
