@@ -5,7 +5,7 @@ one candidate after another, the clock is ours, and a kernel that breaks the con
 outputs travel through the judge's arena (`cuda_memory.py`).
 
 Commands: compile (every kernel, before the GPU is asked for anything); arena; open (one shape); run (one call);
-reference (the task's module, for the clock); time; share; batch; flush; close. Without a candidate:
+compare_state; reference (the task's module, for the clock); time; share; batch; flush; close. Without a candidate:
 compile_reference; time_reference.
 """
 
@@ -268,6 +268,17 @@ class CudaDevice(Service):
             raise Failure(Outcome.OUT_OF_BOUNDS, trespass)
         for view, described in zip(tape.outputs(), outputs, strict=True):
             locate(self.arena, described).copy_(session.tensor(view))
+        return {"changed": changed}
+
+    def _compare_state_command(self, key: str, state: dict[str, Any]) -> dict[str, Any]:
+        """Names of the weights that are not as the arena has them."""
+        assert self.arena is not None
+        session, candidate = self.sessions[key]
+        changed = []
+        for name, view in candidate.state.items():
+            held = session.tensor(view)
+            if not _same_bytes(held, torch.empty_like(held).copy_(locate(self.arena, state[name]))):
+                changed.append(name)
         return {"changed": changed}
 
     def _play(self, session: CudaSession, tape: Tape, views: list[View], given: list[torch.Tensor]) -> None:

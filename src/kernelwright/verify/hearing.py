@@ -285,6 +285,13 @@ class Hearing:
             worst = max(worst, comparison.worst)
         return worst
 
+    def _unchanged(self, case: Any, names: list[str], gate: Gate) -> None:
+        """Weights must not serve as memory from one call to the next; what the reference changes may change."""
+        changed = sorted(set(map(str, names)) - case.state_changed)
+        if self.protocol.honesty and changed:
+            detail = f"weight {plain(changed[0], 100)} is changed in place"
+            raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
+
     @staticmethod
     def _named(kind: str, position: int, number: int) -> Outcome:
         if kind == "wrong_value" and position > 0:

@@ -91,6 +91,8 @@ class InterpretDevice(Service):
         self.kernels = Kernels([])
         self.candidates: dict[str, Candidate] = {}
         self.sessions: dict[str, InterpretedSession] = {}
+        self._state: dict[str, dict[str, torch.Tensor]] = {}
+        """Weights as they were given, by shape."""
         self._choices: dict[Any, int] = {}
         self._compiled: set[str] = set()
         self._built: dict[str, Any] = {}
@@ -136,6 +138,7 @@ class InterpretDevice(Service):
         for name, view in candidate.state.items():
             session.tensor(view).copy_(state[name])
         self.sessions[key] = session
+        self._state[key] = {name: session.tensor(view).clone() for name, view in candidate.state.items()}
         return {}
 
     def run(
@@ -147,7 +150,7 @@ class InterpretDevice(Service):
         inputs: list[torch.Tensor],
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
-        """One call on real inputs; the outputs go back with the indices of the inputs that changed."""
+        """One call on real inputs; the outputs go back with the inputs (indices) and weights (names) that changed."""
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[call], candidate.inputs[call]
         session.ablated = ablate
@@ -163,8 +166,13 @@ class InterpretDevice(Service):
             for index, (view, tensor) in enumerate(zip(views, inputs, strict=True))
             if channel.tensor_bytes(session.tensor(view)) != channel.tensor_bytes(tensor)
         ]
+        state = [
+            name
+            for name, view in candidate.state.items()
+            if channel.tensor_bytes(session.tensor(view)) != channel.tensor_bytes(self._state[key][name])
+        ]
         outputs.extend(session.tensor(view) for view in tape.outputs())
-        return {"changed": changed, "flops": self.engine.flops}
+        return {"changed": changed, "state_changed": state, "flops": self.engine.flops}
 
     def model(self, trace: dict[str, Any], to_assembly: bool, samples: int) -> dict[str, Any]:
         """Play the steady call without memory: launches with their work, and their assembler text."""

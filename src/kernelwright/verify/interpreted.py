@@ -177,6 +177,7 @@ class InterpretedHearing(Hearing):
         answer, outputs = device.ask(gate, body, oracle.flatten(case.inputs))
         if not ablate:
             self._executed[shape.name] = float(answer["flops"])
+        self._unchanged(case, answer["state_changed"], gate)
         return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
 
     def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:

@@ -150,6 +150,7 @@ class MeasuredHearing(Hearing):
                         }
                         answer, outputs = device.ask(Gate.SMALL, body, oracle.flatten(case.inputs))
                         self._compare(case, outputs, list(answer["changed"]), Gate.SMALL, position, 0)
+                        self._unchanged(case, answer["state_changed"], Gate.SMALL)
                 except Stop as stop:
                     if stop.outcome is Outcome.UNSUPPORTED:
                         break
@@ -175,6 +176,7 @@ class MeasuredHearing(Hearing):
                         self._causality(device, shapes[0])
                         self._carried(device, shapes[0], traces[0])
                         self._repeat(device, shapes[-1])
+                        self._weights(device, shapes[-1], traces[-1])
                     with self._timed(Gate.TIMING):
                         stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1])
                         stopwatch.prepare(self.task, self.against_itself)
@@ -314,6 +316,18 @@ class MeasuredHearing(Hearing):
         if trace.carries() and (twin := shape.twin) is not None:
             cases = [shape.case(0), twin]
             self._again(device, shape, cases, "wrong when called again on inputs that differ little")
+
+    def _weights(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """After all calls, the module holds what it held."""
+        import torch
+
+        with self._timed(Gate.DETERMINISM):
+            self._arena.reset()
+            state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
+            torch.cuda.current_stream().synchronize()
+            body = {"command": "compare_state", "key": shape.name, "state": state}
+            answer, _ = device.ask(Gate.DETERMINISM, body)
+            self._unchanged(shape.case(0), answer["changed"], Gate.DETERMINISM)
 
     def _again(self, device: Confined, shape: Any, cases: list[Any], what: str) -> None:
         with self._timed(Gate.DETERMINISM):

@@ -110,6 +110,8 @@ class Case:
     """Per output: the index of the input whose memory it shares, or -1."""
     changed: list[int]
     """Indices of inputs that the reference itself changes."""
+    state_changed: frozenset[str] = frozenset()
+    """Weights and buffers that the reference itself changes, as batch norm does in training."""
 
     @property
     def size(self) -> int:
@@ -404,8 +406,14 @@ def make_case(
     honest = [tensor.detach() for tensor in flatten(output)]
     aliases = [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in honest]
     changed = [i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)]
+    before = module.state_dict()
+    state_changed = frozenset(
+        name
+        for name, value in native.state_dict().items()
+        if name in before and not _same(value, before[name])
+    )
     structure = skeleton(output)
-    del native, given, flat, output
+    del native, given, flat, output, before
     exact = honest
     if protocol.calibrated:
         with contextlib.suppress(Exception), torch.no_grad():
@@ -419,7 +427,7 @@ def make_case(
     shares = [float(e.judged.double().mean()) for e in expected if e.judged is not None]
     if shares and min(shares) < 0.5:
         return None
-    return Case(name, inputs, structure, expected, aliases, changed)
+    return Case(name, inputs, structure, expected, aliases, changed, state_changed)
 
 
 def _expected(exact: torch.Tensor, honest: torch.Tensor) -> Expected:

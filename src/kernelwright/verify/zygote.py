@@ -137,7 +137,9 @@ def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role, gpu
         if role == "cuda":
             from kernelwright.verify.cuda_device import CudaDevice
 
-            service.serve(sock, CudaDevice(gpu or 0))  # trusted code only, which has to compile and reach the GPU
+            service.serve(
+                sock, CudaDevice(gpu or 0)
+            )  # trusted code only, which has to compile and reach the GPU
             return
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDWR)
