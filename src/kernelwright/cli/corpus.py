@@ -1,7 +1,9 @@
 """`kernelwright data`: the corpus, step by step, in one folder that can be stopped and gone on with.
 
+make -> a large corpus in one command, on every core: DIR/parts/, then all that `split` writes
 synth -> DIR/drafts.jsonl    validate -> DIR/accepted.jsonl, rejected.jsonl
 split -> DIR/examples.jsonl, tokenizer/, card.json: what `train` reads when DIR is RUN/data
+show -> what a corpus has, category by category
 """
 
 from __future__ import annotations
@@ -19,6 +21,36 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Make a corpus of verified pairs, step by step, resumable.")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The corpus' folder, such as runs/mine/data.")]
+
+
+@app.command()
+def make(
+    folder: Folder,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Such as families=3000 seed=1 names=matmul,norm."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes, each with a judge; 0: one a core.", min=0)] = 0,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="A benchmark's checkout; what is in it is left out.")
+    ] = None,
+) -> int:
+    """Draw problems, have every kernel heard, and write the corpus with its card; resumable."""
+    import os
+
+    from kernelwright.config import apply_override
+    from kernelwright.data.bulk import BulkConfig, merge
+    from kernelwright.data.bulk import make as work
+
+    fields: dict[str, Any] = {}
+    for setting in settings or ():
+        apply_override(fields, setting)
+    config = BulkConfig.parse(fields)
+    with Steps() as steps:
+        work(config, folder, workers or len(os.sched_getaffinity(0)), steps)
+        card = merge(config, folder, against or (), steps)
+    _say_card(folder, card)
+    return 0
 
 
 @app.command()
@@ -113,11 +145,26 @@ def validate(
 
 
 @app.command()
-def split(folder: Folder) -> int:
+def split(
+    folder: Folder,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="Of a corpus of `make`: a benchmark's checkout; what is in it is left out."),
+    ] = None,
+) -> int:
     """Remove duplicates and leaks, learn the tokenizer, write what training reads."""
     from kernelwright.data import finish
     from kernelwright.runs import RunFolder
 
+    if (folder / "parts").is_dir():
+        from kernelwright.data.bulk import BulkConfig, merge
+
+        with Steps() as steps:
+            card = merge(BulkConfig.parse(_settings(folder)), folder, against or (), steps)
+        _say_card(folder, card)
+        return 0
+    if against:
+        raise UserError(f"{folder}: --against is for a corpus of `kernelwright data make`; leave it out")
     config, accepted = _config(folder), _needed(folder, "accepted.jsonl", "validate")
     run = RunFolder(folder)
     with Steps() as steps:
@@ -128,6 +175,31 @@ def split(folder: Folder) -> int:
         typer.echo(f"{count:7} {name}")
     typer.echo(f"{card['examples']} examples in {folder / 'examples.jsonl'}, card in {folder / 'card.json'}")
     return 0
+
+
+@app.command()
+def show(folder: Folder) -> int:
+    """What a corpus of `make` has, category by category of KernelBench's level 1."""
+    from kernelwright.data.bulk.card import coverage
+    from kernelwright.runs import RunFolder
+
+    card = RunFolder(folder).read_json("card.json")
+    if card is None or "coverage" not in card:
+        raise UserError(f"{folder} holds no corpus of `kernelwright data make`, or one that is not finished")
+    typer.echo(f"{'category':14}{'families':>9}{'pairs':>8}  fewest")
+    for name, families, pairs, fewest in coverage(card):
+        typer.echo(f"{name:14}{families:9}{pairs:8}  {fewest}")
+    tokens = card["tokens"]["all"]
+    typer.echo(f"tokens: median {tokens['median']}, 95 % {tokens['p95']}, most {tokens['max']}")
+    return 0
+
+
+def _say_card(folder: Path, card: dict[str, Any]) -> None:
+    for name, count in {**card["kinds"], **{f"dropped: {k}": v for k, v in card["dropped"].items()}}.items():
+        typer.echo(f"{count:7} {name}")
+    typer.echo(
+        f"{card['examples']} examples in {folder / 'shards'} and examples.jsonl; {folder / 'README.md'}"
+    )
 
 
 class Steps:
@@ -158,13 +230,18 @@ class Steps:
 
 def _config(folder: Path) -> CorpusConfig:
     """The config that `synth` wrote."""
-    import json
-
     from kernelwright.data import CorpusConfig
 
+    return CorpusConfig.parse(_settings(folder))
+
+
+def _settings(folder: Path) -> dict[str, object]:
+    """The fields of the config that a folder was begun with."""
+    import json
+
     try:
-        return CorpusConfig.parse(json.loads((folder / "config.json").read_text("utf-8")))
-    except (OSError, ValueError):
+        return dict(json.loads((folder / "config.json").read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
         raise UserError(f"{folder} holds no corpus; begin with: kernelwright data synth {folder}") from None
 
 

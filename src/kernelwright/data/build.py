@@ -24,6 +24,7 @@ from kernelwright.data.split import Guard, split
 from kernelwright.data.tokenizer import train_tokenizer
 from kernelwright.data.validate import validate
 from kernelwright.errors import UserError
+from kernelwright.policy.text import plain_text
 from kernelwright.records import Example, read_jsonl
 from kernelwright.runs import RunFolder, new_folder, write_text
 
@@ -90,8 +91,7 @@ def finish(
 def text_of(example: Example, style: Style) -> tuple[str, str]:
     """What training shows and what it wants said."""
     prompt, said = prompts.example_pair(example, style)
-    asked = "".join(message.content.rstrip("\n") + "\n" for message in prompt.messages)
-    return asked, said
+    return plain_text(prompt), said
 
 
 def describe(config: CorpusConfig, examples: Sequence[Example]) -> dict[str, Any]:

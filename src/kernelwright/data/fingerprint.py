@@ -18,6 +18,11 @@ def fingerprint(task: Task) -> str:
 
     Empty where the reference does not run on meta tensors. Executes the task's source, which is trusted.
     """
+    return prints(task)[0]
+
+
+def prints(task: Task) -> tuple[str, str]:
+    """The fingerprint, and one over the same graph with the shape and type of every tensor in it."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
@@ -25,11 +30,13 @@ def fingerprint(task: Task) -> str:
     names: dict[int, str] = {}
     alive: list[Any] = []
     lines: list[str] = []
+    shapes: list[str] = []
 
     def name(tensor: Any) -> str:
         if id(tensor) not in names:
             names[id(tensor)] = f"t{len(names)}"
             alive.append(tensor)  # so that no other tensor gets its id
+            shapes.append(f"{tuple(tensor.shape)}{tensor.dtype}")
         return names[id(tensor)]
 
     class Recorder(TorchDispatchMode):
@@ -51,5 +58,6 @@ def fingerprint(task: Task) -> str:
             with Recorder():
                 module(*inputs)
     except Exception:
-        return ""
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+        return "", ""
+    graph = "\n".join(lines)
+    return tuple(hashlib.sha256(text.encode()).hexdigest()[:16] for text in (graph, graph + str(shapes)))  # type: ignore[return-value]

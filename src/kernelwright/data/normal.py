@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 from collections.abc import Sequence
 
 
@@ -33,6 +34,24 @@ def normal_form(code: str, keep_sizes: bool = False, keep_warps: bool = True) ->
         if isinstance(node, ast.Attribute) and node.attr in bound:
             node.attr = numbers.setdefault(node.attr, f"v{len(numbers)}")
     return ast.dump(tree)
+
+
+_NUMBER = re.compile(r"Constant\(value=-?[\d.]+(e[-+]?\d+)?\)")
+
+
+def numberless(form: str) -> str:
+    """A normal form with every number left out."""
+    return _NUMBER.sub("#", form)
+
+
+def kernel_forms(code: str) -> set[str]:
+    """Digests of the normal forms of the functions under `@triton.jit` in `code`. Raises SyntaxError."""
+    return {
+        digest(normal_form(ast.unparse(node), keep_sizes=True))
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(mark).startswith("triton.jit") for mark in node.decorator_list)
+    }
 
 
 def digest(*parts: str) -> str:

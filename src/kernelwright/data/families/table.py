@@ -58,11 +58,13 @@ def chosen(names: Iterable[str]) -> tuple[Family, ...]:
     return tuple(found.values())
 
 
-def pair(family: Family, task: str, kernel: str, operators: int = 0, slow: bool = False) -> Pair:
+def pair(
+    family: Family, task: str, kernel: str, operators: int = 0, slow: bool = False, spellings: int = 1
+) -> Pair:
     """A task seeded by `task` and a kernel for it seeded by `kernel`.
 
     `operators` is the wanted length of a chain, 0 for the family's shortest; `slow` asks for an honest kernel in a
-    structure or with tiles that should be slower.
+    structure or with tiles that should be slower; `spellings` is in how many styles the task is written.
     """
     draw = Draw(task, kernel, operators or family.levels[0], slow)
-    return write(family.name, family.category, family.draw(draw), draw)
+    return write(family.name, family.category, family.draw(draw), draw, spellings)

@@ -58,29 +58,46 @@ class Pair:
     graph: str
     """Digest of the operator graph: operators and wiring, no sizes, no precision."""
     operators: int
+    others: tuple[Task, ...] = ()
+    """The same task, sizes and all, in other words: `code` answers each of them."""
 
 
-def write(name: str, category: str, design: Design, draw: Draw) -> Pair:
-    """The pair of a design of the family `name`."""
+def write(name: str, category: str, design: Design, draw: Draw, spellings: int = 1) -> Pair:
+    """The pair of a design of the family `name`, its task written in `spellings` styles."""
     rng = draw.rng
-    sizes = _renaming(rng, design.sizes, SIZE_NAMES)
     arguments = list(dict.fromkeys(pair for op in design.ops for pair in op.init))
     if rng.random() < 0.4:
         rng.shuffle(arguments)
     inputs = list(dict.fromkeys(pair for op in design.ops for pair in op.inputs))
+    ops = [op for op in design.ops if op.name]
+    graph = hashlib.sha256(";".join(op.name for op in ops).encode()).hexdigest()[:16]
+    seeds = [rng.random() for _ in range(max(1, spellings) - 1)]
+    task = _task(name, category, design, arguments, inputs, graph, rng)
+    others = [_task(name, category, design, arguments, inputs, graph, random.Random(seed)) for seed in seeds]
+    code = _answer(design, arguments, [given for given, _ in inputs], draw)
+    return Pair(task, code, graph, len(ops), tuple(others))
+
+
+def _task(
+    name: str,
+    category: str,
+    design: Design,
+    arguments: Sequence[tuple[str, str]],
+    inputs: Sequence[tuple[str, str]],
+    graph: str,
+    rng: random.Random,
+) -> Task:
+    """The task in a style that `rng` draws."""
+    sizes = _renaming(rng, design.sizes, SIZE_NAMES)
     names = _renaming(
         rng,
         [given for given, _ in inputs],
         INPUT_NAMES,
         {given for given, _ in arguments} | {*sizes.values()},
     )
-    source = _model(design.ops, arguments, inputs, design.sizes, sizes, names, draw)
-    code = _answer(design, arguments, [given for given, _ in inputs], draw)
-    ops = [op for op in design.ops if op.name]
-    signature = ";".join(op.name for op in ops)
+    source = _model(design.ops, arguments, inputs, design.sizes, sizes, names, rng)
     digest = hashlib.sha256(source.encode()).hexdigest()[:8]
-    graph = hashlib.sha256(signature.encode()).hexdigest()[:16]
-    task = Task(
+    return Task(
         id=f"families/{name}-{graph[:8]}-{digest}",
         suite="families",
         source=source,
@@ -90,9 +107,8 @@ def write(name: str, category: str, design: Design, draw: Draw) -> Pair:
             "small_odd": {sizes[key]: size.odd for key, size in design.sizes.items()},
         },
         family=category,
-        difficulty=len(ops),
+        difficulty=sum(bool(op.name) for op in design.ops),
     )
-    return Pair(task, code, graph, len(ops))
 
 
 def _renaming(
@@ -132,9 +148,8 @@ def _model(
     values: Mapping[str, Size],
     sizes: Mapping[str, str],
     names: Mapping[str, str],
-    draw: Draw,
+    rng: random.Random,
 ) -> str:
-    rng = draw.rng
     typed, modules = rng.random() < 0.3, rng.random() < 0.5
     layout = rng.choice(("steps", "steps", "nested", "names"))
     state = [line for op in ops for line in op.state]

@@ -1,0 +1,97 @@
+"""What must not be trained on: checkouts of KernelBench, TritonBench or any other folder of Python files.
+
+An example goes when its reference is one of the benchmark's: the same text but for white space, the same syntax tree
+but for names, docstrings and sizes, or the same operator graph with the same shapes; or when its answer holds one of
+the benchmark's kernels, names apart. Functions and sizes as such are free: a ReLU is a ReLU.
+
+Files are parsed; references are run forked and on tensors without data, for their graph.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from kernelwright.children import forked
+from kernelwright.data import normal
+from kernelwright.data.bulk.hear import Entry, Practice, reference_form
+from kernelwright.data.fingerprint import prints
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+
+SECONDS = 60.0
+"""For one file."""
+MEMORY = 16 * 2**30
+
+
+class Benchmarks:
+    """The digests of everything in some folders, and where each comes from."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        """Raises UserError for a folder that is missing or holds no Python file."""
+        self.files = 0
+        self.references = 0
+        self.kernels = 0
+        self.unreadable: list[str] = []
+        self._known: dict[tuple[str, str], str] = {}
+        for folder in folders:
+            files = sorted(folder.rglob("*.py")) if folder.is_dir() else []
+            if not files:
+                raise UserError(f"{folder} holds no Python file; name the folder of a benchmark's checkout")
+            for path in files:
+                self._read(path, f"{folder.name}/{path.relative_to(folder)}")
+
+    def _read(self, path: Path, where: str) -> None:
+        self.files += 1
+        try:
+            text = path.read_text("utf-8")
+            tree = ast.parse(text)
+            kernels = normal.kernel_forms(text)
+        except (OSError, UnicodeDecodeError, SyntaxError, ValueError, RecursionError):
+            self.unreadable.append(where)
+            return
+        self.kernels += len(kernels)
+        for kernel in kernels:
+            self._known.setdefault(("kernel", kernel), where)
+        if any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in tree.body):
+            self.references += 1
+            task = Task(id=where, source=text)
+            self._known.setdefault(("source", plain(text)), where)
+            self._known.setdefault(("syntax tree", reference_form(task)), where)
+            shaped = _shaped(task)
+            if shaped:
+                self._known.setdefault(("operator graph and shapes", shaped), where)
+
+    def leak(self, found: Entry | Practice) -> tuple[str, str]:
+        """How an example or a task is a benchmark's, and which file's; two empty strings where it is not."""
+        task = found.example.task if isinstance(found, Entry) else found.task
+        keys = [
+            ("source", plain(task.source)),
+            ("syntax tree", found.reference),
+            ("operator graph and shapes", found.shaped),
+        ]
+        if isinstance(found, Entry):
+            keys += [("kernel", kernel) for kernel in found.kernels]
+        for key in keys:
+            if key[1] and key in self._known:
+                return key[0], self._known[key]
+        return "", ""
+
+
+def plain(text: str) -> str:
+    """Digest of a text without white space."""
+    return hashlib.sha256("".join(text.split()).encode()).hexdigest()[:16]
+
+
+def _shaped(task: Task) -> str:
+    """The operator graph with shapes of a reference that may do anything; empty where it does not run."""
+
+    def run(out: BinaryIO) -> None:
+        out.write(json.dumps(prints(task)).encode())
+
+    ended = forked(run, SECONDS, memory=MEMORY)
+    return str(json.loads(ended.data)[1]) if ended.status == 0 and ended.data else ""

@@ -1,0 +1,130 @@
+"""What a large corpus is made of: one typed, frozen record. The defaults are those of the default model's corpus."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kernelwright.config import Style
+from kernelwright.data.config import CorpusConfig
+from kernelwright.data.families.table import chosen
+from kernelwright.errors import UserError
+from kernelwright.hardware import target as target_sheet
+
+Teacher = Literal["families", "graphs", "inductor", "tasks", "practice"]
+TEACHERS: tuple[Teacher, ...] = ("families", "graphs", "inductor", "tasks", "practice")
+WEIGHTS = {
+    "fusion": 40,
+    "convolution": 15,
+    "matmul": 10,
+    "activation": 6,
+    "norm": 6,
+    "reduction": 5,
+    "loss": 5,
+    "pooling": 4,
+    "scan": 4,
+    "attention": 3,
+    "training": 3,
+}
+"""Shares of the categories of families; one that is not named weighs 3."""
+
+
+class BulkConfig(BaseModel):
+    """Which problems to draw, what to hear of each, and what to keep."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = 0
+    families: int = Field(24000, ge=0)
+    """Problems drawn from `names`, each with a kernel of our own library."""
+    names: tuple[str, ...] = ("all",)
+    """Families by name or category, or `all`."""
+    graphs: int = Field(4000, ge=0)
+    """Problems on sampled operator graphs of one to five maps and row operators."""
+    inductor: int = Field(1500, ge=0)
+    """Problems of families and graphs that torch Inductor answers too."""
+    tasks: str = ""
+    """JSONL of tasks, such as a harvest, that Inductor answers; empty: none."""
+    lengths: tuple[int, ...] = Field((1, 1, 2, 3, 4, 5), min_length=1)
+    """Operators of a problem are drawn from these."""
+    wordings: int = Field(2, ge=1, le=4)
+    """References of a family's problem: other names, layout, modules or functions; held to be equal bit for bit."""
+    slower: float = Field(0.7, ge=0, le=1)
+    """Share of the problems that get an honest kernel which should be slower, for *improve*."""
+    faults: float = Field(1.0, ge=0, le=4)
+    """Mutants of a problem's kernel, on average, for *repair*."""
+    min_gain: float = Field(1.1, gt=1)
+    """Least ratio of modelled times, shown kernel over answer, in an *improve* example."""
+    heldout_share: float = Field(0.02, gt=0, lt=1)
+    """Share of all operator graphs, by digest, that is held out."""
+    validation_share: float = Field(0.01, gt=0, lt=1)
+    practice: int = Field(8000, ge=0)
+    """Tasks without a kernel, for reinforcement learning, on graphs that no example shows."""
+    chunk: int = Field(40, ge=1)
+    """Problems that are made, or made again after a kill, at once."""
+    target: str = "h200"
+    """The GPU to compile and price for."""
+    deadline: float = Field(60.0, gt=0)
+    """Seconds a hearing may take."""
+    alike: int = Field(4, ge=1)
+    """Examples that differ in nothing but numbers; the others are near-duplicates."""
+    style: Style = "compact"
+    vocab_size: int = Field(4096, ge=260)
+    max_tokens: int = Field(2048, ge=0)
+    """Drop examples whose prompt and answer together are longer; 0: none."""
+
+    @field_validator("names", mode="before")
+    @classmethod
+    def _listed(cls, given: object) -> object:
+        """`names=matmul,scan` on the command line is a list."""
+        return tuple(given.split(",")) if isinstance(given, str) else given
+
+    @classmethod
+    def parse(cls, fields: dict[str, object]) -> Self:
+        """A config from plain values. Raises UserError, one line, for an unknown key, type, value or family."""
+        try:
+            config = cls.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            if first["type"] == "extra_forbidden":
+                near = difflib.get_close_matches(key, cls.model_fields, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise UserError(
+                    f"data: unknown key {key}{hint} (valid: {', '.join(cls.model_fields)})"
+                ) from None
+            raise UserError(f"data: {key} = {first['input']!r}: {first['msg']}") from None
+        chosen(config.names)
+        target_sheet(config.target)
+        if config.heldout_share + config.validation_share >= 1:
+            raise UserError("data: heldout_share and validation_share leave nothing to train on; lower one")
+        if min(config.lengths) < 1:
+            raise UserError(f"data: lengths = {list(config.lengths)}: a problem has at least 1 operator")
+        return config
+
+    def counts(self, listed: int) -> dict[Teacher, int]:
+        """Problems by teacher; `listed` is the number of tasks in the file that `tasks` names."""
+        return {
+            "families": self.families,
+            "graphs": self.graphs,
+            "inductor": self.inductor,
+            "tasks": listed,
+            "practice": self.practice,
+        }
+
+    @property
+    def corpus(self) -> CorpusConfig:
+        """The same wishes for the sampler of operator graphs."""
+        return CorpusConfig(
+            seed=self.seed,
+            heldout_share=self.heldout_share,
+            validation_share=self.validation_share,
+            operators=(),
+            operands=("input", "vector", "parameter", "first"),
+            ranks=(2, 3),
+            lengths=self.lengths,
+            wide=True,
+            golds=0,
+        )

@@ -1,0 +1,243 @@
+"""One problem before the judge, and the examples that come of it.
+
+    translate   each wording of the task -> the fastest correct kernel, or another correct one that is about as fast
+    improve     a correct kernel with its profile -> the fastest, where that is faster by `min_gain`
+    repair      a mutant with the judge's message -> the kernel it was made from, where the judge rejects the mutant
+
+Only the first wording is judged. The others count because their reference gives the same weights, inputs and outputs
+as the judged one, bit for bit, at every small shape; one that does not is dropped. Plans are checked, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Literal
+
+from kernelwright import prompts, shapes
+from kernelwright.data import normal
+from kernelwright.data.bulk.config import BulkConfig
+from kernelwright.data.bulk.problems import Kernel, Problem
+from kernelwright.data.corpus import identity
+from kernelwright.data.families import plans
+from kernelwright.data.fingerprint import prints
+from kernelwright.data.validate import Rejected
+from kernelwright.errors import InfrastructureError
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Candidate, Example, Record, Task, Verdict
+
+if TYPE_CHECKING:
+    from kernelwright.rollouts import Verifier
+
+CLOSE = 1.05
+"""A kernel within this ratio of the fastest is as good an answer."""
+
+
+class Entry(Record):
+    """An accepted example with the digests by which duplicates and leaks are found."""
+
+    example: Example
+    form: str
+    """Kind, reference and kernels in normal form."""
+    skeleton: str
+    """The same without any number."""
+    function: str
+    """Operator graph of the reference as PyTorch runs it; empty where that is not known."""
+    shaped: str
+    """The same with shapes and types."""
+    reference: str
+    """The reference in normal form, sizes apart."""
+    kernels: tuple[str, ...]
+    """Every kernel function of the answer in normal form."""
+
+
+class Practice(Record):
+    """A task that nobody answers here, with the digests by which leaks are found."""
+
+    task: Task
+    graph: str
+    function: str
+    shaped: str
+    reference: str
+
+
+class Heard(Record):
+    """What came of a problem."""
+
+    entries: tuple[Entry, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    counts: Mapping[str, int] = {}
+    """Hearings by `teacher: outcome`, and what was left out by `dropped: reason`."""
+
+
+Asked = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
+
+
+def ask(problem: Problem, verifier: Verifier) -> Asked:
+    """Have every kernel and mutant of a problem heard."""
+    task = problem.wordings[0]
+    kernels = [verifier.submit(task, Candidate(code=kernel.code)) for kernel in problem.kernels]
+    mutants = [verifier.submit(task, Candidate(code=code)) for code in problem.mutants]
+    return problem, kernels, mutants
+
+
+def decide(config: BulkConfig, asked: Asked) -> Heard:
+    """The examples of a problem, when its verdicts are in. Raises InfrastructureError where the judge failed."""
+    problem, waiting, mutants = asked
+    counts: Counter[str] = Counter()
+    rejected: list[Rejected] = []
+    right: list[tuple[Kernel, Verdict]] = []
+    made: list[Example] = []
+    for kernel, future in zip(problem.kernels, waiting, strict=True):
+        verdict = _fair(future)
+        counts[f"{kernel.teacher}: {verdict.outcome.value}"] += 1
+        if verdict.correct:
+            right.append((kernel, verdict))
+        else:
+            draft = _example(problem, "translate", problem.wordings[0], kernel)
+            rejected.append(
+                Rejected(example=draft, reason=f"answer: {verdict.outcome.value}", verdict=verdict)
+            )
+    right.sort(key=lambda found: _ms(found[1]))
+    wordings = _equal(problem.wordings, counts) if right else []
+    if right:
+        best, fastest = right[0]
+        close = [kernel for kernel, verdict in right if _ms(verdict) <= CLOSE * _ms(fastest)]
+        for number, task in enumerate(wordings):
+            made.append(_example(problem, "translate", task, close[number % len(close)]))
+        for kernel, verdict in right[1:]:
+            if fastest.timing is None or verdict.timing is None:
+                counts["dropped: not timed"] += 1
+            elif verdict.timing.candidate_ms < config.min_gain * fastest.timing.candidate_ms:
+                counts["dropped: no gain"] += 1
+            else:
+                told = prompts.profile(verdict)
+                made += [_example(problem, "improve", task, best, kernel.code, told) for task in wordings]
+    for code, future in zip(problem.mutants, mutants, strict=True):
+        verdict = _fair(future)
+        counts[f"mutant: {verdict.outcome.value}"] += 1
+        if verdict.correct or not verdict.outcome.judged:
+            counts["dropped: fault does not show"] += verdict.correct
+        elif any(kernel is problem.kernels[0] for kernel, _ in right):
+            told = prompts.feedback(verdict)
+            made += [_example(problem, "repair", task, problem.kernels[0], code, told) for task in wordings]
+    entries = _entries(made, counts)
+    return Heard(entries=tuple(entries), rejected=tuple(rejected), counts=dict(counts))
+
+
+def _example(
+    problem: Problem,
+    kind: Literal["translate", "repair", "improve"],
+    task: Task,
+    answer: Kernel,
+    shown: str = "",
+    feedback: str = "",
+) -> Example:
+    return Example(
+        kind=kind,
+        task=task,
+        kernel=shown,
+        feedback=feedback,
+        plan=plans.plan(answer.code),
+        code=answer.code,
+        teacher=answer.teacher,
+        split=problem.split,
+        graph=problem.graph,
+    )
+
+
+def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:
+    found: list[Entry] = []
+    digests: dict[str, tuple[str, str, str]] = {}
+    for example in examples:
+        if plans.problems(example.plan, example.code):
+            counts["dropped: plan not true"] += 1
+            continue
+        task = example.task
+        if task.id not in digests:
+            digests[task.id] = (*prints(task), reference_form(task))
+        function, shaped, reference = digests[task.id]
+        found.append(
+            Entry(
+                example=example,
+                form=identity(example),
+                skeleton=skeleton(example),
+                function=function,
+                shaped=shaped,
+                reference=reference,
+                kernels=tuple(sorted(normal.kernel_forms(example.code))),
+            )
+        )
+    return found
+
+
+def practice(problem: Problem) -> Practice:
+    """A problem's task without its kernels."""
+    task = problem.wordings[0]
+    function, shaped = prints(task)
+    return Practice(
+        task=task, graph=problem.graph, function=function, shaped=shaped, reference=reference_form(task)
+    )
+
+
+def reference_form(task: Task) -> str:
+    """Digest of a reference but for names, docstrings and sizes."""
+    return normal.digest(normal.normal_form(task.source))
+
+
+def skeleton(example: Example) -> str:
+    """What is left of an example's identity without any number."""
+    parts = (example.task.source, example.kernel, example.code)
+    return normal.digest(example.kind, *(normal.numberless(normal.normal_form(part)) for part in parts))
+
+
+def _equal(wordings: Sequence[Task], counts: Counter[str]) -> list[Task]:
+    """The first wording, and those others that are the same task bit for bit."""
+    kept = [wordings[0]]
+    if len(wordings) > 1:
+        judged = [_values(wordings[0], shape) for shape in wordings[0].shapes]
+        for task in wordings[1:]:
+            if [_values(task, shape) for shape in task.shapes] == judged:
+                kept.append(task)
+            else:
+                counts["dropped: wording differs"] += 1
+    return kept
+
+
+def _values(task: Task, shape: str) -> list[tuple[str, tuple[int, ...], bytes]] | None:
+    """Weights, inputs and outputs of a reference at one shape set, as bytes; None where it does not run."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    scope: dict[str, Any] = {"__name__": "reference"}
+    try:
+        exec(compile(shapes.apply_shape(task.source, task.shapes[shape]), "<reference>", "exec"), scope)
+        torch.manual_seed(0)
+        with torch.no_grad():
+            model = scope["Model"](*scope["get_init_inputs"]())
+            torch.manual_seed(1)
+            inputs = scope["get_inputs"]()
+            given = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+            state = [value.clone() for value in model.state_dict().values()]
+            output = model(*inputs)
+    except Exception:
+        return None
+    tensors = [x for x in tree_leaves((state, given, output)) if isinstance(x, torch.Tensor)]
+    return [
+        (str(x.dtype), tuple(x.shape), x.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        for x in tensors
+    ]
+
+
+def _ms(verdict: Verdict) -> float:
+    return verdict.timing.candidate_ms if verdict.timing is not None else float("inf")
+
+
+def _fair(future: Future[Verdict]) -> Verdict:
+    verdict = future.result()
+    if verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
+        raise InfrastructureError(
+            f"data: the judge failed on {verdict.task_id}: {verdict.detail}; run again to go on"
+        )
+    return verdict

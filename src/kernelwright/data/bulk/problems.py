@@ -1,0 +1,185 @@
+"""Problems: a task in one or more wordings, the kernels that answer it, and mutants of one of them.
+
+Every problem has its own random state, `(seed, teacher, number)`: it can be made again, anywhere, in any order. Its
+split hangs on the digest of its operator graph alone; held-out problems have sizes of their own besides. Nothing here
+is verified.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+from typing import Literal
+
+from kernelwright import shapes
+from kernelwright.data import graphs, library, mutations, pairs
+from kernelwright.data.bulk.config import WEIGHTS, BulkConfig, Teacher
+from kernelwright.data.families.spec import Family
+from kernelwright.data.families.table import chosen, pair
+from kernelwright.data.families.write import Pair
+from kernelwright.data.inductor import Lesson
+from kernelwright.data.probe import is_sound
+from kernelwright.records import Record, Task
+
+Teach = Callable[[Task], Lesson]
+_ATTEMPTS = 400
+TRACED = (
+    *("activation", "norm", "reduction", "scan", "loss", "pooling", "training"),
+    *("elementwise", "row_fusion"),
+)
+"""Families, and categories of them, for which Inductor writes kernels instead of calling a library."""
+
+
+class Kernel(Record):
+    """One honest answer, unverified."""
+
+    teacher: str
+    code: str
+
+
+class Problem(Record):
+    """What is put before the judge at once."""
+
+    wordings: tuple[Task, ...]
+    """The same task in other words; the first is judged."""
+    kernels: tuple[Kernel, ...]
+    """The one that should be fastest first."""
+    mutants: tuple[str, ...]
+    """Of the first kernel, one fault each."""
+    graph: str
+    split: Literal["train", "validation", "heldout"]
+
+
+class Skipped(Exception):
+    """There is no problem at this place; `str()` is the counted reason."""
+
+
+def problem(
+    config: BulkConfig, teacher: Teacher, number: int, teach: Teach | None = None, task: Task | None = None
+) -> Problem:
+    """The problem with that number. `teach` is Inductor, for the two teachers that ask it; `task` is the task of a
+    file. Raises Skipped."""
+    rng = random.Random(f"{config.seed}:{teacher}:{number}")
+    if teacher == "families":
+        return _with_mutants(config, rng, _of_family(config, rng, f"{config.seed}:f:{number}"))
+    if teacher == "graphs":
+        return _with_mutants(config, rng, _of_graph(config, rng))
+    if teacher == "practice":
+        return _practice(config, rng, f"{config.seed}:p:{number}", number % 3 == 0)
+    assert teach is not None
+    if teacher == "inductor":
+        traced = BulkConfig(**{**config.model_dump(), "names": TRACED, "slower": 0.0})
+        if number % 2:
+            return _with_mutants(config, rng, taught(_of_graph(traced, rng), teach))
+        return _with_mutants(config, rng, taught(_of_family(traced, rng, f"{config.seed}:i:{number}"), teach))
+    assert task is not None
+    given = Problem(wordings=(task,), kernels=(), mutants=(), graph="", split="train")
+    found = taught(given, teach)
+    split = pairs.split_of(found.graph, 2, config.corpus)
+    return _with_mutants(config, rng, found.model_copy(update={"split": split}))
+
+
+def _practice(config: BulkConfig, rng: random.Random, seed: str, sampled: bool) -> Problem:
+    """A problem of two operators or more of the training split, in one wording."""
+    longer = tuple(n for n in config.lengths if n > 1) or config.lengths
+    wanted = config.model_copy(update={"lengths": longer, "wordings": 1, "slower": 0.0})
+    for attempt in range(_ATTEMPTS):
+        made = _of_graph(wanted, rng) if sampled else _of_family(wanted, rng, f"{seed}:{attempt}")
+        if made.split == "train" and made.wordings[0].difficulty > 1:
+            return made
+    raise Skipped("no practice task")
+
+
+def taught(given: Problem, teach: Teach) -> Problem:
+    """A problem with Inductor's kernel besides its own. Raises Skipped with Inductor's reason."""
+    lesson = teach(given.wordings[0])
+    if lesson.reason:
+        raise Skipped(f"inductor: {lesson.reason}")
+    kernels = (Kernel(teacher="inductor", code=lesson.code), *given.kernels)
+    return given.model_copy(update={"kernels": kernels, "graph": given.graph or lesson.graph})
+
+
+def _with_mutants(config: BulkConfig, rng: random.Random, made: Problem) -> Problem:
+    whole, part = divmod(config.faults, 1.0)
+    found: dict[str, None] = {}
+    for _ in range(int(whole) + (rng.random() < part) if made.split == "train" else 0):
+        try:
+            found[mutations.mutate(made.kernels[0].code, rng)] = None
+        except ValueError:
+            break
+    return made.model_copy(update={"mutants": tuple(found)})
+
+
+@functools.lru_cache(maxsize=8)
+def _by_category(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int, ...], dict[str, list[Family]]]:
+    table: dict[str, list[Family]] = {}
+    for family in chosen(names):
+        table.setdefault(family.category, []).append(family)
+    return tuple(table), tuple(WEIGHTS.get(category, 3) for category in table), table
+
+
+def _of_family(config: BulkConfig, rng: random.Random, seed: str) -> Problem:
+    """A problem of a family, drawn by category, then family, then number of operators."""
+    categories, weights, table = _by_category(config.names)
+    for attempt in range(_ATTEMPTS):
+        family = rng.choice(table[rng.choices(categories, weights)[0]])
+        length = rng.choice([n for n in config.lengths if n in family.levels] or family.levels)
+        place = f"{seed}:{attempt}"
+        made = pair(family, place, f"{place}:kernel", length, spellings=config.wordings)
+        split = pairs.split_of(made.graph, made.operators, config.corpus)
+        sizes = list(shapes.constants(made.task.source).values())
+        if pairs.shape_is_heldout(sizes) == (split == "heldout"):
+            break
+    else:
+        raise Skipped("no free sizes")
+    kernels = [made.code]
+    if rng.random() < config.slower:
+        kernels += _slower(family, place, length, made)
+    return Problem(
+        wordings=(made.task, *made.others),
+        kernels=tuple(Kernel(teacher="families", code=code) for code in kernels),
+        mutants=(),
+        graph=made.graph,
+        split=split,
+    )
+
+
+def _slower(family: Family, place: str, length: int, made: Pair) -> list[str]:
+    code = pair(family, place, f"{place}:slow", length, slow=True).code
+    return [code] if code != made.code else []
+
+
+def _of_graph(config: BulkConfig, rng: random.Random) -> Problem:
+    """A problem on a sampled operator graph."""
+    corpus = config.corpus
+    for _ in range(_ATTEMPTS):
+        graph = graphs.draw(
+            rng,
+            rng.choice(config.lengths),
+            row_share=corpus.row_share,
+            operand_share=corpus.operand_share,
+            ranks=corpus.ranks,
+            operands=corpus.operands,
+        )
+        if is_sound(graph.steps):
+            break
+    else:
+        raise Skipped("no sound graph")
+    split = pairs.split_of(graph.digest, len(graph.steps), corpus)
+    asked = pairs.ask(corpus, rng, graph, split == "heldout")
+    best = library.best_variant(graph, asked.width)
+    variants = [best]
+    if rng.random() < config.slower:
+        slower = rng.choice(library.slower_variants(graph, asked.width))
+        variants.append(
+            library.alike(rng, graph, slower, asked.width, True) if rng.random() < 0.5 else slower
+        )
+    codes = dict.fromkeys(library.write(graph, asked.reference, variant) for variant in variants)
+    return Problem(
+        wordings=(asked.task,),
+        kernels=tuple(Kernel(teacher="library", code=code) for code in codes),
+        mutants=(),
+        graph=graph.digest,
+        split=split,
+    )

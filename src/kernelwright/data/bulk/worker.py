@@ -1,0 +1,124 @@
+"""One core's share of a corpus: `python -m kernelwright.data.bulk.worker CONFIG PARTS` makes the chunks it is asked for.
+
+Started by `work.py`. Holds a judge of its own, and an Inductor of its own once a chunk wants one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kernelwright import tasks
+from kernelwright.children import serve
+from kernelwright.data.bulk.config import BulkConfig
+from kernelwright.data.bulk.hear import Entry, Practice, ask, decide, practice
+from kernelwright.data.bulk.problems import Problem, Skipped, problem
+from kernelwright.data.bulk.work import Chunk, clock
+from kernelwright.data.inductor import Lesson, Workers
+from kernelwright.data.validate import Rejected
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.records import Record, Task, read_jsonl
+from kernelwright.runs import write_text
+from kernelwright.tasks.probe import ReferenceProbe
+from kernelwright.verify import VerifierPool
+
+FAILURES = 3
+"""Problems of a chunk that may be lost to a failing judge before the chunk is given up."""
+
+
+class Worker:
+    """What a process keeps from one chunk to the next."""
+
+    def __init__(self, config: BulkConfig, parts: Path, pool: Any, stack: ExitStack) -> None:
+        self.config, self.parts, self.pool, self._stack = config, parts, pool, stack
+        self._inductor: Workers | None = None
+        self._probe: ReferenceProbe | None = None
+        self._listed: list[Task] = []
+
+    def teach(self, task: Task) -> Lesson:
+        """Inductor's answer. A helper that dies is replaced, once a task."""
+        for _ in range(2):
+            if self._inductor is None:
+                self._inductor = self._stack.enter_context(Workers(self.config.target))
+            try:
+                return self._inductor.teach(task)
+            except InfrastructureError:
+                self._inductor = None
+        return Lesson(reason="crash: the helper died")
+
+    def listed(self, number: int) -> Task:
+        """A task of the file, with small shapes."""
+        if not self._listed:
+            self._listed = list(read_jsonl(self.parts / "tasks.list", Task))
+            self._probe = self._stack.enter_context(ReferenceProbe())
+        assert self._probe is not None
+        return tasks.small_shapes(self._listed[number], self._probe)
+
+    def make(self, chunk: Chunk) -> dict[str, Any]:
+        """Make a chunk and write its files. Returns its counts."""
+        start, counts = clock(), Counter[str]()
+        entries: list[Entry] = []
+        rejected: list[Rejected] = []
+        alone: list[Practice] = []
+        failures = 0
+        for number in range(chunk.start, chunk.stop):
+            made = self._problem(chunk, number, counts)
+            if made is None:
+                continue
+            if chunk.teacher == "practice":
+                alone.append(practice(made))
+                continue
+            try:
+                # Nothing else is done meanwhile: Python 3.11 cannot parse in two threads at a time (gh-106905).
+                heard = decide(self.config, ask(made, self.pool))
+            except (InfrastructureError, UserError) as error:
+                failures += isinstance(error, InfrastructureError)
+                if failures > FAILURES:
+                    raise
+                kind = "judge failed" if isinstance(error, InfrastructureError) else "broken task"
+                counts[f"skipped: {kind}"] += 1
+                continue
+            entries += heard.entries
+            rejected += heard.rejected
+            counts.update(heard.counts)
+        _write(self.parts / f"{chunk.name}.jsonl", [*entries, *alone])
+        _write(self.parts / f"{chunk.name}.rejected.jsonl", rejected)
+        told = {"counts": dict(counts), "seconds": round(clock() - start, 2)}
+        write_text(self.parts / f"{chunk.name}.done.json", json.dumps(told))
+        return told
+
+    def _problem(self, chunk: Chunk, number: int, counts: Counter[str]) -> Problem | None:
+        try:
+            task = self.listed(number) if chunk.teacher == "tasks" else None
+            made = problem(self.config, chunk.teacher, number, self.teach, task)
+        except (Skipped, UserError) as reason:
+            counts[f"skipped: {reason}"[:100]] += 1
+            return None
+        counts[f"problems: {chunk.teacher}"] += 1
+        return made
+
+
+def _write(path: Path, records: list[Any]) -> None:
+    lines = (record.model_dump_json() + "\n" for record in records if isinstance(record, Record))
+    write_text(path, "".join(lines))
+
+
+def _main(config: str, parts: str) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    wanted = BulkConfig.model_validate_json(config)
+    with ExitStack() as stack:
+        pool = VerifierPool(
+            1, backend="interpret", protocol="strict", target=wanted.target, deadline_s=wanted.deadline
+        )
+        worker = Worker(wanted, Path(parts), stack.enter_context(pool), stack)
+        serve(lambda question: worker.make(Chunk.model_validate(question)))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
