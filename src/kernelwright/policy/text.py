@@ -9,16 +9,21 @@ from weakref import WeakKeyDictionary
 from kernelwright.records import Prompt
 
 
+def plain_text(prompt: Prompt) -> str:
+    """A prompt as a tokenizer without a chat template sees it: the messages' contents, one per line."""
+    return "".join(message.content.rstrip("\n") + "\n" for message in prompt.messages)
+
+
 def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     """Token ids of a prompt up to where the completion starts.
 
-    With the tokenizer's chat template where it has one; otherwise the messages' contents, one per line.
+    With the tokenizer's chat template where it has one; otherwise as `plain_text`.
     """
     if getattr(tokenizer, "chat_template", None):
         messages = [{"role": m.role, "content": m.content} for m in prompt.messages]
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     else:
-        text = "".join(m.content.rstrip("\n") + "\n" for m in prompt.messages)
+        text = plain_text(prompt)
     return list(tokenizer.encode(text, add_special_tokens=False))
 
 
