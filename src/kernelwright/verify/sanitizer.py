@@ -31,7 +31,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernelwright.errors import InfrastructureError
-from kernelwright.outcomes import Outcome
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Backend, Candidate, Task, Timing, Verdict
+from kernelwright.verify.hearing import Hearing, Stop
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.zygote import Zygote
 
 if TYPE_CHECKING:
     import torch
@@ -229,9 +233,67 @@ def _place(text: str) -> tuple[str, str]:
 
 
 def _bare(name: str) -> str:
-    """A demangled name without return type, template arguments and signature."""
+    """A demangled name without return type, namespace, template arguments and signature."""
     name = re.sub(r"\(.*", "", re.sub(r"<.*>", "", name)).strip()
-    return name.split()[-1] if name else ""
+    return name.split()[-1].rpartition("::")[2] if name else ""
+
+
+# -- the gate --------------------------------------------------------------------------------------------------
+
+
+class WatchedHearing(Hearing):
+    """A candidate that was found correct, once more: its tape of the first small shape under each tool."""
+
+    backend: Backend = "cuda"
+
+    def __init__(
+        self,
+        judge: Judge,
+        zygote: Zygote,
+        task: Task,
+        candidate: Candidate,
+        accepted: Verdict,
+        device: int = 0,
+    ) -> None:
+        super().__init__(judge, zygote, task, candidate)
+        self.accepted, self.device = accepted, device
+        self.seconds.update(accepted.evidence.seconds)
+        self.facts = dict(accepted.evidence) | {"launches": accepted.evidence.launches}
+        del self.facts["seconds"], self.facts["schema_version"]
+        self.told: list[str] = []
+
+    def verdict(self) -> Verdict:
+        """The accepted verdict, with what the tools only warn of as its detail; or the rejection."""
+        found = super().verdict()
+        if not found.correct:
+            return found
+        return self.accepted.model_copy(
+            update={"detail": "; ".join(self.told)[:600], "evidence": found.evidence}
+        )
+
+    def _funnel(self) -> Timing | None:
+        from kernelwright.verify import channel, oracle
+
+        shape = self.judge.cases(self.task)[0]
+        host = self._summon("host")
+        host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        inputs = list(shape.cases[0].inputs)
+        trace = self._trace(Gate.TRACE, host, shape.init, oracle.describe(inputs), shape.state)
+        host.dismiss()
+        names = list(trace.traced.state)
+        tensors = [*trace.blobs, *(shape.state[name] for name in names), *oracle.flatten(inputs)]
+        calls = [*trace.warm_up(), -1]
+        body = {"trace": trace.answer, "blobs": len(trace.blobs), "state": names, "calls": calls}
+        try:
+            for tool, gate in ((TOOLS[0], Gate.SMALL), (TOOLS[1], Gate.DETERMINISM)):
+                with self._timed(gate):
+                    for finding in examine(tool, trace.kernels, body, tensors, self.device):
+                        if finding.certain:
+                            raise Stop(finding.outcome, gate, finding.detail, where=shape.name)
+                        self.told.append(f"{tool} warns: {finding.detail}")
+        except channel.ChannelError as error:
+            raise InfrastructureError(f"{NAME}: {error}") from None
+        return None
 
 
 # -- the run ---------------------------------------------------------------------------------------------------
