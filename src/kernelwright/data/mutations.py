@@ -3,6 +3,9 @@
 The faults are the ones that models make: a mask left out, a wrong bound, a swapped operation, a name that does not
 exist, an import that newer versions removed, an offset without its program id. Whether a fault shows is the
 verifier's to say: a mutant that it accepts is no repair example.
+
+Not drawn from `faults`, whose edits are safe rather than natural: 70 of 126 left needless parentheses, `| True` or
+`* 0.0` at the fault, which a repairer would learn to look for; none stops a module from compiling; 24 ms each, not 0.1.
 """
 
 from __future__ import annotations
