@@ -75,12 +75,14 @@ class Worker:
             try:
                 # Nothing else is done meanwhile: Python 3.11 cannot parse in two threads at a time (gh-106905).
                 heard = decide(self.config, ask(made, self.pool))
-            except (InfrastructureError, UserError) as error:
-                failures += isinstance(error, InfrastructureError)
+            except InfrastructureError:
+                failures += 1
                 if failures > FAILURES:
                     raise
-                kind = "judge failed" if isinstance(error, InfrastructureError) else "broken task"
-                counts[f"skipped: {kind}"] += 1
+                counts["skipped: judge failed"] += 1
+                continue
+            except Exception as error:  # a reference may raise anything
+                counts[f"skipped: broken task: {type(error).__name__}"] += 1
                 continue
             entries += heard.entries
             rejected += heard.rejected

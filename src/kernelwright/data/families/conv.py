@@ -162,7 +162,7 @@ def _blocks(draw: Draw, channels: int) -> tuple[int, int, int, int]:
     if channels <= 32:
         blocks = [(32, 128, 16, 4), (32, 64, 32, 4), (16, 128, 32, 4), (32, 128, 32, 8)]
     if draw.slow:
-        blocks = [(32, 32, 16, 8), (16, 64, 16, 8), (16, 32, 32, 1)]
+        blocks = [(32, 64, 16, 8), (16, 128, 16, 8), (32, 64, 32, 1)]
     return draw.tune.choice(blocks)
 
 

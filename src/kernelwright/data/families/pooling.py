@@ -142,8 +142,8 @@ def described(
 
 
 def pool(draw: Draw, kind: str, rank: int) -> Design:
-    """Pooling alone."""
-    dtype = draw.dtype(0.2)
+    """Pooling alone. PyTorch has no `AvgPool3d` of float16 on a CPU, where the judge's reference runs."""
+    dtype = draw.dtype(0.2) if (kind, rank) != ("avg", 3) else "float32"
     size = draw.pick((2, 3, 4, 5) if rank < 3 else (2, 3))
     stride = draw.pick((size, size, 1, 2))
     padding = draw.pick((0, 0, size // 2))
@@ -151,7 +151,7 @@ def pool(draw: Draw, kind: str, rank: int) -> Design:
     pads_count = not (kind == "avg" and padding and draw.chance(0.4))
     sizes = {
         "B": draw.size((8, 16, 32), (1,), (2,)),
-        "C": draw.size((32, 64, 128), (3, 4), (5,)),
+        "C": draw.size((32, 64, 128), (2, 4), (3,)),
         **{
             axis: Size(
                 draw.pick(FULL[rank]) * (2 if rank == 2 else 1),

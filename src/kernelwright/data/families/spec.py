@@ -106,7 +106,8 @@ class Draw:
     def tile(self, name: str, good: Sequence[int], bad: Sequence[int] = ()) -> str:
         """A tile size for the launch: a number, or the name of a module-level constant."""
         value = self.tune.choice(list(bad if self.slow and bad else good))
-        if self.tune.random() < 0.4:
+        # A name that an earlier stage has taken stays that stage's.
+        if self.tune.random() < 0.4 and name not in self.constants:
             self.constants[name] = value
             return name
         return str(value)
