@@ -157,7 +157,14 @@ class InterpretedHearing(Hearing):
         if number == 0:
             for call in trace.warm_up():
                 worst = max(worst, self._play(Gate.SMALL, device, shape, case, call, position, number))
-        return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number, races=races))
+        try:
+            return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number, races=races))
+        except Stop as stop:
+            if not races or stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
+                raise
+            # Wrong in this order of programs: then not in the usual one?
+            self._play(Gate.SMALL, device, shape, case, -1, position, number)
+            raise _order(Gate.SMALL, stop) from None
 
     def _play(
         self,
@@ -200,8 +207,7 @@ class InterpretedHearing(Hearing):
             except Stop as stop:
                 if stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
                     raise
-                detail = f"right at first, wrong when programs run in another order: {stop.detail}"
-                raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail) from None
+                raise _order(Gate.DETERMINISM, stop) from None
 
     def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
         """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
@@ -297,6 +303,11 @@ class InterpretedHearing(Hearing):
             },
             roofline_fraction=modelled.roofline_fraction,
         )
+
+
+def _order(gate: Gate, stop: Stop) -> Stop:
+    detail = f"right at first, wrong when programs run in another order: {stop.detail}"
+    return Stop(Outcome.NONDETERMINISTIC, gate, detail)
 
 
 def _moved(trace: Trace, launches: list[dict[str, Any]], which: str) -> Mapping[int, float]:
