@@ -332,7 +332,7 @@ def parse_recipe(table: Mapping[str, Any], where: str = "recipe") -> Recipe:
         # Through JSON, where strict mode still lets an array be a tuple and a whole number a float.
         return Recipe.model_validate_json(json.dumps(table, default=str))
     except ValidationError as error:
-        raise UserError(f"{where}: {_one_line(error)}") from None
+        raise UserError(f"{where}: {one_line(error, Recipe)}") from None
 
 
 def apply_override(table: dict[str, Any], override: str) -> None:
@@ -352,13 +352,13 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
-def _one_line(error: ValidationError) -> str:
-    """The first of pydantic's complaints, with the valid keys and the nearest one where a key is unknown."""
+def one_line(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first of pydantic's complaints about a `model`, with the valid keys and the nearest where one is unknown."""
     first = error.errors()[0]
     location = tuple(str(part) for part in first["loc"])
     name = ".".join(location)
     if first["type"] == "extra_forbidden":
-        valid = sorted(_section(location[:-1]).model_fields)
+        valid = sorted(_section(model, location[:-1]).model_fields)
         near = difflib.get_close_matches(location[-1], valid, n=1)
         hint = f"; did you mean {'.'.join((*location[:-1], near[0]))}?" if near else ""
         return f"unknown key {name}{hint} (valid: {', '.join(valid)})"
@@ -368,9 +368,8 @@ def _one_line(error: ValidationError) -> str:
     return f"{name} = {_short(first['input'])}: {message}"
 
 
-def _section(location: tuple[str, ...]) -> type[BaseModel]:
-    """The model whose keys live at `location`."""
-    model: type[BaseModel] = Recipe
+def _section(model: type[BaseModel], location: tuple[str, ...]) -> type[BaseModel]:
+    """The model whose keys live at `location` of another."""
     for part in location:
         annotation = model.model_fields[part].annotation
         assert isinstance(annotation, type)

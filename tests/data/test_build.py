@@ -194,7 +194,7 @@ def test_a_leak_from_elsewhere_is_dropped_by_graph_by_sizes_and_by_function(conf
     ("fields", "message"),
     [
         ({"varaints": 3}, r"data: unknown key varaints; did you mean variants\?"),
-        ({"variants": "many"}, r"data: variants = 'many': "),
+        ({"variants": "many"}, r'data: variants = "many": '),
         ({"variants": 0}, r"data: variants = 0: .*greater than or equal to 1"),
         ({"operators": ["relu", "sofmax"]}, r"unknown operator 'sofmax' \(did you mean softmax\?\)"),
         ({"operators": ["add"]}, r"holds none of a single input, such as relu"),

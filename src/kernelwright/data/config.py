@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from kernelwright.config import DataConfig, Style
+from kernelwright.config import DataConfig, Style, one_line
 from kernelwright.data.operators import POINTWISE, ROWS
 from kernelwright.errors import UserError
 
@@ -110,15 +110,7 @@ class CorpusConfig(BaseModel):
         try:
             config = cls.model_validate(fields)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            if first["type"] == "extra_forbidden":
-                near = difflib.get_close_matches(key, cls.model_fields, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise UserError(
-                    f"data: unknown key {key}{hint} (valid: {', '.join(cls.model_fields)})"
-                ) from None
-            raise UserError(f"data: {key} = {first['input']!r}: {first['msg']}") from None
+            raise UserError(f"data: {one_line(error, cls)}") from None
         known = (*POINTWISE, *ROWS)
         for name in config.operators:
             if name not in known:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from kernelwright.config import Style
+from kernelwright.config import Style, one_line
 from kernelwright.data.config import CorpusConfig
 from kernelwright.data.families.table import chosen
 from kernelwright.errors import UserError
@@ -87,15 +86,7 @@ class BulkConfig(BaseModel):
         try:
             config = cls.model_validate(fields)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            if first["type"] == "extra_forbidden":
-                near = difflib.get_close_matches(key, cls.model_fields, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                raise UserError(
-                    f"data: unknown key {key}{hint} (valid: {', '.join(cls.model_fields)})"
-                ) from None
-            raise UserError(f"data: {key} = {first['input']!r}: {first['msg']}") from None
+            raise UserError(f"data: {one_line(error, cls)}") from None
         chosen(config.names)
         target_sheet(config.target)
         if config.heldout_share + config.validation_share >= 1:
