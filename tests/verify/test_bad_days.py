@@ -1,0 +1,316 @@
+"""Days on which the machine fails: a full disk, a folder that may not be written, killed judges, pools side by side.
+
+Each is really done: the full disk is a small tmpfs in a mount namespace, killed processes are killed. Nothing may be
+blamed on a candidate, nothing may stay behind, and whoever comes next must find everything in order.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelwright.errors import InfrastructureError
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Candidate
+from kernelwright.tasks import gold, load_suite
+from kernelwright.verify import VerifierPool
+from kernelwright.verify import pool as pools
+from kernelwright.verify.gpu import Admission, Lock
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
+
+(RELU,) = load_suite("wright/relu")
+GOLD = Candidate(code=gold(RELU.id))
+
+
+def program(text: str) -> list[str]:
+    """A Python program with the judge's names at hand, as a command."""
+    head = """\
+    import json, os, sys, tempfile, time
+    from pathlib import Path
+    from kernelwright.errors import UserError
+    from kernelwright.records import Candidate
+    from kernelwright.runs import RunFolder, write_text
+    from kernelwright.tasks import gold, load_suite
+    from kernelwright.verify import VerifierPool
+    (task,) = load_suite("wright/relu")
+    code = gold(task.id)
+    """
+    return [sys.executable, "-c", textwrap.dedent(head) + textwrap.dedent(text)]
+
+
+def living(pids: list[int]) -> list[int]:
+    """Those that still run; a zombie does not."""
+    found = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if state != "Z":
+            found.append(pid)
+    return found
+
+
+def below(pid: int) -> list[int]:
+    """Living descendants."""
+    found, frontier = [], [pid]
+    while frontier:
+        parent = str(frontier.pop())
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if fields[1] == parent and fields[0] != "Z":
+                found.append(int(path.parent.name))
+                frontier.append(found[-1])
+    return found
+
+
+def until(what: Callable[[], Any], seconds: float) -> Any:
+    """What `what` says, once that is something, or when the time is over."""
+    end = time.monotonic() + seconds
+    while not what() and time.monotonic() < end:
+        time.sleep(0.02)
+    return what()
+
+
+# a full disk
+
+
+@pytest.fixture(scope="module")
+def on_a_full_disk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What became of everything that is written when its disk, a tmpfs of 256 KB, is full; and after it was freed."""
+    disk = tmp_path_factory.mktemp("disk")
+    script = """
+    disk, said = Path(sys.argv[1]), {}
+
+    def told(name, act):
+        try:
+            said[name] = str(act())
+        except UserError as error:
+            said[name] = f"UserError: {error}"
+
+    rows = [{"number": number, "text": "x" * 2000} for number in range(4)]
+    log = RunFolder(disk / "run")
+    log.append("rollouts.jsonl", rows[:1])
+    write_text(disk / "verdict.json", "old")
+    tempfile.tempdir = str(disk)
+    os.environ["TRITON_CACHE_DIR"] = str(disk / "cache")
+    with VerifierPool(1, "interpret") as pool:
+        with open(disk / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1024))
+            except OSError:
+                pass
+        told("verdict", lambda: write_text(disk / "verdict.json", "new" * 4096))
+        told("log", lambda: log.append("rollouts.jsonl", rows[1:]))
+        said["after"] = (disk / "verdict.json").read_text()
+        said["beside"] = sorted(p.name for p in disk.iterdir())
+        verdict = pool.verify(task, Candidate(code=code))
+        said["judged"], said["detail"] = verdict.outcome, verdict.detail
+        (disk / "filler").unlink()
+        log.append("rollouts.jsonl", rows[1:])
+        said["numbers"] = [row["number"] for row in log.lines("rollouts.jsonl")]
+        said["again"] = pool.verify(task, Candidate(code=code + "# again")).outcome
+    said["scratch"] = [p.name for p in disk.glob("kernelwright-*")]
+    print(json.dumps(said))
+    """
+    command = program(script)
+    mounted = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=256k none "$0" && exec "$@"',
+        str(disk),
+        *command,
+    ]
+    done = subprocess.run([*mounted, str(disk)], capture_output=True, text=True, timeout=120)
+    if done.returncode == 32 or "ermi" in done.stderr.partition("\n")[0]:
+        pytest.skip("file systems cannot be mounted here")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_a_verdict_that_finds_no_room_is_one_line_and_the_old_one_stays(
+    on_a_full_disk: dict[str, Any],
+) -> None:
+    assert "the disk is full; free some space" in on_a_full_disk["verdict"]
+    assert "\n" not in on_a_full_disk["verdict"]
+    assert on_a_full_disk["after"] == "old"
+    assert [name for name in on_a_full_disk["beside"] if name.endswith(".tmp")] == []
+
+
+def test_a_log_that_finds_no_room_is_one_line_and_goes_on_without_a_torn_line(
+    on_a_full_disk: dict[str, Any],
+) -> None:
+    assert "the disk is full; free some space and go on with --resume" in on_a_full_disk["log"]
+    assert on_a_full_disk["numbers"][0] == 0
+    assert on_a_full_disk["numbers"][-3:] == [1, 2, 3]
+
+
+def test_no_candidate_is_blamed_for_a_full_disk(on_a_full_disk: dict[str, Any]) -> None:
+    assert on_a_full_disk["judged"] in (Outcome.CORRECT, Outcome.INFRASTRUCTURE_ERROR)
+    assert on_a_full_disk["again"] == Outcome.CORRECT
+    assert on_a_full_disk["scratch"] == []
+
+
+# a killed judge, beside another
+
+
+def test_a_killed_judge_leaves_nothing_running_and_its_neighbour_in_peace(
+    pool: VerifierPool, tmp_path: Path
+) -> None:
+    script = """
+    endless = code.replace("out = torch.empty_like(x)", "out = torch.empty_like(x)\\n        while True: pass")
+    with VerifierPool(2, "interpret", deadline_s=60.0) as pool:
+        pool.verify_many([(task, Candidate(code=f"{endless}# {n}")) for n in range(4)])
+    """
+    judge = subprocess.Popen(
+        program(script), env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True
+    )
+    try:
+        assert until(lambda: len(below(judge.pid)) >= 3, 60)  # a zygote and two workers
+        assert pool.verify(RELU, GOLD).correct
+        family = below(judge.pid)
+        judge.send_signal(signal.SIGKILL)
+        judge.wait(10)
+        assert until(lambda: not living(family), 5)
+    finally:
+        for pid in [judge.pid, *below(judge.pid)]:
+            os.kill(pid, signal.SIGKILL) if living([pid]) else None
+    assert pool.verify(RELU, GOLD).correct
+
+
+def test_a_second_pool_without_a_folder_to_write_in_says_the_same(
+    pool: VerifierPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TRITON_CACHE_DIR", "HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, "/proc/nobody-writes-here")
+    wrong = Candidate(code=GOLD.code.replace("tl.maximum(x, 0.0)", "tl.minimum(x, 0.0)"))
+    with VerifierPool(1, "interpret") as other:
+        futures = [judge.submit(RELU, candidate) for judge in (pool, other) for candidate in (GOLD, wrong)]
+        first, second, third, fourth = [future.result().outcome for future in futures]
+    assert (first, second) == (third, fourth)
+    assert first is Outcome.CORRECT
+    assert pool.verify(RELU, GOLD).correct
+
+
+# a zygote that dies
+
+
+def test_hearings_under_way_are_held_again_when_the_zygote_is_killed() -> None:
+    slow = [f"import torch\nsum(range(20_000_000))  # {n}\n" for n in range(2)]
+    candidates = [Candidate(code=GOLD.code.replace("import torch\n", text, 1)) for text in slow]
+    with VerifierPool(2, "interpret") as pool:
+        assert pool.verify(RELU, GOLD).correct
+        zygote = pool._current_zygote()
+        futures = [pool.submit(RELU, candidate) for candidate in candidates]
+        family = until(lambda: below(zygote._process.pid), 10)
+        zygote._process.kill()
+        assert [future.result().outcome for future in futures] == [Outcome.CORRECT] * 2
+        assert until(lambda: not living(family), 5)
+
+
+class DyingZygote:
+    """Never comes to life."""
+
+    started = 0
+    alive = False
+
+    def __init__(self, target: str) -> None:
+        type(self).started += 1
+
+    def wait(self) -> None:
+        raise InfrastructureError("the zygote is gone")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_zygote_that_never_lives_is_tried_twice_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "Zygote", DyingZygote)
+    DyingZygote.started = 0
+    with VerifierPool(1, "interpret") as pool:
+        verdict = pool.verify(RELU, GOLD)
+    assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
+    assert "the zygote is gone" in verdict.detail
+    assert DyingZygote.started == 2
+
+
+# two pools on one GPU: its locks, between processes
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Lock:
+    return Lock(tmp_path / "gpu.lock")
+
+
+def holder(lock: Lock, how: str) -> subprocess.Popen[str]:
+    """Another process that holds the lock until it is killed."""
+    text = f"""
+    import sys, time, pathlib
+    from kernelwright.verify.gpu import Lock
+    with Lock(pathlib.Path({str(lock._path)!r})).{how}():
+        print("held", flush=True)
+        time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(text)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def entered(context: Any) -> threading.Event:
+    """Set once another thread has come into the context; it leaves at once."""
+    event = threading.Event()
+
+    def enter() -> None:
+        with context:
+            event.set()
+
+    threading.Thread(target=enter, daemon=True).start()
+    return event
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("exclusive", "shared"), ("exclusive", "exclusive"), ("shared", "exclusive")]
+)
+def test_a_killed_pool_gives_the_clock_free(theirs: str, ours: str, lock: Lock) -> None:
+    process = holder(lock, theirs)
+    try:
+        came = entered(getattr(lock, ours)())
+        assert not came.wait(0.2)
+    finally:
+        process.kill()
+        process.wait()
+    assert came.wait(5)
+
+
+def test_pools_share_a_gpu_for_correctness(lock: Lock) -> None:
+    process = holder(lock, "shared")
+    try:
+        assert entered(lock.shared()).wait(5)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_memory_is_given_back_by_a_hearing_that_fails() -> None:
+    admission = Admission(10)
+    with pytest.raises(RuntimeError), admission.admitted(8):
+        raise RuntimeError
+    assert entered(admission.admitted(10)).wait(5)
