@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,9 +19,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from kernelwright.hardware import Target
-from kernelwright.records import Cost, Task
-from kernelwright.verify import cost, oracle
+from kernelwright.records import Binary, Cost, Task
+from kernelwright.verify import channel, cost, oracle, replay
 from kernelwright.verify.device import ALLOCATION, METADATA, VIEWS
+from kernelwright.verify.tape import Tape, View
 
 # Share of peak bandwidth that PyTorch's own kernels reach on large tensors, measured on an H200 with torch 2.11
 # (benchmarks/golds.py); operators not named here are pointwise.
@@ -166,17 +168,13 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         if op.contraction:
             useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
     roofline = cost.roofline_ms(min_bytes, useful, target)
-    times = [
-        _operator_ms(op.name, op.read_bytes + op.written_bytes, {op.unit: op.flops}, op.contraction, target)
-        for op in recorder.operators
-    ]
     eager = Cost(
         target=target.name,
         bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
         l2_bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
         flops=sum(op.flops for op in recorder.operators),
         launches=len(recorder.operators),
-        ms=max(sum(times), 1e-6),
+        ms=max(operators_ms(recorder.operators, target), 1e-6),
         roofline_ms=roofline,
     )
     compiled = min(_compiled_ms(recorder.operators, min_bytes, target), eager.ms)
@@ -188,6 +186,71 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         input_spec=oracle.describe(list(inputs)),
         contraction_flops=sum(useful.values()),
         state=dict(module.state_dict()),
+    )
+
+
+def beside(tape: Tape) -> list[Operator]:
+    """What torch does on a tape beside the candidate's kernels: fills, copies and operators. Priced as eager is.
+
+    Raises TapeError for an operator that there is not.
+    """
+    recorder = _Recorder()
+    for step in tape.operations:
+        fields = step.fields
+        if step.kind in ("fill", "arange"):
+            written = _view_bytes(fields["view"])
+            recorder.operators.append(Operator("fill_", 0.0, written, 0.0, "float32", False))
+        elif step.kind == "copy":
+            read, written = _view_bytes(fields["source"]), _view_bytes(fields["target"])
+            recorder.operators.append(Operator("copy_", read, written, 0.0, "float32", False))
+        elif step.kind == "aten":
+            arguments = fields["arguments"]
+            with recorder, torch.no_grad():
+                replay.operator(fields["name"])(
+                    *(_on_meta(item) for item in arguments["args"]),
+                    **{name: _on_meta(item) for name, item in arguments["kwargs"].items()},
+                )
+    return recorder.operators
+
+
+def candidate_cost(
+    tape: Tape, works: Sequence[cost.Work], binaries: Mapping[str, Binary], target: Target, roofline_ms: float
+) -> tuple[Cost, float]:
+    """Modelled cost of a call, torch's part included, and the share of its time that is the kernels'."""
+    kernels = cost.total_cost(works, binaries, target, roofline_ms)
+    operators = beside(tape)
+    moved = sum(op.read_bytes + op.written_bytes for op in operators)
+    whole = kernels.model_copy(
+        update={
+            "bytes": kernels.bytes + moved,
+            "l2_bytes": kernels.l2_bytes + moved,
+            "flops": kernels.flops + sum(op.flops for op in operators),
+            "launches": kernels.launches + len(operators),
+            "ms": kernels.ms + operators_ms(operators, target),
+        }
+    )
+    return whole, kernels.ms / whole.ms
+
+
+def _view_bytes(view: View) -> float:
+    return float(view.numel * view.itemsize)
+
+
+def _on_meta(item: Any) -> Any:
+    """An operator's argument, tensors without data."""
+    if isinstance(item, dict) and "view" in item:
+        view = View.read(item["view"])
+        return torch.empty_strided(view.shape, view.stride, dtype=channel.DTYPES[view.dtype], device="meta")
+    if isinstance(item, list):
+        return [_on_meta(part) for part in item]
+    return replay.scalar(item)
+
+
+def operators_ms(operators: Iterable[Operator], target: Target) -> float:
+    """Modelled milliseconds of operators one after the other."""
+    return sum(
+        _operator_ms(op.name, op.read_bytes + op.written_bytes, {op.unit: op.flops}, op.contraction, target)
+        for op in operators
     )
 
 
@@ -217,7 +280,5 @@ def _compiled_ms(operators: list[Operator], min_bytes: float, target: Target) ->
             total += _operator_ms("", moved, {"float32": sum(item.flops for item in run)}, False, target)
             run = []
         if op is not None:
-            total += _operator_ms(
-                op.name, op.read_bytes + op.written_bytes, {op.unit: op.flops}, True, target
-            )
+            total += operators_ms([op], target)
     return total

@@ -285,6 +285,12 @@ class Hearing:
             worst = max(worst, comparison.worst)
         return worst
 
+    def _enough(self, share: float, where: str) -> None:
+        """Where a task leaves part of the work to torch, the candidate's kernels take their share of the time."""
+        if self.protocol.honesty and self.facts["aten_ops"] and share < self.task.min_share:
+            detail = f"the kernels take {share:.0%} of the time; this task asks for {self.task.min_share:.0%}"
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)
+
     def _unchanged(self, case: Any, names: list[str], gate: Gate) -> None:
         """Weights must not serve as memory from one call to the next; what the reference changes may change."""
         changed = sorted(set(map(str, names)) - case.state_changed)

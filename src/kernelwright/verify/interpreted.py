@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
+from kernelwright.records import Backend, Binary, Candidate, Task, Timing
 from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class InterpretedHearing(Hearing):
         with self._timed(Gate.TIMING):
             if base is None or full is None or modelled is None:
                 return None
-            return self._price(base, self._covered(device, base, full, modelled, shapes[0], traces[0]))
+            launches = self._covered(device, base, full, modelled, shapes[0], traces[0])
+            return self._price(base, full, launches)
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
@@ -282,13 +283,17 @@ class InterpretedHearing(Hearing):
                 return f"input {index}: {shares[0]:.0%} of it is read at the small size, {shares[1]:.1%} at full size"
         return ""
 
-    def _price(self, base: Any, launches: list[dict[str, Any]]) -> Timing:
+    def _price(self, base: Any, full: Trace, launches: list[dict[str, Any]]) -> Timing:
         """Modelled time at full size against the modelled baselines."""
         from kernelwright.verify import cost
+        from kernelwright.verify.baseline import candidate_cost
 
         works = [cost.Work.from_json(launch["work"]) for launch in launches]
         binaries = {binary.kernel: binary for binary in self.facts.get("binaries", ())}
-        modelled: Cost = cost.total_cost(works, binaries, self.judge.target, base.eager.roofline_ms)
+        modelled, share = candidate_cost(
+            full.tape, works, binaries, self.judge.target, base.eager.roofline_ms
+        )
+        self._enough(share, "full")
         self.facts |= {"cost": modelled, "reference_cost": base.eager}
         baselines = {"eager": base.eager.ms, "compile": base.compiled_ms}
         low, high = 1.0 - _MODEL_UNCERTAINTY, 1.0 + _MODEL_UNCERTAINTY

@@ -30,6 +30,8 @@ import triton
 import triton.language as tl
 from triton.runtime import jit
 
+from kernelwright.verify import assembly
+
 _NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.For, ast.While,
     ast.If, ast.IfExp, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.Name, ast.Constant, ast.Tuple,
@@ -80,6 +82,8 @@ _MEMBERS = frozenset(
 }
 HELPERS = ("interpreter_semantic", "_InterpreterComparison")
 """Names that Triton's rewriting for the interpreter puts into a kernel's scope."""
+_WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid"])
+"""Of the language's extras: clocks and places, by which a kernel could tell a timed call from another."""
 _OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline")
 _MAX_TEXT = 1 << 20
 _counter = itertools.count()
@@ -242,10 +246,13 @@ class Kernels:
         _Checker({**scope, name: None}).check(root)
         filename = f"<kernel {next(_counter)} {name}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        exec(compile(tree, filename, "exec"), scope)
-        function = scope[name]
-        function.__module__ = "candidate"
-        made = triton.jit(function, **_options(dict(spec["options"])))
+        try:
+            exec(compile(tree, filename, "exec"), scope)  # evaluates defaults and annotations: any of them can raise
+            function = scope[name]
+            function.__module__ = "candidate"
+            made = triton.jit(function, **_options(dict(spec["options"])))
+        except Exception as error:
+            raise NotAKernel(f"`{name}`: {type(error).__name__}: {error}"[:300]) from None
         made._unsafe_update_src(source)  # the whole text, whatever was made of its lines
         function.tree = root
         scope[name] = made
@@ -300,7 +307,7 @@ def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope
         module = _module(path)
         if module is None or name in local or member not in _PUBLIC[path]:
             continue
-        if member in _PUBLIC[tl.__name__] and getattr(tl, member, None) is getattr(module, member, None):
+        if (path, member) in _SHORT:
             module = tl
         alias = next(name for name in _aliases(module) if name not in used or scope.get(name) is module)
         scope[alias] = module
@@ -356,6 +363,13 @@ def _survey() -> dict[str, frozenset[str]]:
 
 
 _PUBLIC = _survey()
+_SHORT = frozenset(
+    (path, name)
+    for path, names in _PUBLIC.items()
+    for name in names & _PUBLIC[tl.__name__]
+    if getattr(sys.modules[path], name, None) is getattr(tl, name)
+)
+"""Members of other modules that are `tl`'s, by that name: asked before an interpreter patches each by itself."""
 
 
 def _module(path: str) -> types.ModuleType | None:
@@ -386,11 +400,13 @@ class _Checker:
             if hint is not None and not isinstance(hint, (ast.Constant, ast.Attribute, ast.Name)):
                 raise NotAKernel(f"line {hint.lineno}: an annotation that is computed")
         for default in (*root.args.defaults, *root.args.kw_defaults):
-            if default is not None and not isinstance(
-                default, (ast.Constant, ast.UnaryOp, ast.Attribute, ast.Name)
-            ):
-                raise NotAKernel(f"line {default.lineno}: a default that is computed")
+            plain = default.operand if isinstance(default, ast.UnaryOp) else default
+            if plain is not None and not isinstance(plain, (ast.Constant, ast.Attribute, ast.Name)):
+                raise NotAKernel(f"line {plain.lineno}: a default that is computed")
+        callees = {id(node.func): node for node in ast.walk(root) if isinstance(node, ast.Call)}
         for node in ast.walk(root):
+            if isinstance(node, ast.Attribute) and node.attr == "inline_asm_elementwise":
+                self._assembly(node, callees.get(id(node)), local)
             if not isinstance(node, _NODES) or (isinstance(node, ast.FunctionDef) and node is not root):
                 raise NotAKernel(f"line {getattr(node, 'lineno', '?')}: {type(node).__name__} in a kernel")
             if isinstance(node, ast.Attribute):
@@ -413,6 +429,20 @@ class _Checker:
         if hasattr(builtins, node.id) or _reserved(node.id):
             raise NotAKernel(f"line {node.lineno}: name `{node.id}` in a kernel")
 
+    def _assembly(self, node: ast.Attribute, call: ast.Call | None, local: set[str]) -> None:
+        """Assembly is judged by its text, so the text must be in sight."""
+        given = [] if call is None else [*call.args[:1], *(k.value for k in call.keywords if k.arg == "asm")]
+        text: Any = given[0] if len(given) == 1 else None
+        if isinstance(text, ast.Name) and text.id not in local:
+            found = self.scope.get(text.id)
+            text = found.value if isinstance(found, tl.constexpr) else found
+        elif isinstance(text, ast.Constant):
+            text = text.value
+        if not isinstance(text, str):
+            raise NotAKernel(f"line {node.lineno}: inline assembly whose text is not written out")
+        if why := assembly.refused(text):
+            raise NotAKernel(f"line {node.lineno}: inline assembly: {why}")
+
     def _attribute(self, node: ast.Attribute, local: set[str]) -> None:
         path, base = [node.attr], node.value
         while isinstance(base, ast.Attribute):
@@ -430,8 +460,7 @@ class _Checker:
                         return
                     raise NotAKernel(f"line {node.lineno}: `.{part}` in a kernel")
                 if part not in _PUBLIC.get(value.__name__, ()):
-                    name = ".".join([base.id, *path[: number + 1]])
-                    raise NotAKernel(f"line {node.lineno}: `{name}` is not part of Triton's language")
+    XX NotAKernel(f"line {node.lineno}: `{name}` is not part of Triton's language")
                 value = getattr(value, part)
             return
         if node.attr not in _MEMBERS:

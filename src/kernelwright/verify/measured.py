@@ -136,26 +136,35 @@ class MeasuredHearing(Hearing):
                     continue
                 tensors = list(trace.blobs)
                 state = {name: shape.state[name] for name in trace.traced.state}
-                case = shape.host_case
                 body = {"command": "open", "key": shape.name, "trace": trace.answer}
                 try:
                     device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
                     for call in (*trace.warm_up(), -1):
-                        body = {
-                            "command": "run",
-                            "key": shape.name,
-                            "call": call,
-                            "ablate": False,
-                            "races": True,
-                        }
-                        answer, outputs = device.ask(Gate.SMALL, body, oracle.flatten(case.inputs))
-                        self._compare(case, outputs, list(answer["changed"]), Gate.SMALL, position, 0)
-                        self._unchanged(case, answer["state_changed"], Gate.SMALL)
+                        self._interpreted(device, shape, call, position)
                 except Stop as stop:
                     if stop.outcome is Outcome.UNSUPPORTED:
                         break
                     if stop.outcome is not Outcome.LOW_PRECISION:
                         raise
+
+    def _interpreted(self, device: Confined, shape: Any, call: int, position: int) -> None:
+        """One call with its programs in reverse order; what is right in the usual order only is a race."""
+        case = shape.host_case
+
+        def run(races: bool) -> None:
+            body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": races}
+            answer, outputs = device.ask(Gate.SMALL, body, oracle.flatten(case.inputs))
+            self._compare(case, outputs, list(answer["changed"]), Gate.SMALL, position, 0)
+            self._unchanged(case, answer["state_changed"], Gate.SMALL)
+
+        try:
+            run(races=True)
+        except Stop as stop:
+            if not device.alive or "where" not in stop.evidence or stop.outcome is Outcome.LOW_PRECISION:
+                raise
+            run(races=False)
+            detail = f"wrong when programs run in another order: {stop.detail}"
+            raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail) from None
 
     def _on_gpu(self, device: Confined, base: Any, shapes: list[Any], traces: list[Trace]) -> Stopwatch:
         from kernelwright.verify.cuda_memory import Arena, enter_context
@@ -182,7 +191,7 @@ class MeasuredHearing(Hearing):
                         stopwatch.prepare(self.task, self.against_itself)
                 with self._held(lock.exclusive(), device), self._timed(Gate.TIMING):
                     stopwatch.race(self.protocol)
-                    self._share(device, shapes[-1], traces[-1])
+                    self._enough(stopwatch.share, shapes[-1].name)
                     return stopwatch
             finally:
                 if device.alive and self._arena is not None:
@@ -194,20 +203,10 @@ class MeasuredHearing(Hearing):
                     self._arena.free()
                 self.gpu.tidy()
 
-    def _share(self, device: Confined, shape: Any, trace: Trace) -> None:
-        """Where a task leaves part of the work to torch: the candidate's kernels must take their share of the time."""
-        if not (self.protocol.honesty and trace.tape.compute()):
-            return
-        answer, _ = device.ask(Gate.TIMING, {"command": "share"})
-        if (share := float(answer["share"])) < self.task.min_share:
-            detail = (
-                f"the kernels take {share:.0%} of the GPU time; this task asks for {self.task.min_share:.0%}"
-            )
-            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=shape.name)
-
     def _profile(self, stopwatch: Stopwatch, base: Any, trace: Trace) -> None:
         """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""
         from kernelwright.verify import cost
+        from kernelwright.verify.baseline import candidate_cost
 
         sheet = self.judge.target
         binaries = {}
@@ -224,7 +223,7 @@ class MeasuredHearing(Hearing):
         with contextlib.suppress(Stop):
             launches = interpreters[0].ask(Gate.TIMING, body)[0]["launches"]
             works = [cost.Work.from_json(launch["work"]) for launch in launches]
-            modelled = cost.total_cost(works, binaries, sheet, base.eager.roofline_ms)
+            modelled, _ = candidate_cost(trace.tape, works, binaries, sheet, base.eager.roofline_ms)
             self.facts |= {"cost": modelled, "reference_cost": base.eager}
 
     # -- correctness -------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class Session:
 
     def _aten(self, fields: dict[str, Any]) -> None:
         """A torch operator, under policies that allow one: run by us, results put where the tape says."""
-        function = _operator(fields["name"])
+        function = operator(fields["name"])
         arguments = fields["arguments"]
         out = function(
             *(self._argument(item) for item in arguments["args"]),
@@ -103,16 +103,19 @@ class Session:
                 target.copy_(tensor)
 
     def _argument(self, item: Any) -> Any:
-        if isinstance(item, dict):
-            if "view" in item:
-                return self.tensor(View.read(item["view"]))
-            if "dtype" in item:
-                return channel.DTYPES[item["dtype"]]
-            return float(item["float"])
-        return [self._argument(part) for part in item] if isinstance(item, list) else item
+        if isinstance(item, dict) and "view" in item:
+            return self.tensor(View.read(item["view"]))
+        return [self._argument(part) for part in item] if isinstance(item, list) else scalar(item)
 
 
-def _operator(name: str) -> Any:
+def scalar(item: Any) -> Any:
+    """An operator's argument that is neither a tensor nor a list, as the wire has it."""
+    if isinstance(item, dict):
+        return channel.DTYPES[item["dtype"]] if "dtype" in item else float(item["float"])
+    return item
+
+
+def operator(name: str) -> Any:
     """The aten overload of a name from the wire. Raises TapeError for anything else."""
     packet, _, overload = name.removeprefix("aten.").partition(".")
     found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)

@@ -28,6 +28,8 @@ class Stopwatch:
     def __init__(self, device: Confined, arena: Any, shape: Any, trace: Trace) -> None:
         self._device, self._arena, self._shape, self._trace = device, arena, shape, trace
         self._answer: dict[str, Any] = {}
+        self.share = 1.0
+        """Of the GPU time of a call, the candidate's kernels' part."""
 
     def prepare(self, task: Task, against_itself: bool) -> None:
         """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
@@ -86,6 +88,8 @@ class Stopwatch:
             if comparison.kind:
                 detail = f"wrong while it was clocked: {explain(comparison, self._case.name)}"
                 raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, detail, where=self._case.name)
+        if self._trace.tape.compute():
+            self.share = float(self._device.ask(Gate.TIMING, {"command": "share"})[0]["share"])
         self._outside(timing.geometric([entry[0] for entry in self._answer["rounds"]]).centre)
 
     def _outside(self, claim_ms: float) -> None:

@@ -1,0 +1,74 @@
+"""Tasks that leave part of the work to torch: the kernels' share of the time decides, and torch's part has its price."""
+
+import pytest
+
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Candidate, Task
+from kernelwright.verify import VerifierPool
+
+TASK = """
+import torch
+import torch.nn as nn
+
+ROWS, COLS = 4096, 2048
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return torch.relu(x @ y)
+
+def get_inputs():
+    return [torch.randn(ROWS, COLS), torch.randn(COLS, COLS)]
+
+def get_init_inputs():
+    return []
+"""
+
+KERNEL = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.maximum(x, 0.0), mask=at < n)
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        product = PRODUCT
+        out = torch.empty_like(product)
+        n = out.numel()
+        relu_kernel[(triton.cdiv(n, 1024),)](product, out, n, BLOCK=1024)
+        return out
+"""
+
+
+def task(min_share: float) -> Task:
+    return Task(
+        id="test/partial",
+        source=TASK,
+        policy="partial",
+        min_share=min_share,
+        shapes={"small": {"ROWS": 24, "COLS": 40}},
+    )
+
+
+@pytest.mark.parametrize(("min_share", "outcome"), [(0.02, Outcome.CORRECT), (0.5, Outcome.TORCH_COMPUTE)])
+def test_the_kernels_must_take_their_share(pool: VerifierPool, min_share: float, outcome: Outcome) -> None:
+    verdict = pool.verify(task(min_share), Candidate(code=KERNEL.replace("PRODUCT", "x @ y")))
+    assert verdict.outcome is outcome, verdict.detail
+    assert dict(verdict.evidence.aten_ops) == {"aten.mm.default": 1}
+
+
+def test_torchs_part_has_its_price(pool: VerifierPool) -> None:
+    """A product more costs what eager pays for it."""
+    one = pool.verify(task(0.0), Candidate(code=KERNEL.replace("PRODUCT", "x @ y")))
+    two = pool.verify(task(0.0), Candidate(code=KERNEL.replace("PRODUCT", "(x @ y, x @ y)[1]")))
+    assert one.timing is not None
+    assert two.timing is not None
+    assert one.evidence.cost is not None
+    assert two.evidence.cost is not None
+    assert (one.evidence.cost.launches, two.evidence.cost.launches) == (2, 3)
+    assert two.timing.candidate_ms > 1.4 * one.timing.candidate_ms
