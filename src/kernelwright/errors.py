@@ -3,6 +3,9 @@
 A bad rollout is neither: it is data, and travels inside a `Verdict`.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Something the user can mend. The message is one line: what, where, valid values, the mend."""
@@ -10,3 +13,9 @@ class UserError(Exception):
 
 class InfrastructureError(Exception):
     """The judge itself failed (a dead zygote, a full disk, a lost GPU). Never the candidate's failure."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` (did you mean relu?)` for `rleu`, or nothing where no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -8,13 +8,12 @@ Does not guarantee that the rewritten source still runs: sizes may contradict ea
 """
 
 import ast
-import difflib
 import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, did_you_mean
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -160,7 +159,6 @@ def _line_starts(text: bytes) -> list[int]:
 def _unknown(name: str, source: str) -> str:
     known = list(constants(source))
     match = _ELEMENT.match(name)
-    near = difflib.get_close_matches(match[1] if match else name, known, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    hint = did_you_mean(match[1] if match else name, known)
     listed = ", ".join(known) if known else "none"
     return f"shape set: the task has no module-level constant {name!r}{hint}; its constants are: {listed}"

@@ -5,14 +5,13 @@ Every field changes the corpus, so a folder made with one config is never contin
 
 from __future__ import annotations
 
-import difflib
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kernelwright.config import DataConfig, Style, one_line
 from kernelwright.data.operators import POINTWISE, ROWS
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, did_you_mean
 
 Operand = Literal["", "input", "vector", "parameter", "first"]
 
@@ -114,8 +113,7 @@ class CorpusConfig(BaseModel):
         known = (*POINTWISE, *ROWS)
         for name in config.operators:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
+                hint = did_you_mean(name, known)
                 raise UserError(
                     f"data: unknown operator {name!r}{hint}; the operators are: {', '.join(known)}"
                 )

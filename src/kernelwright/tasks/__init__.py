@@ -5,10 +5,9 @@ and parses text, and executes nothing: a reference that raises is found by whoev
 shapes get them from `small_shapes`.
 """
 
-import difflib
 from pathlib import Path
 
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, did_you_mean
 from kernelwright.records import Task
 from kernelwright.tasks import builtin, files, kernelbench
 from kernelwright.tasks.builtin import gold
@@ -47,6 +46,5 @@ def load_suite(spec: str) -> list[Task]:
         return files.load_parquet(path)
     if suffix in (".jsonl", ".ndjson"):
         return files.load_jsonl(path)
-    near = difflib.get_close_matches(head.split(":")[0], [builtin.SUITE, "kernelbench"], n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    hint = did_you_mean(head.split(":")[0], [builtin.SUITE, "kernelbench"])
     raise UserError(f"unknown suite {spec!r}{hint}; valid: {SPECS}")

@@ -8,14 +8,13 @@ A folder that lacks `task.py` or `task.toml` is not a task and is passed over. D
 is right: the suite's own test does.
 """
 
-import difflib
 import tomllib
 from functools import lru_cache
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, did_you_mean
 from kernelwright.records import Task
 from kernelwright.tasks.form import check_reference, check_shapes, read_text
 
@@ -82,8 +81,7 @@ def select(tasks: list[Task], only: str, suite: str) -> list[Task]:
             ]
         if not hits:
             families = sorted({task.family for task in tasks})
-            near = difflib.get_close_matches(word, [*names, *families], n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
+            hint = did_you_mean(word, [*names, *families])
             raise UserError(
                 f"suite {suite}: nothing matches {word!r}{hint}; families: {', '.join(families) or 'none'}"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -21,7 +20,7 @@ from kernelwright.data.families import (
 )
 from kernelwright.data.families.spec import Draw, Family
 from kernelwright.data.families.write import Pair, write
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, did_you_mean
 
 _MODULES = (
     *(
@@ -51,8 +50,7 @@ def chosen(names: Iterable[str]) -> tuple[Family, ...]:
         matching = [f for f in FAMILIES.values() if name in ("all", f.name, f.category)]
         if not matching:
             known = ("all", *CATEGORIES, *FAMILIES)
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
+            hint = did_you_mean(name, known)
             raise UserError(f"data: unknown family {name!r}{hint}; families are all, {', '.join(known[1:])}")
         found.update({family.name: family for family in matching})
     return tuple(found.values())
