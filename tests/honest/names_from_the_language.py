@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: ends as nondeterministic on the interpreter
 # why: tl functions imported by name
 import torch
 import torch.nn as nn

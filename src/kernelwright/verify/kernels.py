@@ -247,7 +247,9 @@ class Kernels:
         filename = f"<kernel {next(_counter)} {name}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         try:
-            exec(compile(tree, filename, "exec"), scope)  # evaluates defaults and annotations: any of them can raise
+            exec(
+                compile(tree, filename, "exec"), scope
+            )  # evaluates defaults and annotations: any of them can raise
             function = scope[name]
             function.__module__ = "candidate"
             made = triton.jit(function, **_options(dict(spec["options"])))
@@ -460,7 +462,10 @@ class _Checker:
                         return
                     raise NotAKernel(f"line {node.lineno}: `.{part}` in a kernel")
                 if part not in _PUBLIC.get(value.__name__, ()):
-    XX NotAKernel(f"line {node.lineno}: `{name}` is not part of Triton's language")
+                    name = ".".join([base.id, *path[: number + 1]])
+                    raise NotAKernel(f"line {node.lineno}: `{name}` is not part of Triton's language")
+                if part in _WHEN_AND_WHERE:
+                    raise NotAKernel(f"line {node.lineno}: `{part}` tells when or where a kernel runs")
                 value = getattr(value, part)
             return
         if node.attr not in _MEMBERS:
