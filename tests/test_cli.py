@@ -319,6 +319,8 @@ def test_a_full_disk_in_the_run_folder_is_one_line_and_the_run_can_go_on(tmp_pat
         command,
         capture_output=True,
         text=True,
+        # Python 3.11 would put a module's bytecode, cut short, where every later import finds it (gh-126606).
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
     assert small.returncode == 2, small.stderr
