@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.prompts.feedback import size
 from kernelwright.records import Cost, Task, Timing, Verdict
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def _facts(found: Verdict) -> Iterable[tuple[str, str]]:
         )
     if found.detail:
         yield "because", " ".join(found.detail.split("\n"))
+    for other in found.beside:
+        yield other.protocol, f"{other.outcome.value.replace('_', ' ')} {other.detail}".strip()
     if evidence.cases:
         worst = (
             "" if evidence.worst_error is None else f", worst error {evidence.worst_error:.2g} of the allowed"
@@ -105,15 +108,6 @@ def _timing(timing: Timing) -> Iterable[tuple[str, str]]:
 
 def _moves(cost: Cost) -> str:
     return f"{size(cost.bytes)} in {cost.launches} launch{'es' if cost.launches != 1 else ''}"
-
-
-def size(count: float) -> str:
-    """Bytes with a decimal prefix."""
-    for unit in ("B", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
 
 
 def steps(done: Sequence[Step]) -> Table:

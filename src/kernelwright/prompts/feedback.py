@@ -88,16 +88,16 @@ def profile(verdict: Verdict) -> str:
         lines.append(line)
     if evidence.cost is not None:
         launches = evidence.cost.launches
-        line = f"moved: {_bytes(evidence.cost.bytes)} in {launches} launch{'es' * (launches != 1)}"
+        line = f"moved: {size(evidence.cost.bytes)} in {launches} launch{'es' * (launches != 1)}"
         if evidence.reference_cost is not None:
             line += (
-                f" (reference: {_bytes(evidence.reference_cost.bytes)} in {evidence.reference_cost.launches})"
+                f" (reference: {size(evidence.reference_cost.bytes)} in {evidence.reference_cost.launches})"
             )
         lines.append(line)
     for binary in evidence.binaries[:4]:
         lines.append(
             f"{binary.kernel}: {binary.num_warps} warps, {binary.registers} registers, {binary.spills} B spilled, "
-            f"{_bytes(binary.shared_bytes)} shared, occupancy {binary.occupancy:.2f}"
+            f"{size(binary.shared_bytes)} shared, occupancy {binary.occupancy:.2f}"
         )
     return "\n".join(lines)[:LIMIT]
 
@@ -107,7 +107,8 @@ def _clip(detail: str) -> str:
     return text if len(text) <= _DETAIL else text[: _DETAIL - 4].rstrip() + " ..."
 
 
-def _bytes(count: float) -> str:
+def size(count: float) -> str:
+    """Bytes with a decimal prefix."""
     for unit in ("B", "KB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
