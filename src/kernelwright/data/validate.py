@@ -125,7 +125,8 @@ def _hear_all(
                 if not waiting:
                     break
                 example, code, shown = waiting.popleft()
-                decided = decide(example, _fair(code), _fair(shown), config.min_gain)
+                said, of_shown = (None if future is None else fair(future) for future in (code, shown))
+                decided = decide(example, said, of_shown, config.min_gain)
                 if isinstance(decided, Rejected):
                     bad.write(decided)
                 else:
@@ -166,10 +167,8 @@ def structure_of(example: Example, code: str = "") -> str:
     return normal.digest(example.graph or example.task.digest, form)
 
 
-def _fair(future: Future[Verdict] | None) -> Verdict | None:
+def fair(future: Future[Verdict]) -> Verdict:
     """A hearing's verdict, waited for. Raises InfrastructureError where it was no fair one."""
-    if future is None:
-        return None
     verdict = future.result()
     if verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
         raise InfrastructureError(

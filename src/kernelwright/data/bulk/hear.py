@@ -13,18 +13,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from kernelwright import prompts, shapes
+from kernelwright import prompts
 from kernelwright.data import normal
 from kernelwright.data.bulk.config import BulkConfig
 from kernelwright.data.bulk.problems import Kernel, Problem
+from kernelwright.data.bulk.values import same
 from kernelwright.data.corpus import identity
 from kernelwright.data.families import plans
 from kernelwright.data.fingerprint import prints
-from kernelwright.data.validate import Rejected
-from kernelwright.errors import InfrastructureError
-from kernelwright.outcomes import Outcome
+from kernelwright.data.validate import Rejected, fair
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def decide(config: BulkConfig, asked: Asked) -> Heard:
     right: list[tuple[Kernel, Verdict]] = []
     made: list[Example] = []
     for kernel, future in zip(problem.kernels, waiting, strict=True):
-        verdict = _fair(future)
+        verdict = fair(future)
         counts[f"{kernel.teacher}: {verdict.outcome.value}"] += 1
         if verdict.correct:
             right.append((kernel, verdict))
@@ -115,7 +114,7 @@ def decide(config: BulkConfig, asked: Asked) -> Heard:
                 told = prompts.profile(verdict)
                 made += [_example(problem, "improve", task, best, kernel.code, told) for task in wordings]
     for code, future in zip(problem.mutants, mutants, strict=True):
-        verdict = _fair(future)
+        verdict = fair(future)
         counts[f"mutant: {verdict.outcome.value}"] += 1
         if verdict.correct or not verdict.outcome.judged:
             counts["dropped: fault does not show"] += verdict.correct
@@ -195,49 +194,13 @@ def skeleton(example: Example) -> str:
 def _equal(wordings: Sequence[Task], counts: Counter[str]) -> list[Task]:
     """The first wording, and those others that are the same task bit for bit."""
     kept = [wordings[0]]
-    if len(wordings) > 1:
-        judged = [_values(wordings[0], shape) for shape in wordings[0].shapes]
-        for task in wordings[1:]:
-            if [_values(task, shape) for shape in task.shapes] == judged:
-                kept.append(task)
-            else:
-                counts["dropped: wording differs"] += 1
+    for task in wordings[1:]:
+        if same(wordings[0], task):
+            kept.append(task)
+        else:
+            counts["dropped: wording differs"] += 1
     return kept
-
-
-def _values(task: Task, shape: str) -> list[tuple[str, tuple[int, ...], bytes]] | None:
-    """Weights, inputs and outputs of a reference at one shape set, as bytes; None where it does not run."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    scope: dict[str, Any] = {"__name__": "reference"}
-    try:
-        exec(compile(shapes.apply_shape(task.source, task.shapes[shape]), "<reference>", "exec"), scope)
-        torch.manual_seed(0)
-        with torch.no_grad():
-            model = scope["Model"](*scope["get_init_inputs"]())
-            torch.manual_seed(1)
-            inputs = scope["get_inputs"]()
-            given = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
-            state = [value.clone() for value in model.state_dict().values()]
-            output = model(*inputs)
-    except Exception:
-        return None
-    tensors = [x for x in tree_leaves((state, given, output)) if isinstance(x, torch.Tensor)]
-    return [
-        (str(x.dtype), tuple(x.shape), x.contiguous().flatten().view(torch.uint8).numpy().tobytes())
-        for x in tensors
-    ]
 
 
 def _ms(verdict: Verdict) -> float:
     return verdict.timing.candidate_ms if verdict.timing is not None else float("inf")
-
-
-def _fair(future: Future[Verdict]) -> Verdict:
-    verdict = future.result()
-    if verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
-        raise InfrastructureError(
-            f"data: the judge failed on {verdict.task_id}: {verdict.detail}; run again to go on"
-        )
-    return verdict
