@@ -297,3 +297,13 @@ def test_any_log_gives_a_table_of_plain_json_with_shares_in_range(
     assert all(rate is None or -1e-12 <= rate <= 1 + 1e-12 for rate in rates)
     passes = list(table["pass_at_k"].values())
     assert passes == sorted(passes)
+
+
+def test_a_protocol_beside_has_a_table_of_its_own() -> None:
+    """Where every rollout has a verdict of that protocol's."""
+    strict, lax = rollout(Outcome.DECOY_KERNEL), rollout(Outcome.CORRECT, 2.0)
+    both = strict.model_copy(update={"verdict": strict.verdict.model_copy(update={"beside": (lax.verdict,)})})
+    table = summarise([both])
+    assert table["correct"] == 0
+    assert table["protocols"]["strict"]["correct"] == 1
+    assert "protocols" not in summarise([both, lax])

@@ -122,7 +122,8 @@ def geometric_mean_interval(
 
 
 def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[str, Any]:
-    """What metrics.json holds: the table of all rollouts, and one by suite, by family and by level.
+    """What metrics.json holds: the table of all rollouts, and one by suite, by family and by level. Where verdicts of
+    other protocols came along, one for each of those, too.
 
     Families and difficulties come from `tasks`; a rollout whose task is not among them has a suite (its id up to
     the last slash) and, where the id names one, a level. Every figure that cannot be computed is None.
@@ -146,6 +147,18 @@ def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[s
             kind: {label: _table(group) for label, group in sorted(groups.items())}
             for kind, groups in tables.items()
         },
+        **({"protocols": others} if (others := _beside(everything)) else {}),
+    }
+
+
+def _beside(rollouts: Sequence[Rollout]) -> dict[str, dict[str, Any]]:
+    """A table by protocol, of those whose verdict every rollout has beside its own."""
+    names = {tuple(verdict.protocol for verdict in r.verdict.beside) for r in rollouts}
+    if len(names) != 1:
+        return {}
+    return {
+        name: _table([r.model_copy(update={"verdict": r.verdict.beside[place]}) for r in rollouts])
+        for place, name in enumerate(names.pop())
     }
 
 

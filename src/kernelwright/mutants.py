@@ -23,6 +23,7 @@ from kernelwright.tasks import gold
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.hearing import Hearing
 from kernelwright.verify.interpreted import InterpretedHearing
+from kernelwright.verify.judge import Judge
 
 State = Literal["killed", "survived", "stillborn", "equivalent", "unjudged"]
 STATES: tuple[State, ...] = ("killed", "survived", "stillborn", "equivalent", "unjudged")
@@ -183,8 +184,8 @@ class Pool(VerifierPool):
     def __enter__(self) -> Pool:
         return self
 
-    def _hearing(self, task: Task, candidate: Candidate) -> Hearing:
-        hearing = super()._hearing(task, candidate)
+    def _hearing(self, task: Task, candidate: Candidate, judge: Judge | None = None) -> Hearing:
+        hearing = super()._hearing(task, candidate, judge)
         if not isinstance(hearing, InterpretedHearing):
             return hearing
         return _Recorded(self._compiled, self.judge, hearing.zygote, task, candidate)

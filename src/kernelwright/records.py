@@ -252,6 +252,8 @@ class Verdict(Record):
     evidence: Evidence = Evidence()
     timing: Timing | None = None
     candidate_digest: str = ""
+    beside: tuple[Verdict, ...] = ()
+    """What other protocols say of the same candidate, where they were asked for."""
 
     @model_validator(mode="after")
     def _only_correct_is_timed(self) -> Self:

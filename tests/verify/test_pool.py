@@ -316,3 +316,43 @@ def test_time_is_counted_from_when_a_process_was_there() -> None:
 def test_verdicts_are_plain_data(pool: VerifierPool) -> None:
     verdict = pool.verify(RELU, GOLD)
     assert type(verdict).model_validate(json.loads(verdict.model_dump_json())) == verdict
+
+
+TORCH_AND_A_DECOY = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        out = torch.empty_like(y)
+        n = y.numel()
+        copy_kernel[(triton.cdiv(n, 1024),)](y, out, n, BLOCK=1024)
+        return out
+"""
+
+
+def test_protocols_are_reported_side_by_side() -> None:
+    """An accepted kernel is held to the others' tolerances in the same execution; a rejected one is heard again."""
+    relu, matmul = (next(iter(load_suite(f"wright/{name}"))) for name in ("relu", "matmul_square"))
+    with VerifierPool(workers=1, backend="interpret", beside=["kernelbench", "toronto"]) as pool:
+        decoy = pool.verify(relu, Candidate(code=TORCH_AND_A_DECOY))
+        right = pool.verify(matmul, Candidate(code=gold(matmul.id)))
+    assert decoy.outcome is Outcome.TORCH_COMPUTE
+    assert [(v.protocol, v.outcome) for v in decoy.beside] == [
+        ("kernelbench", Outcome.CORRECT),
+        ("toronto", Outcome.CORRECT),
+    ]
+    assert right.correct
+    kernelbench, toronto = right.beside
+    assert kernelbench.correct
+    assert kernelbench.timing == right.timing
+    assert toronto.outcome is Outcome.WRONG_VALUE, "sums in another order miss 1e-5 and 1e-8"
+    assert toronto.timing is None

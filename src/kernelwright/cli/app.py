@@ -35,7 +35,9 @@ SUITES = (
 POLICIES = "A run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
 
 Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
-Protocol = Annotated[str, typer.Option(help="strict, kernelbench or toronto.")]
+Protocol = Annotated[
+    str, typer.Option(help="strict, kernelbench or toronto; of several, with commas, the first decides.")
+]
 Target = Annotated[str, typer.Option(help="The GPU to compile and price for: h200, h100, a100, mi300x.")]
 Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
 Seed = Annotated[int, typer.Option(help="Of the policy's sampling; the judge's own seeds are secret.")]

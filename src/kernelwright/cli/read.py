@@ -83,11 +83,15 @@ def place(path: Path) -> Path:
 def judge(
     task: Task | None, backend: str, protocol: str, target: str, workers: int = 0
 ) -> Iterator[VerifierPool]:
-    """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises."""
+    """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises.
+
+    `protocol` may name several, with commas: the first decides, the others are reported beside it.
+    """
     from kernelwright.verify import VerifierPool
 
+    decides, *beside = (name.strip() for name in protocol.split(","))
     # The pool checks the names itself; its types say which are right.
-    with VerifierPool(workers or None, backend, protocol, target) as pool:  # type: ignore[arg-type]
+    with VerifierPool(workers or None, backend, decides, target, beside=beside) as pool:  # type: ignore[arg-type]
         if task is not None:
             try:
                 pool.judge.cases(task)

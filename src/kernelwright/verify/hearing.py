@@ -112,6 +112,8 @@ class Hearing:
     """One candidate before the judge."""
 
     backend: Backend
+    common = Gate.SMALL
+    """Where every protocol looks: the first shape judged at this gate."""
 
     def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         self.judge, self.zygote, self.task, self.candidate = judge, zygote, task, candidate
@@ -120,6 +122,8 @@ class Hearing:
         self.facts: dict[str, Any] = {}
         self.deadline = time.monotonic() + judge.deadline_s
         self._processes: list[Confined] = []
+        self._fallen: dict[str, Stop] = {}
+        """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
     def verdict(self) -> Verdict:
         """Run the funnel. Raises UserError for a broken task and InfrastructureError for a broken judge."""
@@ -133,6 +137,22 @@ class Hearing:
         finally:
             for process in self._processes:
                 process.dismiss()
+
+    def beside(self, accepted: Verdict) -> tuple[Verdict, ...]:
+        """What the protocols beside ours say of a candidate that ours accepted, from the same execution."""
+        found = []
+        for protocol in self.judge.beside:
+            fallen = self._fallen.get(protocol.name)
+            change: dict[str, Any] = {"protocol": protocol.name}
+            if fallen is not None:
+                change |= {
+                    "outcome": fallen.outcome,
+                    "gate": fallen.gate,
+                    "detail": fallen.detail[:600],
+                    "timing": None,
+                }
+            found.append(accepted.model_copy(update=change))
+        return tuple(found)
 
     def _word(
         self, outcome: Outcome, gate: Gate, detail: str, facts: dict[str, Any], timing: Timing | None
@@ -283,7 +303,23 @@ class Hearing:
                 outcome = self._named(comparison.kind, position, number)
                 raise stop(outcome, explain(comparison, case.name), comparison.mismatch)
             worst = max(worst, comparison.worst)
+        if gate is self.common and case.scale == 1.0 and (position == 0 or gate is Gate.FULL):
+            self._held_to_others(case, outputs, gate)
         return worst
+
+    def _held_to_others(self, case: Any, outputs: list[Any], gate: Gate) -> None:
+        """The same outputs under the tolerances of the protocols beside ours."""
+        from kernelwright.verify import oracle
+
+        for protocol in self.judge.beside:
+            if protocol.name in self._fallen:
+                continue
+            for index, (got, expected) in enumerate(zip(outputs, oracle.native(case, protocol), strict=True)):
+                comparison = oracle.compare(index, got, expected, protocol)
+                if comparison.kind:
+                    detail = explain(comparison, case.name)
+                    self._fallen[protocol.name] = Stop(Outcome(comparison.kind), gate, detail)
+                    break
 
     def _enough(self, share: float, where: str) -> None:
         """Where a task leaves part of the work to torch, the candidate's kernels take their share of the time."""

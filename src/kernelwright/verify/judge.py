@@ -11,7 +11,7 @@ import dataclasses
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kernelwright.errors import UserError
@@ -69,10 +69,16 @@ class Judge:
     """Shared between hearings; thread-safe. `secret` seeds all inputs and never leaves this process."""
 
     def __init__(
-        self, protocol: Protocol, target: str, secret: int, deadline_s: float = 30.0, compiled: bool = True
+        self,
+        protocol: Protocol,
+        target: str,
+        secret: int,
+        deadline_s: float = 30.0,
+        compiled: bool = True,
+        beside: Sequence[Protocol] = (),
     ) -> None:
-        """`compiled`: on a GPU, also clock torch.compile."""
-        self.protocol = protocol
+        """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too."""
+        self.protocol, self.beside = protocol, tuple(beside)
         self.target = target_sheet(target)
         self.deadline_s = deadline_s
         self._secret = secret

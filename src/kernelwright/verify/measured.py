@@ -31,6 +31,7 @@ class MeasuredHearing(Hearing):
     """One candidate before the judge, on one GPU."""
 
     backend: Backend = "cuda"
+    common = Gate.FULL
 
     def __init__(self, judge: Judge, zygote: Zygote, gpu: Gpu, task: Task, candidate: Candidate) -> None:
         super().__init__(judge, zygote, task, candidate)

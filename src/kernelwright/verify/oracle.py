@@ -110,8 +110,12 @@ class Case:
     """Per output: the index of the input whose memory it shares, or -1."""
     changed: list[int]
     """Indices of inputs that the reference itself changes."""
-    state_changed: frozenset[str] = frozenset()
+    state_changed: frozenset[str]
     """Weights and buffers that the reference itself changes, as batch norm does in training."""
+    scale: float
+    """Factor on the inputs."""
+    module: torch.nn.Module
+    """The reference."""
 
     @property
     def size(self) -> int:
@@ -243,7 +247,7 @@ def shape_cases(
     cases = []
     for number, (scale, seed) in enumerate(draws(protocol, secret, position)):
         inputs = scaled(reference.inputs(seed), scale)
-        case = make_case(f"{name} x{scale:g}", module, inputs, protocol, _slack(scale))
+        case = make_case(f"{name} x{scale:g}", module, inputs, protocol, scale)
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
@@ -324,7 +328,7 @@ class GpuCases:
                     return kept
                 return dataclasses.replace(kept, inputs=scaled(self._reference.inputs(seed), scale))
             inputs = scaled(self._reference.inputs(seed), scale)
-            case = make_case(f"{self.name} x{scale:g}", self._module, inputs, self._protocol, _slack(scale))
+            case = make_case(f"{self.name} x{scale:g}", self._module, inputs, self._protocol, scale)
             again = case is not None and sum(map(_nbytes, flatten(inputs))) > _DRAWN_AGAIN
             self._kept[number] = (
                 dataclasses.replace(case, inputs=None) if case is not None and again else case
@@ -366,10 +370,6 @@ def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, i
     ]
 
 
-def _slack(scale: float) -> float:
-    return _FAR_SLACK if abs(scale) > _FAR else 1.0
-
-
 def scaled(inputs: Any, scale: float) -> Any:
     """The inputs with every floating-point tensor multiplied by `scale`."""
     return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
@@ -394,12 +394,14 @@ def twin(
 
 
 def make_case(
-    name: str, module: torch.nn.Module, inputs: Any, protocol: Protocol, slack: float = 1.0
+    name: str, module: torch.nn.Module, inputs: Any, protocol: Protocol, scale: float = 1.0
 ) -> Case | None:
-    """None when the reference has no meaning there (most of its output is not finite)."""
+    """`inputs` have been multiplied by `scale`. None when the reference has no meaning there (most of its output is
+    not finite).
+    """
     native = copy.deepcopy(module)
     given = convert(inputs, torch.clone)
-    with torch.no_grad():
+    with torch.no_grad(), precision(protocol):
         output = native(*given)
     flat, originals = flatten(given), flatten(inputs)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
@@ -423,11 +425,32 @@ def make_case(
             )
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
                 exact = [tensor.detach() for tensor in wide]
+    slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
     expected = [dataclasses.replace(_expected(e, h), slack=slack) for e, h in zip(exact, honest, strict=True)]
     shares = [float(e.judged.double().mean()) for e in expected if e.judged is not None]
     if shares and min(shares) < 0.5:
         return None
-    return Case(name, inputs, structure, expected, aliases, changed, state_changed)
+    return Case(name, inputs, structure, expected, aliases, changed, state_changed, scale, module)
+
+
+@contextlib.contextmanager
+def precision(protocol: Protocol) -> Iterator[None]:
+    """The flags under which a reference runs here, as in the process that clocks it; put back afterwards."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32, cudnn.allow_tf32 = False, protocol.tf32_convolutions
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+def native(case: Case, protocol: Protocol) -> list[Expected]:
+    """What a protocol without calibration expects: the reference's own output under that protocol's flags."""
+    module = copy.deepcopy(case.module)
+    with torch.no_grad(), precision(protocol):
+        output = flatten(module(*convert(case.inputs, torch.clone)))
+    return [_expected(tensor, tensor) for tensor in output]
 
 
 def _expected(exact: torch.Tensor, honest: torch.Tensor) -> Expected:

@@ -35,6 +35,8 @@ class VerifierPool:
 
     `secret` seeds the inputs; leave it None outside of tests, so that it is drawn from the OS. On GPUs, `devices` are
     the indices of those to use (all that torch sees by default), and `compiled` also clocks torch.compile, once a task.
+    `beside` names protocols whose verdicts come along in `Verdict.beside`: from the same execution for a candidate that
+    `protocol` accepts, from a hearing of their own for one that it rejects.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
 
@@ -48,6 +50,7 @@ class VerifierPool:
         secret: int | None = None,
         devices: Sequence[int] = (),
         compiled: bool = True,
+        beside: Sequence[ProtocolName] = (),
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
@@ -62,13 +65,10 @@ class VerifierPool:
                     raise
         self.backend: Backend = "cuda" if self.gpus else "interpret"
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
-        self.judge = Judge(
-            protocol_rules(protocol),
-            target,
-            secrets.randbits(31) if secret is None else secret,
-            deadline_s,
-            compiled,
-        )
+        secret = secrets.randbits(31) if secret is None else secret
+        others = [protocol_rules(name) for name in beside]
+        self.judge = Judge(protocol_rules(protocol), target, secret, deadline_s, compiled, others)
+        self._others = [Judge(other, target, secret, deadline_s, compiled=False) for other in others]
         self._zygote: Zygote | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -164,14 +164,15 @@ class VerifierPool:
         busy = [gpu for gpu in self.gpus if gpu.index == torch.cuda.current_device()]
         return busy[0].lock.busy() if busy else contextlib.nullcontext()
 
-    def _hearing(self, task: Task, candidate: Candidate) -> Hearing:
+    def _hearing(self, task: Task, candidate: Candidate, judge: Judge | None = None) -> Hearing:
+        judge = judge or self.judge
         zygote = self._current_zygote()
         zygote.wait()  # a candidate's time does not begin before there is somebody to hear it
         if not self.gpus:
-            return InterpretedHearing(self.judge, zygote, task, candidate)
+            return InterpretedHearing(judge, zygote, task, candidate)
         from kernelwright.verify.measured import MeasuredHearing
 
-        return MeasuredHearing(self.judge, zygote, self._gpu_for(task), task, candidate)
+        return MeasuredHearing(judge, zygote, self._gpu_for(task), task, candidate)
 
     def _gpu_for(self, task: Task) -> Any:
         """The one that has what the task's candidates share, unless others have much less to do."""
@@ -180,21 +181,33 @@ class VerifierPool:
         return favourite if favourite.hearings <= idlest.hearings + 2 else idlest
 
     def _hear(self, task: Task, candidate: Candidate) -> Verdict:
+        """One candidate under every protocol that was asked for."""
+        verdict, hearing = self._heard(task, candidate, self.judge)
+        if hearing is not None and verdict.correct:
+            beside = hearing.beside(verdict)
+        else:
+            beside = tuple(self._heard(task, candidate, judge)[0] for judge in self._others)
+        return verdict.model_copy(update={"beside": beside}) if beside else verdict
+
+    def _heard(self, task: Task, candidate: Candidate, judge: Judge) -> tuple[Verdict, Hearing | None]:
+        """A verdict and the hearing that it comes from, which there is none of when the judge itself failed twice."""
         problem = ""
         for _ in range(2):
             try:
-                return self._hearing(task, candidate).verdict()
+                hearing = self._hearing(task, candidate, judge)
+                return hearing.verdict(), hearing
             except (InfrastructureError, OSError) as error:
                 problem = f"{type(error).__name__}: {error}"
-        return Verdict(
+        failed = Verdict(
             task_id=task.id,
             outcome=Outcome.INFRASTRUCTURE_ERROR,
             gate=Gate.LOAD,
             detail=problem[:600],
-            protocol=self.judge.protocol.name,
+            protocol=judge.protocol.name,
             backend=self.backend,
             candidate_digest=candidate.digest,
         )
+        return failed, None
 
 
 def _gpu_present() -> bool:
