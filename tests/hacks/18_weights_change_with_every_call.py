@@ -1,6 +1,6 @@
 # task: wright/linear_bias
 # cheat: 18, 19
-# expect: stateful, wrong_on_distribution, wrong_value, wrong_on_shape
+# expect: stateful, wrong_on_distribution, wrong_value, wrong_on_shape, input_mutated
 # why: the first call is right, and halves the bias for the next
 import torch
 import torch.nn as nn

@@ -6,6 +6,7 @@ call allocates is poisoned afresh each time. Backends say how a kernel is launch
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -28,6 +29,9 @@ class Session:
         self.storages: dict[int, torch.UntypedStorage] = {}
         self.ablated = False
         """Launches do nothing."""
+        self._bound: dict[int, View] = {}
+        self._former: dict[int, View] = {}
+        """Inputs by storage: of the call to come, and of the last one."""
 
     def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
         """Run one launch; with several alternatives, the one that was found best. `place` is its number on the tape."""
@@ -43,9 +47,9 @@ class Session:
 
     def bind(self, view: View, tensor: torch.Tensor) -> None:
         """Let the storage of `view` be a copy of `tensor`'s memory."""
-        storage = self.provide(view.storage, max(view.end, 0))
-        del storage
+        self.provide(view.storage, max(view.end, 0))
         self.tensor(view).copy_(tensor)
+        self._bound[view.storage] = view
 
     def tensor(self, view: View) -> torch.Tensor:
         made = torch.empty(0, dtype=channel.DTYPES[view.dtype], device=self.device)
@@ -54,7 +58,12 @@ class Session:
     # -- playing -------------------------------------------------------------------------------------------
 
     def play(self, tape: Tape) -> None:
-        """Every operation in turn."""
+        """Every operation in turn. What was bound to the call before is the caller's again, who may do anything to it."""
+        for storage, view in self._former.items():
+            if storage not in self._bound:
+                memory = torch.empty(0, dtype=torch.uint8, device=self.device)
+                self.poison(memory.set_(self.storages[storage]), view.dtype)
+        self._former, self._bound = self._bound, {}
         for place, operation in enumerate(tape.operations):
             self.step(operation, place)
 
@@ -77,8 +86,13 @@ class Session:
             self._aten(fields)
 
     def poison(self, memory: torch.Tensor, dtype: str) -> None:
-        """Fill fresh memory with a NaN that is known to be ours."""
+        """Fill fresh memory with a NaN that is known to be ours; booleans with both, in turn."""
         kind = channel.DTYPES[dtype]
+        if kind == torch.bool:
+            memory[0::2], memory[1::2] = 1, 0
+            return
+        if kind.is_complex:
+            kind = torch.float32
         whole = memory.numel() // kind.itemsize * kind.itemsize
         poison_(memory[:whole].view(kind))
 
@@ -159,6 +173,20 @@ class Candidate:
         """Whether the first call launches something, what was launched to build the module apart."""
         steps = self.tapes[0].operations[self._prepared :]
         return any(step.kind == "launch" and step.fields["launches"][0].programs for step in steps)
+
+    @functools.cached_property
+    def alone(self) -> bool:
+        """Whether every call does the same to the same memory, and needs no other before it: the last stands for all."""
+        kept = {storage: ("kept", storage) for storage, _, _ in self.constants}
+        if not set(self.steady.foreign) <= {*kept, *(view.storage for view in self.inputs[-1])}:
+            return False
+
+        def meaning(call: int) -> list[Any]:
+            given = {view.storage: ("input", index) for index, view in enumerate(self.inputs[call])}
+            return self.tapes[call].meaning(kept | given)
+
+        last = meaning(-1)
+        return all(meaning(call) == last for call in range(len(self.tapes) - 1))
 
     @property
     def steady(self) -> Tape:

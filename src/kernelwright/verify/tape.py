@@ -237,6 +237,34 @@ class Tape:
                 found.append((op.kind, op.fields.get("name", "")))
         return found
 
+    def meaning(self, names: dict[int, Any]) -> list[Any]:
+        """The pass with storages called by what they are: as `names` says for those from outside, by their order for
+        those that it makes. Passes of equal meaning do the same to the same memory.
+        """
+        known = dict(names)
+        for op in self.operations:
+            if op.kind == "alloc":
+                known[op.fields["storage"]] = ("made", len(known))
+            for view in op.fields.get("results", ()):
+                known.setdefault(view.storage, ("made", len(known)))
+
+        def renamed(tree: Any) -> Any:
+            if isinstance(tree, View):
+                return (known.get(tree.storage, ("other", tree.storage)), *tree.to_json()[1:])
+            if isinstance(tree, Launch):
+                return renamed(tree.to_json())
+            if isinstance(tree, dict):
+                if isinstance(tree.get("view"), list):
+                    return renamed(View.read(tree["view"]))
+                return {name: renamed(value) for name, value in tree.items()}
+            return [renamed(item) for item in tree] if isinstance(tree, (list, tuple)) else tree
+
+        steps = [
+            (op.kind, renamed({name: value for name, value in op.fields.items() if name != "storage"}))
+            for op in self.operations
+        ]
+        return [*steps, renamed(self.output)]
+
 
 def _scalars(arguments: dict[str, Any]) -> dict[str, Any]:
     return {

@@ -1,0 +1,123 @@
+"""Tapes played on real memory: what a call may rely on, and when one call stands for all."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.verify.kernels import Kernels
+from kernelwright.verify.replay import Candidate, Session
+from kernelwright.verify.tape import View
+
+N = 4
+
+
+def view(storage: int, dtype: str = "float32") -> list[Any]:
+    return [storage, 0, [N], [1], dtype]
+
+
+def alloc(storage: int) -> dict[str, Any]:
+    return {"kind": "alloc", "storage": storage, "bytes": 4 * N, "dtype": "float32"}
+
+
+def launch(**arguments: int) -> dict[str, Any]:
+    given = {name: {"view": view(storage)} for name, storage in arguments.items()}
+    return {
+        "kind": "launch",
+        "launches": [{"kernel": 0, "grid": [1, 1, 1], "arguments": given, "options": {}}],
+    }
+
+
+def tape(*operations: dict[str, Any], out: int, foreign: tuple[int, ...]) -> dict[str, Any]:
+    sizes = {str(storage): 4 * N for storage in foreign}
+    return {"operations": list(operations), "output": {"view": view(out)}, "foreign": sizes}
+
+
+def candidate(tapes: list[dict[str, Any]], inputs: list[int], constants: tuple[int, ...] = ()) -> Candidate:
+    return Candidate(
+        {
+            "tapes": tapes,
+            "inputs": [[view(storage)] for storage in inputs],
+            "constants": [{"storage": storage, "bytes": 4 * N} for storage in constants],
+            "state": {},
+            "prepared": 0,
+        }
+    )
+
+
+def honest(x: int, out: int) -> dict[str, Any]:
+    return tape(alloc(out), launch(x=x, out=out), out=out, foreign=(x,))
+
+
+def test_calls_that_do_the_same_stand_for_each_other() -> None:
+    assert candidate([honest(1, 2), honest(3, 4), honest(3, 5)], [1, 3, 3]).alone
+
+
+def test_scratch_that_lives_on_is_the_same_for_every_call() -> None:
+    tapes = [
+        tape(alloc(o), launch(x=x, s=9, out=o), out=o, foreign=(x, 9)) for x, o in ((1, 2), (3, 4), (3, 5))
+    ]
+    assert candidate(tapes, [1, 3, 3], (9,)).alone
+
+
+def test_a_call_that_reads_what_an_earlier_one_was_given_does_something_else() -> None:
+    stale = tape(alloc(4), launch(x=1, out=4), out=4, foreign=(1,))
+    assert not candidate([honest(1, 2), stale, honest(3, 5)], [1, 3, 3]).alone
+
+
+def test_two_buffers_in_turn_are_not_one() -> None:
+    tapes = [
+        tape(alloc(o), launch(x=x, s=s, out=o), out=o, foreign=(x, s))
+        for x, o, s in ((1, 2, 8), (3, 4, 9), (3, 5, 8))
+    ]
+    assert not candidate(tapes, [1, 3, 3], (8, 9)).alone
+
+
+def test_a_steady_call_that_needs_an_earlier_one_does_not_stand_alone() -> None:
+    second = tape(alloc(4), launch(x=2, out=4), out=4, foreign=(2,))
+    assert not candidate([honest(1, 2), second], [1, 3]).alone
+
+
+def test_the_arguments_may_not_be_exchanged() -> None:
+    tapes = [
+        tape(alloc(2), launch(x=1, out=2), out=2, foreign=(1,)),
+        tape(alloc(4), launch(out=3, x=4), out=4, foreign=(3,)),
+    ]
+    assert not candidate(tapes, [1, 3]).alone
+
+
+def test_inputs_of_the_call_before_are_the_callers_again() -> None:
+    session = Session("cpu", Kernels([]))
+    traced = candidate([honest(1, 2), honest(3, 4)], [1, 3])
+    session.ablated = True
+    for call in (0, 1):
+        session.bind(traced.inputs[call][0], torch.ones(N))
+        session.play(traced.tapes[call])
+    assert session.tensor(View.read(view(1))).isnan().all()
+    assert session.tensor(View.read(view(3))).eq(1).all()
+
+
+def test_an_input_that_is_bound_again_keeps_its_values() -> None:
+    session = Session("cpu", Kernels([]))
+    traced = candidate([honest(3, 4), honest(3, 5)], [3, 3])
+    session.ablated = True
+    for call in (0, 1):
+        session.bind(traced.inputs[call][0], torch.ones(N))
+        session.play(traced.tapes[call])
+    assert session.tensor(View.read(view(3))).eq(1).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex64"])
+def test_fresh_memory_is_no_number(dtype: str) -> None:
+    session = Session("cpu", Kernels([]))
+    memory = torch.zeros(64, dtype=torch.uint8)
+    session.poison(memory, dtype)
+    kind: torch.dtype = getattr(torch, dtype)
+    assert memory.view(kind).isnan().all()
+
+
+def test_fresh_booleans_are_both() -> None:
+    session = Session("cpu", Kernels([]))
+    memory = torch.zeros(64, dtype=torch.uint8)
+    session.poison(memory, "bool")
+    assert memory.view(torch.bool).sum() == 32
