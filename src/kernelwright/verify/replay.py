@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelwright.verify import channel
-from kernelwright.verify.device import poison_
+from kernelwright.verify.device import POISON_BITS, poison_
 from kernelwright.verify.kernels import Kernels
 from kernelwright.verify.tape import Launch, Operation, Tape, TapeError, UnmadeMemory, View, whole
 
@@ -86,10 +86,11 @@ class Session:
             self._aten(fields)
 
     def poison(self, memory: torch.Tensor, dtype: str) -> None:
-        """Fill fresh memory with a NaN that is known to be ours; booleans with both, in turn."""
+        """Fill fresh memory with a NaN that is known to be ours; booleans with both, and no float that passes for 0."""
         kind = channel.DTYPES[dtype]
         if kind == torch.bool:
-            memory[0::2], memory[1::2] = 1, 0
+            memory.zero_()
+            memory[0::4] = memory[3::4] = POISON_BITS[1]
             return
         if kind.is_complex:
             kind = torch.float32
