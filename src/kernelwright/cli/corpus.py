@@ -103,6 +103,38 @@ def inductor(
 
 
 @app.command()
+def distill(
+    suite: Annotated[str, typer.Option(help="Tasks to ask for: any suite, such as wright or tasks.jsonl.")],
+    policy: Annotated[str, typer.Option(help="Who is asked: openai:BASE_URL#MODEL.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Accepted examples, one JSON line each.")],
+    turns: Annotated[int, typer.Option(help="Answers to a task at most.", min=1)] = 3,
+    requests: Annotated[int, typer.Option(help="Budget of requests; 0: none.", min=0)] = 0,
+    instruction: Annotated[str, typer.Option(help="Added to every question.")] = "",
+    max_tokens: Annotated[int, typer.Option(help="Tokens of an answer at most.", min=1)] = 4096,
+    parallel: Annotated[int, typer.Option(help="Tasks asked for at once.", min=1)] = 8,
+    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+) -> int:
+    """Have a language model write kernels; what the judge rejects goes back to it with the reason."""
+    from kernelwright.data.distill import Teacher
+    from kernelwright.data.distill import distill as work
+    from kernelwright.policy import load_policy
+    from kernelwright.tasks import load_suite
+    from kernelwright.verify import VerifierPool
+
+    tasks = load_suite(suite)
+    asked = load_policy(policy, parallel=1) if policy.startswith("openai:") else load_policy(policy)
+    with VerifierPool(workers or None, backend="interpret") as pool, Steps() as steps:
+        teacher = Teacher(
+            asked, pool, turns=turns, requests=requests, instruction=instruction, max_tokens=max_tokens
+        )
+        ended = work(tasks, out, teacher, parallel, steps)
+    for reason, count in ended.most_common():
+        typer.echo(f"{count:7} {reason}")
+    typer.echo(f"{ended['accepted']} examples in {out}; all that was said: {out.stem}.turns.jsonl")
+    return 0
+
+
+@app.command()
 def harvest(
     package: Annotated[
         list[str], typer.Option(help="An installed package; give it several times for several.")

@@ -12,8 +12,8 @@ from kernelwright.data.families.table import chosen
 from kernelwright.errors import UserError
 from kernelwright.hardware import target as target_sheet
 
-Teacher = Literal["families", "graphs", "inductor", "tasks", "practice"]
-TEACHERS: tuple[Teacher, ...] = ("families", "graphs", "inductor", "tasks", "practice")
+Teacher = Literal["families", "graphs", "inductor", "tasks", "examples", "practice"]
+TEACHERS: tuple[Teacher, ...] = ("families", "graphs", "inductor", "tasks", "examples", "practice")
 WEIGHTS = {
     "fusion": 40,
     "convolution": 15,
@@ -46,7 +46,9 @@ class BulkConfig(BaseModel):
     """Problems of families and graphs that torch Inductor answers too."""
     tasks: str = ""
     """JSONL of tasks, such as a harvest, that Inductor answers; empty: none."""
-    lengths: tuple[int, ...] = Field((1, 1, 2, 3, 4, 5), min_length=1)
+    examples: str = ""
+    """JSONL of examples to hear, such as what `data inductor` and `data distill` write; empty: none."""
+    lengths: tuple[int, ...] = Field((1, 1, 2, 3, 4, 5, 6), min_length=1)
     """Operators of a problem are drawn from these."""
     wordings: int = Field(2, ge=1, le=4)
     """References of a family's problem: other names, layout, modules or functions; held to be equal bit for bit."""
@@ -95,13 +97,14 @@ class BulkConfig(BaseModel):
             raise UserError(f"data: lengths = {list(config.lengths)}: a problem has at least 1 operator")
         return config
 
-    def counts(self, listed: int) -> dict[Teacher, int]:
-        """Problems by teacher; `listed` is the number of tasks in the file that `tasks` names."""
+    def counts(self, tasks: int, examples: int) -> dict[Teacher, int]:
+        """Problems by teacher; `tasks` and `examples` are the numbers of lines in the files that they name."""
         return {
             "families": self.families,
             "graphs": self.graphs,
             "inductor": self.inductor,
-            "tasks": listed,
+            "tasks": tasks,
+            "examples": examples,
             "practice": self.practice,
         }
 

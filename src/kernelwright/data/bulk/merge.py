@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+import kernelwright.data.bulk.card as cards
 from kernelwright.data.build import text_of
-from kernelwright.data.bulk import card, shards
+from kernelwright.data.bulk import shards
 from kernelwright.data.bulk.benchmarks import Benchmarks
 from kernelwright.data.bulk.config import BulkConfig
 from kernelwright.data.bulk.hear import Entry, Practice
@@ -77,7 +78,7 @@ def merge(
             f"data: no example for training was accepted; {folder / 'parts'}/*.rejected.jsonl say why"
         )
     tokenizer = _tokenizer(config, folder, kept) if config.style == "compact" else None
-    table = card.Table()
+    table = cards.Table()
     with shards.Writer(folder) as out:
         for start in range(0, len(kept), BATCH):
             examples = [_example(place) for place, _ in kept[start : start + BATCH]]
@@ -112,7 +113,7 @@ def merge(
         "config": config.model_dump(mode="json"),
     }
     run.write_json("card.json", found)
-    card.write(folder, found, table)
+    cards.write(folder, found, table)
     run.finish("corpus")
     return found
 

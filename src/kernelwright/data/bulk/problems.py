@@ -18,9 +18,10 @@ from kernelwright.data.bulk.config import WEIGHTS, BulkConfig, Teacher
 from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.families.write import Pair
+from kernelwright.data.fingerprint import prints
 from kernelwright.data.inductor import Lesson
 from kernelwright.data.probe import is_sound
-from kernelwright.records import Record, Task
+from kernelwright.records import Example, Record, Task
 
 Teach = Callable[[Task], Lesson]
 _ATTEMPTS = 400
@@ -56,10 +57,15 @@ class Skipped(Exception):
 
 
 def problem(
-    config: BulkConfig, teacher: Teacher, number: int, teach: Teach | None = None, task: Task | None = None
+    config: BulkConfig,
+    teacher: Teacher,
+    number: int,
+    teach: Teach | None = None,
+    task: Task | None = None,
+    example: Example | None = None,
 ) -> Problem:
-    """The problem with that number. `teach` is Inductor, for the two teachers that ask it; `task` is the task of a
-    file. Raises Skipped."""
+    """The problem with that number. `teach` is Inductor, for the two teachers that ask it; `task` and `example` are
+    that line of their files. Raises Skipped."""
     rng = random.Random(f"{config.seed}:{teacher}:{number}")
     if teacher == "families":
         return _with_mutants(config, rng, _of_family(config, rng, f"{config.seed}:f:{number}"))
@@ -67,6 +73,9 @@ def problem(
         return _with_mutants(config, rng, _of_graph(config, rng))
     if teacher == "practice":
         return _practice(config, rng, f"{config.seed}:p:{number}", number % 3 == 0)
+    if teacher == "examples":
+        assert example is not None
+        return _with_mutants(config, rng, _given(config, example))
     assert teach is not None
     if teacher == "inductor":
         traced = BulkConfig(**{**config.model_dump(), "names": TRACED, "slower": 0.0})
@@ -89,6 +98,19 @@ def _practice(config: BulkConfig, rng: random.Random, seed: str, sampled: bool) 
         if made.split == "train" and made.wordings[0].difficulty > 1:
             return made
     raise Skipped("no practice task")
+
+
+def _given(config: BulkConfig, example: Example) -> Problem:
+    """Somebody else's kernel; where it was shown a slower one, that too."""
+    graph = example.graph or prints(example.task)[0] or example.task.digest
+    codes = [example.code] + ([example.kernel] if example.kind == "improve" else [])
+    return Problem(
+        wordings=(example.task,),
+        kernels=tuple(Kernel(teacher=example.teacher or "given", code=code) for code in codes),
+        mutants=(),
+        graph=graph,
+        split=pairs.split_of(graph, 2, config.corpus),
+    )
 
 
 def taught(given: Problem, teach: Teach) -> Problem:

@@ -24,9 +24,9 @@ from pydantic import BaseModel
 from kernelwright.children import Helper
 from kernelwright.data.bulk.config import TEACHERS, BulkConfig, Teacher
 from kernelwright.data.corpus import Progress
-from kernelwright.errors import InfrastructureError
-from kernelwright.records import Task
-from kernelwright.runs import RunFolder
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.records import Example, read_jsonl
+from kernelwright.runs import RunFolder, write_text
 from kernelwright.tasks import load_suite
 
 
@@ -55,10 +55,10 @@ class Hand(Helper):
         return dict(self.ask(chunk.model_dump()))
 
 
-def chunks(config: BulkConfig, listed: int) -> list[Chunk]:
+def chunks(config: BulkConfig, tasks: int, examples: int) -> list[Chunk]:
     """All of a corpus, the teachers mixed, so that the time left can be told from the time gone."""
     found: list[tuple[float, Chunk]] = []
-    for teacher, count in config.counts(listed).items():
+    for teacher, count in config.counts(tasks, examples).items():
         for start in range(0, count, config.chunk):
             part = Chunk(teacher=teacher, start=start, stop=min(count, start + config.chunk))
             found.append((start / count, part))
@@ -73,9 +73,12 @@ def make(config: BulkConfig, folder: Path, workers: int, progress: Progress | No
     run = RunFolder(folder)
     run.start(config, resume=True)
     parts = run.sub("parts").path
-    listed = load_suite(config.tasks) if config.tasks else []
-    _write_tasks(parts, listed)
-    everything = chunks(config, len(listed))
+    tasks = load_suite(config.tasks) if config.tasks else []
+    examples = list(read_jsonl(_file(config.examples), Example)) if config.examples else []
+    for name, records in (("tasks", tasks), ("examples", examples)):
+        if records and not (parts / f"{name}.list").exists():
+            write_text(parts / f"{name}.list", "".join(item.model_dump_json() + "\n" for item in records))
+    everything = chunks(config, len(tasks), len(examples))
     total = sum(part.stop - part.start for part in everything)
     left = [part for part in everything if not (parts / f"{part.name}.done.json").exists()]
     done = total - sum(part.stop - part.start for part in left)
@@ -160,11 +163,10 @@ def parts_of(folder: Path, suffix: str = ".jsonl") -> Iterator[Path]:
         yield path.with_name(path.name.replace(".done.json", suffix))
 
 
-def _write_tasks(parts: Path, listed: list[Task]) -> None:
-    from kernelwright.runs import write_text
-
-    if listed and not (parts / "tasks.list").exists():
-        write_text(parts / "tasks.list", "".join(task.model_dump_json() + "\n" for task in listed))
+def _file(name: str) -> Path:
+    if not Path(name).is_file():
+        raise UserError(f"data: examples = {name!r}: no such file; `kernelwright data distill` writes one")
+    return Path(name)
 
 
 def clock() -> float:

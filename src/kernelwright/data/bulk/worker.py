@@ -17,11 +17,12 @@ from kernelwright.children import serve
 from kernelwright.data.bulk.config import BulkConfig
 from kernelwright.data.bulk.hear import Entry, Practice, ask, decide, practice
 from kernelwright.data.bulk.problems import Problem, Skipped, problem
+from kernelwright.data.bulk.values import varies
 from kernelwright.data.bulk.work import Chunk, clock
 from kernelwright.data.inductor import Lesson, Workers
 from kernelwright.data.validate import Rejected
 from kernelwright.errors import InfrastructureError, UserError
-from kernelwright.records import Record, Task, read_jsonl
+from kernelwright.records import Example, Record, Task, read_jsonl
 from kernelwright.runs import write_text
 from kernelwright.tasks.probe import ReferenceProbe
 from kernelwright.verify import VerifierPool
@@ -37,7 +38,8 @@ class Worker:
         self.config, self.parts, self.pool, self._stack = config, parts, pool, stack
         self._inductor: Workers | None = None
         self._probe: ReferenceProbe | None = None
-        self._listed: list[Task] = []
+        self._tasks: list[Task] = []
+        self._examples: list[Example] = []
 
     def teach(self, task: Task) -> Lesson:
         """Inductor's answer. A helper that dies is replaced, once a task."""
@@ -50,13 +52,23 @@ class Worker:
                 self._inductor = None
         return Lesson(reason="crash: the helper died")
 
-    def listed(self, number: int) -> Task:
-        """A task of the file, with small shapes."""
-        if not self._listed:
-            self._listed = list(read_jsonl(self.parts / "tasks.list", Task))
+    def task(self, number: int) -> Task:
+        """A task of the file of tasks, with small shapes."""
+        if not self._tasks:
+            self._tasks = list(read_jsonl(self.parts / "tasks.list", Task))
+        return self._small(self._tasks[number])
+
+    def example(self, number: int) -> Example:
+        """An example of the file of examples, its task with small shapes."""
+        if not self._examples:
+            self._examples = list(read_jsonl(self.parts / "examples.list", Example))
+        found = self._examples[number]
+        return found.model_copy(update={"task": self._small(found.task)})
+
+    def _small(self, task: Task) -> Task:
+        if self._probe is None:
             self._probe = self._stack.enter_context(ReferenceProbe())
-        assert self._probe is not None
-        return tasks.small_shapes(self._listed[number], self._probe)
+        return tasks.small_shapes(task, self._probe)
 
     def make(self, chunk: Chunk) -> dict[str, Any]:
         """Make a chunk and write its files. Returns its counts."""
@@ -95,10 +107,14 @@ class Worker:
 
     def _problem(self, chunk: Chunk, number: int, counts: Counter[str]) -> Problem | None:
         try:
-            task = self.listed(number) if chunk.teacher == "tasks" else None
-            made = problem(self.config, chunk.teacher, number, self.teach, task)
+            task = self.task(number) if chunk.teacher == "tasks" else None
+            example = self.example(number) if chunk.teacher == "examples" else None
+            made = problem(self.config, chunk.teacher, number, self.teach, task, example)
         except (Skipped, UserError) as reason:
             counts[f"skipped: {reason}"[:100]] += 1
+            return None
+        if not varies(made.wordings[0]):
+            counts["skipped: output hardly varies"] += 1
             return None
         counts[f"problems: {chunk.teacher}"] += 1
         return made

@@ -1,8 +1,8 @@
 """Families of operators for a corpus of the breadth of KernelBench's levels 1 and 2, and what training needs besides.
 
     spec.py: what a family draws     epilogue.py: maps on held values    gemm.py, conv.py, along.py: cores
-      -> matmul, convolution, pointwise, norms, pooling, reductions, scans, losses, attention, training, fusions
-      -> write.py: `Model` and `ModelNew` as text    plans.py: the plan, read off the code
+      -> matmul, convolution, pointwise, norms, pooling, reductions, scans, losses, attention, training, fusions, sequences
+      -> dress.py, write.py, reference.py: `Model` and `ModelNew` as text    plans.py: the plan, read off the code
       -> table.py: families by name     sampler.py: drafts for `data synth families=...`
 
 To add a family: write a function from `Draw` to `Design` (operators of the reference, stages of kernels, sizes at full

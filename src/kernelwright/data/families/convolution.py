@@ -107,15 +107,33 @@ def convolution(
         else:
             numbers[name] = str(given[0]) if uniform else str(tuple(given))
         init.append((name, numbers[name]))
-    arguments = ["in_channels", "out_channels", "kernel_size", *(f"{part}={part}" for part in values)]
+    explicit = draw.chance(0.4)
+    window = ", ".join(["kernel_size"] * rank)
+    squared = uniform and rank > 1 and draw.chance(0.25)
+    arguments = ["in_channels", "out_channels", f"({window})" if squared else "kernel_size"]
+    for part, plain in (("stride", "1"), ("padding", "0"), ("dilation", "1")):
+        if part in values or explicit:
+            arguments.append(f"{part}={part}")
+        if explicit and part not in values:
+            init.append((part, plain if uniform else f"({', '.join([plain] * rank)})"))
     output_padding = flip and set(stride) != {1} and uniform and draw.chance(0.3)
-    if output_padding:
+    if explicit and flip:
+        init.append(("output_padding", "1" if output_padding else "0"))
+        arguments.append("output_padding=output_padding")
+    elif output_padding:
         arguments.append("output_padding=1")
     if groups != 1:
         sizes["GROUPS"] = Size(groups, 2, 3)
         init.append(("groups", "GROUPS"))
         arguments.append("groups=groups")
-    if not bias:
+    elif explicit:
+        init.append(("groups", "1"))
+        arguments.append("groups=groups")
+    if explicit:
+        # `bias` may be the name of a parameter that a map adds.
+        init.append(("bias", str(bias)))
+        arguments.append("bias=bias")
+    elif not bias:
         arguments.append("bias=False")
     kind = f"Conv{'Transpose' if flip else ''}{rank}d"
     state = f"self.{attribute} = nn.{kind}({', '.join(arguments)}{placed(dtype)})"

@@ -35,6 +35,18 @@ UNARY = (
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "gate", "swiglu")
 NAMES = {"add": "bias", "sub": "shift", "mul": "scale", "maximum": "floor", "minimum": "cap"}
 """What a parameter is called by the operator that takes it; else `gate`."""
+HELD = {
+    "scale": ("scaling_factor",),
+    "offset": ("add_value",),
+    "minus": ("subtract_value",),
+    "over": ("divisor",),
+    "clamp": ("min_value", "max_value"),
+    "floor_at": ("min_value",),
+    "cap_at": ("max_value",),
+    "leaky_relu": ("negative_slope",),
+    "elu": ("alpha",),
+}
+"""What an operator's constants are called as arguments of the constructor."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +56,21 @@ class Chain:
     ops: tuple[Op, ...]
     steps: tuple[Step, ...]
     operands: tuple[tuple[str, str], ...]
-    """Per operand, in order: (name, kind); kinds are `channel`, `scalar` and `full`."""
+    """Per operand, in order: (name, kind); kinds are `channel`, `scalar`, `full`, and `number`, which is passed by
+    value."""
     values: tuple[str, ...]
     """Per step, the name of its operand or an empty string."""
     wide: str
     """What follows a load: `.to(tl.float32)` or nothing."""
     sources: tuple[tuple[str, str], ...] = ()
     """(operand, expression in `forward`) where that is not `self.NAME`."""
+    numbers: tuple[tuple[str, ...], ...] = ()
+    """Per step, the names of its constants where those are passed; nothing where they stand in the kernel."""
 
     @property
     def pointers(self) -> list[str]:
-        return [f"{name}_ptr" for name, _ in self.operands]
+        """The kernel's parameters."""
+        return [name if kind == "number" else f"{name}_ptr" for name, kind in self.operands]
 
     @property
     def arguments(self) -> list[str]:
@@ -78,6 +94,7 @@ class Chain:
             self.values + other.values,
             self.wide or other.wide,
             self.sources + other.sources,
+            (self.numbers or ((),) * len(self.steps)) + (other.numbers or ((),) * len(other.steps)),
         )
 
     @property
@@ -103,6 +120,8 @@ class Chain:
         gives a loaded channel vector the value's shape; `one` is for a channel that is one number a program."""
         lines = []
         for name, kind in self.operands:
+            if kind == "number":
+                continue
             if kind == "scalar" or (kind == "channel" and one):
                 at = f"{name}_ptr" if kind == "scalar" else f"{name}_ptr + {channel}"
                 lines.append(f"{name} = tl.load({at}){self.wide}")
@@ -112,8 +131,9 @@ class Chain:
             else:
                 masked = f", mask={mask}, other=0.0" if mask else ""
                 lines.append(f"{name} = tl.load({name}_ptr + {offsets}{masked}){self.wide}")
-        for step, operand in zip(self.steps, self.values, strict=True):
-            constants = dict(zip("cd", map(repr, step.constants), strict=False))
+        numbers = self.numbers or ((),) * len(self.steps)
+        for step, operand, passed in zip(self.steps, self.values, numbers, strict=True):
+            constants = dict(zip("cd", passed or map(repr, step.constants), strict=False))
             expression = POINTWISE[step.op].triton.format(x=value, y=operand, **constants)
             lines.append(f"{value} = {expression}")
         return lines
@@ -182,6 +202,8 @@ def _chain(
     ops: list[Op] = []
     operands: list[tuple[str, str]] = []
     values: list[str] = []
+    numbers: list[tuple[str, ...]] = []
+    hoists = draw.chance(0.35)
     for step in steps:
         operator = POINTWISE[step.op]
         name, state, init, inputs = "", (), (), ()  # type: tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
@@ -204,10 +226,34 @@ def _chain(
         if name:
             taken.add(name)
         constants = dict(zip("cd", map(repr, step.constants), strict=False))
+        held: tuple[str, ...] = ()
+        if hoists and step.constants:
+            held = _held(step.op, len(step.constants), taken)
+            taken.update(held)
+            operands += [(given, "number") for given in held]
+            state += tuple(f"self.{given} = {given}" for given in held)
+            init += tuple(zip(held, map(repr, step.constants), strict=True))
+            constants = {letter: f"self.{given}" for letter, given in zip("cd", held, strict=False)}
+        numbers.append(held)
         spelling = draw.pick(operator.spellings).replace("{x}", "\0").format(y=spelled, **constants)
-        module = operator.module.format(**constants) if operator.module else ""
+        by_name = {letter: text.removeprefix("self.") for letter, text in constants.items()}
+        module = operator.module.format(**by_name) if operator.module else ""
         wired = f"{step.op}:{step.operand}" if step.operand else step.op
         ops.append(Op(wired, spelling.replace("\0", "{x}"), state, init, inputs, module))
         values.append(name)
     wide = "" if dtype == "float32" else ".to(tl.float32)"
-    return Chain(tuple(ops), tuple(steps), tuple(operands), tuple(values), wide)
+    return Chain(
+        tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, (), tuple(numbers) if hoists else ()
+    )
+
+
+def _held(operator: str, count: int, taken: set[str]) -> tuple[str, ...]:
+    """Names of an operator's constants as arguments of the constructor."""
+    stems = HELD.get(operator, (f"{operator}_value",))[:count]
+    if len(stems) < count:
+        stems = tuple(f"{operator}_{letter}" for letter in "ab"[:count])
+    found: list[str] = []
+    for stem in stems:
+        names = (stem, *(f"{stem}_{i}" for i in range(2, 9)))
+        found.append(next(n for n in names if n not in taken and n not in found))
+    return tuple(found)

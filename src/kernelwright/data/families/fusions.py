@@ -37,7 +37,7 @@ def linear_then(kind: str, draw: Draw) -> Design:
     between = chain(draw, first, dtype, channel=feature, share=0.3)
     taken = [*between.arguments, "weight", "bias"]
     if kind == "norm":
-        second, build = _feature_norm(draw, sizes)
+        second, build = feature_norm(draw, sizes)
     else:
         operator = draw.pick(FEATURES)
         keep = ROWS[operator].reduces and draw.chance(0.6)
@@ -56,7 +56,7 @@ def linear_then(kind: str, draw: Draw) -> Design:
     return Design((op, *between.ops, second, *after.ops), stages, sizes, dtype, draw.constants)
 
 
-def _feature_norm(draw: Draw, sizes: dict[str, Size]) -> tuple[Op, Callable[[Chain], Stage]]:
+def feature_norm(draw: Draw, sizes: dict[str, Size]) -> tuple[Op, Callable[[Chain], Stage]]:
     """A norm over the features of a row."""
     name = draw.pick(("layernorm", "groupnorm", "rmsnorm"))
     width = sizes["CO"].full
@@ -108,7 +108,7 @@ def linear_reduce(draw: Draw) -> Design:
     return linear_then("reduce", draw)
 
 
-def _core(draw: Draw, flip: bool) -> Convolution:
+def core(draw: Draw, flip: bool) -> Convolution:
     rank = draw.pick((2, 2, 2, 3, 1)) if not flip else draw.pick((2, 2, 3))
     parts = draw.pick(((), ("padding",), ("padding",), ("stride", "padding")))
     if flip:
@@ -118,7 +118,7 @@ def _core(draw: Draw, flip: bool) -> Convolution:
 
 def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
     """A convolution, maps, then a pooling, a norm or something over channels or places, maps."""
-    made = _core(draw, flip)
+    made = core(draw, flip)
     rank = made.geometry.rank
     first, last = _counts(draw, max(draw.operators - 2, 0))
     channel: tuple[str, tuple[tuple[str, str], ...]] | None = made.channel
@@ -141,9 +141,9 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
             state = state.replace(f"({given}", f"(pool_{given}").replace(f"={given}", f"=pool_{given}")
         second = replace(second, state=(state,), init=renamed)
 
-        build = functools.partial(_pool, draw, name, rank, size)
+        build = functools.partial(pooled, draw, name, rank, size)
     elif kind == "norm":
-        second, build = _image_norm(draw, made, places)
+        second, build = image_norm(draw, made, places)
     elif kind == "channels":
         operator = draw.pick(CHANNELS)
         reduces = ROWS[operator].reduces
@@ -154,34 +154,34 @@ def conv_then(kind: str, flip: bool, draw: Draw) -> Design:
         if reduces:
             channel = None
 
-        build = functools.partial(_channels, draw, operator, made.sizes["CO"].full, reduces)
+        build = functools.partial(over_channels, draw, operator, made.sizes["CO"].full, reduces)
     else:
         dims = tuple(range(2, 2 + rank)) if rank > 1 else 2
         second = Op(f"global_mean{rank}d", f"torch.mean({{x}}, dim={dims}, keepdim=True)")
         channel = None
 
-        build = functools.partial(_global_mean, draw, rank, places)
+        build = functools.partial(over_places, draw, rank, places)
 
     after = chain(draw, last, "float32", channel=channel, share=0.3, taken=taken)
-    core = stage(draw, made, between)
+    first_stage = stage(draw, made, between)
     return Design(
         (made.op, *between.ops, second, *after.ops),
-        (core, build(after)),
+        (first_stage, build(after)),
         made.sizes,
         "float32",
         draw.constants,
     )
 
 
-def _pool(draw: Draw, name: str, rank: int, size: int, after: Chain) -> Stage:
+def pooled(draw: Draw, name: str, rank: int, size: int, after: Chain) -> Stage:
     return window(draw, name, rank, "float32", size, stride=size, attribute="pool", after=after)
 
 
-def _channels(draw: Draw, operator: str, length: int, keep: bool, after: Chain) -> Stage:
+def over_channels(draw: Draw, operator: str, length: int, keep: bool, after: Chain) -> Stage:
     return strided(draw, f"{operator}_channels", operator, "float32", length, 1, after=after, keep=keep)
 
 
-def _global_mean(draw: Draw, rank: int, places: int, after: Chain) -> Stage:
+def over_places(draw: Draw, rank: int, places: int, after: Chain) -> Stage:
     made = rows(draw, "global_mean", "mean", "float32", places, after=after)
     shape = ", ".join(["x.shape[0]", "x.shape[1]", *["1"] * rank])
     host = [f"out = x.new_empty({shape})" if line.startswith("out = ") else line for line in made.body]
@@ -189,7 +189,7 @@ def _global_mean(draw: Draw, rank: int, places: int, after: Chain) -> Stage:
     return replace(made, body=tuple(host))
 
 
-def _image_norm(draw: Draw, made: Convolution, places: int) -> tuple[Op, Callable[[Chain], Stage]]:
+def image_norm(draw: Draw, made: Convolution, places: int) -> tuple[Op, Callable[[Chain], Stage]]:
     """A norm of images: by group, plane or batch."""
     rank = made.geometry.rank
     name = draw.pick(("groupnorm", "instancenorm", "batchnorm"))

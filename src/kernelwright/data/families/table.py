@@ -16,6 +16,7 @@ from kernelwright.data.families import (
     pooling,
     reductions,
     scans,
+    sequences,
     training,
 )
 from kernelwright.data.families.spec import Draw, Family
@@ -35,6 +36,7 @@ _MODULES = (
         attention,
         training,
         fusions,
+        sequences,
     ),
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType(
