@@ -51,5 +51,6 @@ class ModelNew(nn.Module):
         pair_distance_kernel[(triton.cdiv(batch, rows),)](
             a, b, distances, batch, dim, 1e-8, ROWS=rows, BLOCK_D=block_d, num_warps=4
         )
-        mean_kernel[(1,)](distances, loss, batch, BLOCK=2048, num_warps=8)
+        block = min(2048, max(4, triton.next_power_of_2(batch) // 2))
+        mean_kernel[(1,)](distances, loss, batch, BLOCK=block, num_warps=8)
         return loss

@@ -40,5 +40,5 @@ class ModelNew(nn.Module):
         row_loss_kernel[(batch,)](
             logits, target, row_losses, n_classes, BLOCK=block, num_warps=8 if block > 2048 else 4
         )
-        mean_kernel[(1,)](row_losses, out, batch, BLOCK=1024)
+        mean_kernel[(1,)](row_losses, out, batch, BLOCK=min(1024, max(4, triton.next_power_of_2(batch) // 2)))
         return out

@@ -40,7 +40,7 @@ class ModelNew(nn.Module):
         n = prediction.numel()
         BLOCK = 1024
         n_blocks = triton.cdiv(n, BLOCK)
-        n_partials = min(n_blocks, 1024)
+        n_partials = min(triton.cdiv(n_blocks, 2), 1024)
         partials = torch.empty(n_partials, device=prediction.device, dtype=torch.float32)
         out = torch.empty((), device=prediction.device, dtype=prediction.dtype)
         squared_error_partials[(n_partials,)](prediction, target, partials, n, n_blocks, BLOCK=BLOCK)
