@@ -2,8 +2,9 @@
 
 Nothing here is the candidate's but its kernels, so what the clock says is true; what a kernel could still do is to
 notice that it is clocked. Before each call, outside of the clock, the memory that it allocates is poisoned as in every
-other call, a random stretch of each input is overwritten from a draw that no correctness case had, and the L2 is
-flushed. One call at a secret moment has the inputs of a correctness case again, and its output is handed to the judge.
+other call, what it keeps from call to call is put back, a random stretch of each input is overwritten from one of two
+draws that were never played before, and the L2 is flushed. One call at a secret moment has one of the draws whole, and
+its output is handed to the judge.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ class Inputs:
     """The memory that candidate and reference both read, and what it is refreshed from."""
 
     def __init__(
-        self, bound: list[torch.Tensor], seen: list[torch.Tensor], unseen: list[dict[str, Any]]
+        self, bound: list[torch.Tensor], audited: list[torch.Tensor], other: list[dict[str, Any]]
     ) -> None:
-        """`bound`: what kernels read; `seen`: the first correctness case; `unseen`: per input `at` (elements from
-        the start of its memory) and `values`, a stretch of another draw.
+        """`bound`: what kernels read; `audited`: one draw; `other`: per input `at` (elements from the start of its
+        memory) and `values`, a stretch of another draw. Neither was played before.
         """
-        self._bound, self._seen = bound, seen
-        self._flat = [(flat(tensor), flat(source)) for tensor, source in zip(bound, seen, strict=True)]
-        self._unseen = unseen
+        self._bound, self._audited = bound, audited
+        self._flat = [(flat(tensor), flat(source)) for tensor, source in zip(bound, audited, strict=True)]
+        self._other = other
         self._dice = random.Random(secrets.randbits(64))
 
     def restore(self) -> None:
-        """The first correctness case, whole."""
-        for tensor, source in zip(self._bound, self._seen, strict=True):
+        """The audited draw, whole."""
+        for tensor, source in zip(self._bound, self._audited, strict=True):
             tensor.copy_(source)
 
     def freshen(self) -> None:
@@ -65,8 +66,8 @@ class Inputs:
         triangle, a range) stays. Integers may belong together: all from one draw.
         """
         other = self._dice.random() < 0.5
-        for (target, seen), unseen in zip(self._flat, self._unseen, strict=True):
-            values, offset = unseen["values"], unseen["at"]
+        for (target, audited), stretch in zip(self._flat, self._other, strict=True):
+            values, offset = stretch["values"], stretch["at"]
             count = values.numel()
             if count == 0:
                 continue
@@ -74,7 +75,7 @@ class Inputs:
             length = count if whole else self._dice.randint(1, count)
             start = 0 if whole else self._dice.randint(0, count - length)
             at = offset + start
-            source = values[start : start + length] if other else seen[at : at + length]
+            source = values[start : start + length] if other else audited[at : at + length]
             target[at : at + length].copy_(source)
 
 

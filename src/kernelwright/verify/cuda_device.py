@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+import re
+import resource
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 
+from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
 from kernelwright.verify import channel, crosscompile, oracle
@@ -32,6 +36,7 @@ from kernelwright.verify.tape import Launch, Operation, Tape, View
 
 _PAD = 512
 """Bytes before and behind every storage, whose pattern must survive."""
+_HOST_BYTES = 24 << 30
 _TUNE_CALLS = 5
 _HOARD_BYTES = 1 << 30
 """GPU memory that an idle process may keep for itself."""
@@ -58,6 +63,7 @@ class CudaSession(Session):
         self.choices: dict[int, int] = {}
         self.binaries: dict[int, Any] = {}
         """What the compiler made of each launch that ran, by its place on the tape."""
+        self._kept: dict[int, torch.Tensor] = {}
         self._padded: dict[int, tuple[torch.Tensor, int]] = {}
 
     def provide(self, storage: int, size: int) -> torch.Tensor:
@@ -131,11 +137,41 @@ class CudaSession(Session):
             for _, step in steps:
                 step()
 
+        restore = self._memory_of(play)
+
         def poison() -> None:
+            restore()
             for memory, dtype in fresh:
                 self.poison(memory, dtype)
 
         return Side(play, poison, steps)
+
+    def keep(self, storages: Iterable[int]) -> None:
+        """What lives on from call to call and is no weight: remembered as it is now."""
+        self._kept = {number: self._bytes(number).clone() for number in storages}
+
+    def _memory_of(self, play: Callable[[], None]) -> Callable[[], None]:
+        """Puts back what a call changes of the memory that lives on, so that no call learns of the one before."""
+        play()
+        changing = {
+            number: then for number, then in self._kept.items() if not torch.equal(self._bytes(number), then)
+        }
+        self._kept = {number: then for number, then in self._kept.items() if number not in changing}
+
+        def restore() -> None:
+            for number, then in changing.items():
+                self._bytes(number).copy_(then)
+
+        restore()
+        return restore
+
+    def kept_changed(self) -> bool:
+        """Whether memory changed that did not when it was tried."""
+        return any(not torch.equal(self._bytes(number), then) for number, then in self._kept.items())
+
+    def _bytes(self, storage: int) -> torch.Tensor:
+        memory = torch.empty(0, dtype=torch.uint8, device=self.device)
+        return memory.set_(self.storages[storage], 0, (self.storages[storage].nbytes(),), (1,))
 
     def _step(self, operation: Operation, place: int) -> Callable[[], Any]:
         fields = operation.fields
@@ -164,6 +200,7 @@ class CudaDevice(Service):
         """What is clocked: the candidate, and the reference where there is one."""
         torch.cuda.set_device(device)
         self._clock = Clock(self.device)
+        _limit_host_memory()
 
     def answer(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
@@ -294,6 +331,8 @@ class CudaDevice(Service):
     ) -> dict[str, Any]:
         """The task's own module beside the candidate, to be called on the inputs that its session holds."""
         session, candidate = self.sessions[key]
+        weights = {view.storage for view in candidate.state.values()}
+        session.keep({storage for storage, _, _ in candidate.constants} - weights)
         self._sides = [session.prepared(candidate.steady)]
         if own:  # the candidate against itself: what the clock's noise is
             self._sides.append(session.prepared(candidate.steady))
@@ -323,7 +362,7 @@ class CudaDevice(Service):
     def _time_command(
         self,
         key: str,
-        seen: list[Any],
+        audited: list[Any],
         unseen: list[Any],
         outputs: list[Any],
         anew: bool,
@@ -340,10 +379,13 @@ class CudaDevice(Service):
 
         inputs = Inputs(
             [session.tensor(view) for view in candidate.inputs[-1]],
-            [locate(arena, item) for item in seen],
+            [locate(arena, item) for item in audited],
             [{"at": item["at"], "values": locate(arena, item)} for item in unseen],
         )
         answer = self._clock.rounds(self._sides, inputs, audit, anew)
+        if session.kept_changed():
+            detail = "memory that lives on from call to call was first changed while the kernel was clocked"
+            raise Failure(Outcome.STATEFUL, detail)
         return answer | {"binaries": [_report(binary) for binary in session.binaries.values() if binary]}
 
     def _batch_command(self, reference: bool, calls: int) -> dict[str, Any]:
@@ -386,6 +428,19 @@ class CudaDevice(Service):
             if "ptxas" in text.lower() or "PassManager" in text:
                 raise Failure(Outcome.COMPILE_ERROR, text[:400]) from None
             raise Failure(Outcome.RUNTIME_ERROR, text[:400]) from None
+        except InfrastructureError:
+            raise
+        except Exception as error:  # whatever a tape or a kernel makes this code raise is the candidate's
+            raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
+
+
+def _limit_host_memory() -> None:
+    """Compiling must not eat the machine: so much more than the CUDA context has mapped by now."""
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"^VmData:\s+(\d+) kB", status, re.MULTILINE)
+    if found:
+        limit = 1024 * int(found.group(1)) + _HOST_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def _report(binary: Any) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from kernelwright.verify.zygote import Role, Zygote
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
 _TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
+_CAUSED = 0.5
+"""Share of an output that must be wrong without the kernels, where torch copies into it."""
 _MANY_CALLS = 12
 """Calls of the first shape: more than any warm-up that a kernel could pass for."""
 
@@ -327,6 +329,13 @@ class Hearing:
             detail = f"the kernels take {share:.0%} of the time; this task asks for {self.task.min_share:.0%}"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)
 
+    def _caused(self, trace: Trace, ablated: Stop) -> None:
+        """`ablated` is what was wrong with every kernel a no-op: not a little only, where torch copies into an output."""
+        wrong = ablated.evidence.get("mismatch")
+        if self.task.policy == "full" and trace.copied_outputs() and wrong and wrong.wrong_share < _CAUSED:
+            detail = f"torch copies {1 - wrong.wrong_share:.0%} of the output"
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=ablated.evidence.get("where", ""))
+
     def _unchanged(self, case: Any, names: list[str], gate: Gate) -> None:
         """Weights must not serve as memory from one call to the next; what the reference changes may change."""
         changed = sorted(set(map(str, names)) - case.state_changed)
@@ -383,6 +392,12 @@ class Trace:
         later = [tape.form() for tape in self.traced.tapes[1:]]
         return all(form == later[-1] for form in later)
 
+    def copied_outputs(self) -> bool:
+        """Whether torch copies into memory that is returned."""
+        returned = {view.storage for view in self.tape.outputs()}
+        copies = (step for step in self.tape.operations if step.kind == "copy")
+        return any(step.fields["target"].storage in returned for step in copies)
+
     def carries(self) -> bool:
         """Whether kernels see memory, weights apart, that lives on from one call to the next."""
         known = {view.storage for view in (*self.inputs, *self.traced.state.values())}
@@ -390,11 +405,7 @@ class Trace:
 
     def warm_up(self) -> range:
         """Calls that must be played before the steady one: none, where it stands alone."""
-        last = len(self.traced.tapes) - 1
-        alone = {storage for storage, _, _ in self.traced.constants} | {view.storage for view in self.inputs}
-        if set(self.tape.foreign) <= alone and self.traced.tapes[0].form() == self.tape.form():
-            return range(0)
-        return range(last)
+        return range(0) if self.traced.alone else range(len(self.traced.tapes) - 1)
 
     def launches(self) -> tuple[Launch, ...]:
         """The steady call's launches, for the record."""

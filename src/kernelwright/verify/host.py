@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime import autotuner, jit
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.outcomes import Outcome
 from kernelwright.verify import channel, kernels
@@ -249,12 +250,25 @@ class Recorder(TorchDispatchMode):
             return {"view": self.view(self.upload(value) if has_data(value) else value)}
         if isinstance(value, jit.JITFunction):
             return {"kernel": kernels.describe(value, self.kernels)}
-        if type(value).__name__ == "TensorDescriptor":
-            raise Failure(Outcome.UNSUPPORTED, "host-side tensor descriptors are not supported yet")
+        if isinstance(value, TensorDescriptor):
+            return {"descriptor": self._descriptor(name, value)}
         found = kernels.constant(value)
         if found is None:
             raise TypeError(f"argument `{name}` has type {type(value).__name__}, which Triton does not take")
         return found
+
+    def _descriptor(self, name: str, given: TensorDescriptor) -> list[Any]:
+        """See `tape.Descriptor`. Raises TypeError for a base that is no tensor."""
+        if not isinstance(given.base, torch.Tensor):
+            raise TypeError(f"argument `{name}`: a descriptor of a {type(given.base).__name__}")
+        base: dict[str, Any] = self._argument(name, given.base)
+        number, offset, _, _, dtype = base["view"]
+        shape, strides, block = (
+            [int(_plain(extent)) for extent in extents]
+            for extents in (given.shape, given.strides, given.block_shape)
+        )
+        view = [number, offset, shape, strides, dtype]
+        return [{"view": view}, block, str(given.padding), bool(getattr(given, "round_f32_to_tf32", False))]
 
     def bench(self, call: Callable[[], Any]) -> list[float]:
         """One configuration of an autotuned kernel: noted down, chosen among where there is a device."""
@@ -550,7 +564,7 @@ def _storages(tree: Any) -> Iterator[int]:
             if key in op:
                 yield op[key][0]
         for launch in op.get("launches", ()):
-            yield from (value["view"][0] for value in launch["arguments"].values() if "view" in value)
+            yield from _nested(launch["arguments"])
         if op["kind"] == "aten":
             yield from _nested(op["arguments"])
 

@@ -22,7 +22,7 @@ from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.races import Race
 from kernelwright.verify.replay import Candidate, Session
 from kernelwright.verify.service import Failure, Service
-from kernelwright.verify.tape import Launch, TapeError, View
+from kernelwright.verify.tape import Launch, TapeError
 
 
 def summarise(launch: TracedLaunch) -> cost.Work:
@@ -75,10 +75,7 @@ class InterpretedSession(Session):
         self._launch(kernel, launches[choice])
 
     def _launch(self, kernel: Any, launch: Launch) -> None:
-        arguments = {
-            name: self.tensor(View.read(value["view"])) if "view" in value else self.kernels.argument(value)
-            for name, value in launch.arguments.items()
-        }
+        arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
         self.engine.launch(kernel, launch.grid, (), {**arguments, **launch.options})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,8 @@ class InterpretedHearing(Hearing):
         binaries: list[Binary] = []
         for item in assemblies:
             assembly = crosscompile.Assembly(**item)
+            if time.monotonic() > self.deadline:
+                raise Stop(Outcome.TIMEOUT, Gate.COMPILE, f"more than {self.judge.deadline_s:g} s")
             try:
                 binary = crosscompile.assemble(assembly, self.judge.target)
             except crosscompile.CompileError as error:
@@ -156,8 +159,10 @@ class InterpretedHearing(Hearing):
         """The calls before the steady one where it needs them, then the steady one, compared with the oracle."""
         worst = 0.0
         if number == 0:
-            for call in trace.warm_up():
-                worst = max(worst, self._play(Gate.SMALL, device, shape, case, call, position, number))
+            for call in trace.warm_up():  # each on other data, so that nothing old is right by chance
+                other = call % len(shape.cases)
+                before = shape.cases[other]
+                worst = max(worst, self._play(Gate.SMALL, device, shape, before, call, position, other))
         try:
             return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number, races=races))
         except Stop as stop:
@@ -193,9 +198,10 @@ class InterpretedHearing(Hearing):
         with self._timed(Gate.CAUSALITY):
             try:
                 self._play(Gate.CAUSALITY, device, shape, shape.cases[-1], ablate=True)
-            except Stop:
+            except Stop as stop:
                 if not device.alive:
                     raise
+                self._caused(trace, stop)
                 return
             detail = "the output stays right when the candidate's kernels do nothing"
             raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail)

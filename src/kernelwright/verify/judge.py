@@ -168,6 +168,8 @@ class Judge:
             cases = oracle.GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full)
             for number in range(len(cases)):
                 cases.case(number)
+            if full:
+                _ = cases.audit  # made now, while memory is admitted for fp64
             found.append(cases)
         return found
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
 from kernelwright.verify import oracle
@@ -39,11 +40,19 @@ class MeasuredHearing(Hearing):
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
+        self._launches: list[dict[str, Any]] | None = None
+        """What the interpreter saw of a few program instances of each launch at full size."""
 
     def verdict(self) -> Verdict:
+        import torch
+
         self.gpu.hearings += 1
         try:
             return super().verdict()
+        except torch.OutOfMemoryError as error:
+            raise InfrastructureError(
+                f"the judge ran out of memory on {self.gpu.name}: {error}"[:300]
+            ) from None
         finally:
             self.gpu.hearings -= 1
 
@@ -94,8 +103,15 @@ class MeasuredHearing(Hearing):
             device.deadline = self.deadline
             yield
 
-    def _footprint(self, base: Any, peak: float) -> int:
-        return int(peak * base.min_bytes) + (1 << 30) if base is not None else 8 << 30
+    def _footprint(self, base: Any, peak: float, tape: Any = None) -> int:
+        """Bytes of GPU memory, of which the candidate may ask for scratch. Raises Stop where it asks for too much."""
+        size = int(peak * base.min_bytes) + (1 << 30) if base is not None else 8 << 30
+        if tape is not None:
+            size += max(0, tape.allocated() - sum(view.end for view in tape.outputs()))
+            if size > self.gpu.admission.total:
+                detail = f"forward allocates {tape.allocated() / 1e9:.0f} GB"
+                raise Stop(Outcome.OUT_OF_MEMORY, Gate.LOAD, detail)
+        return size
 
     def _shapes(self, base: Any) -> list[Any]:
         """What candidates for this task are held against; the first to ask makes it."""
@@ -147,6 +163,16 @@ class MeasuredHearing(Hearing):
                         break
                     if stop.outcome is not Outcome.LOW_PRECISION:
                         raise
+            self._look_at_full_size(device, traces[-1])
+
+    def _look_at_full_size(self, device: Confined, trace: Trace) -> None:
+        """A few program instances without memory: no value is known, but every address is."""
+        body = {"command": "model", "trace": trace.answer, "compile": False, "samples": _MODEL_SAMPLES}
+        try:
+            self._launches = list(device.ask(Gate.FULL, body)[0]["launches"])
+        except Stop as stop:
+            if stop.outcome is Outcome.OUT_OF_BOUNDS or not device.alive:
+                raise
 
     def _interpreted(self, device: Confined, shape: Any, call: int, position: int) -> None:
         """One call with its programs in reverse order; what is right in the usual order only is a race."""
@@ -173,7 +199,8 @@ class MeasuredHearing(Hearing):
         with self._timed(Gate.COMPILE):
             device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
         lock = self.gpu.lock
-        with self._held(self.gpu.admission.admitted(self._footprint(base, _PEAK)), device):
+        size = self._footprint(base, _PEAK, traces[-1].tape)
+        with self._held(self.gpu.admission.admitted(size), device):
             try:
                 with self._held(lock.shared(), device):
                     enter_context(self.gpu.index)
@@ -183,16 +210,17 @@ class MeasuredHearing(Hearing):
                     device.ask(Gate.LOAD, body)
                     self._correctness(device, shapes, traces)
                     if self.protocol.honesty:
-                        self._causality(device, shapes[0])
+                        self._causality(device, shapes[0], traces[0])
                         self._carried(device, shapes[0], traces[0])
                         self._repeat(device, shapes[-1])
-                        self._weights(device, shapes[-1], traces[-1])
                     with self._timed(Gate.TIMING):
                         stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1])
                         stopwatch.prepare(self.task, self.against_itself)
                 with self._held(lock.exclusive(), device), self._timed(Gate.TIMING):
                     stopwatch.race(self.protocol)
                     self._enough(stopwatch.share, shapes[-1].name)
+                    if self.protocol.honesty:
+                        self._weights(device, shapes[-1], traces[-1])
                     return stopwatch
             finally:
                 if device.alive and self._arena is not None:
@@ -215,15 +243,8 @@ class MeasuredHearing(Hearing):
             occupancy, _ = sheet.occupancy(item["registers"], item["shared_bytes"], item["num_warps"])
             binaries[item["kernel"]] = Binary(**item, target=sheet.name, occupancy=occupancy)
         self.facts["binaries"] = tuple(binaries.values())
-        interpreters = [
-            process for process in self._processes if process.role == "interpret" and process.alive
-        ]
-        if base is None or not interpreters:
-            return
-        body = {"command": "model", "trace": trace.answer, "compile": False, "samples": _MODEL_SAMPLES}
-        with contextlib.suppress(Stop):
-            launches = interpreters[0].ask(Gate.TIMING, body)[0]["launches"]
-            works = [cost.Work.from_json(launch["work"]) for launch in launches]
+        if base is not None and self._launches is not None:
+            works = [cost.Work.from_json(launch["work"]) for launch in self._launches]
             modelled, _ = candidate_cost(trace.tape, works, binaries, sheet, base.eager.roofline_ms)
             self.facts |= {"cost": modelled, "reference_cost": base.eager}
 
@@ -239,8 +260,10 @@ class MeasuredHearing(Hearing):
                     case = shape.case(number)
                     if case is None:
                         continue
-                    for call in (*(trace.warm_up() if number == 0 else ()), -1):
-                        worst = max(worst, self._play(gate, device, shape, case, call, position, number))
+                    for call in trace.warm_up() if number == 0 else ():
+                        before = shape.case(call % len(shape)) or case
+                        worst = max(worst, self._play(gate, device, shape, before, call, position, number))
+                    worst = max(worst, self._play(gate, device, shape, case, -1, position, number))
                     passed += 1
                     self.facts |= {"cases": passed, "worst_error": worst}
 
@@ -294,15 +317,16 @@ class MeasuredHearing(Hearing):
         outputs = [arena.locate(slot) for slot in slots]
         return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
 
-    def _causality(self, device: Confined, shape: Any) -> None:
+    def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:
         """With every kernel a no-op, the output must stop being right."""
         with self._timed(Gate.CAUSALITY):
             case = shape.case(0)
             try:
                 self._play(Gate.CAUSALITY, device, shape, case, ablate=True)
-            except Stop:
+            except Stop as stop:
                 if not device.alive:
                     raise
+                self._caused(trace, stop)
                 return
             detail = "the output stays right when the candidate's kernels do nothing"
             raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=case.name)

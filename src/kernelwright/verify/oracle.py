@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import functools
 import math
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.records import Mismatch, Task
 from kernelwright.shapes import apply_shape
+from kernelwright.verify import channel
 from kernelwright.verify.device import poison_mask
 from kernelwright.verify.protocol import Protocol
 
@@ -40,7 +42,9 @@ _MANY = 256
 """Elements from which a root mean square says something."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
-_UNSEEN_SEED = 27_644_437
+_UNSEEN_SEED, _AUDIT_SEED = 27_644_437, 39_916_801
+_AUDITED = 1 << 24
+"""Elements of an output that an audit looks at."""
 _DRAWN_AGAIN = 64 << 20
 """Bytes of inputs from which they are drawn again rather than kept."""
 _LARGE = 1 << 22
@@ -292,6 +296,8 @@ class GpuCases:
         if first is None:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         self.description = describe(list(first.inputs))
+        self.form: Any = channel.encode(list(first.inputs), [])
+        """Of the inputs: the nest with tensors by number."""
         self.structure = first.structure
         self.aliases = first.aliases
         self.changes_inputs = bool(first.changed)
@@ -315,8 +321,8 @@ class GpuCases:
     @property
     def kept_bytes(self) -> int:
         """GPU memory held for the next candidate."""
-        held = [case for case in (*self._kept.values(), self.__dict__.get("twin")) if case is not None]
-        return sum(case.size for case in held)
+        held = [*self._kept.values(), self.__dict__.get("twin"), self.__dict__.get("audit")]
+        return sum(item.size for item in held if item is not None)
 
     def case(self, number: int) -> Case | None:
         """None where the reference has no meaning under that distribution."""
@@ -335,10 +341,79 @@ class GpuCases:
             )
             return case
 
+    @functools.cached_property
+    def audit(self) -> Audit:
+        """Inputs under the first distribution that are never played but once, under the clock, and what they give."""
+        scale, seed = self._plan[0]
+        inputs = scaled(self._reference.inputs(seed + _AUDIT_SEED), scale)
+        case = make_case(f"{self.name}, clocked", self._module, inputs, self._protocol, scale)
+        if case is None:
+            raise UserError(
+                f"{self.name}: the reference's output is not finite for some inputs that it draws"
+            )
+        dice = random.Random(seed + _AUDIT_SEED)
+        samples = [_Sample.of(item, dice) for item in case.expected]
+
+        def again() -> list[torch.Tensor]:
+            return flatten(scaled(self._reference.inputs(seed + _AUDIT_SEED), scale))
+
+        return Audit(case.name, again, samples)
+
     def unseen(self) -> list[torch.Tensor]:
         """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""
         scale, seed = self._plan[0]
         return flatten(scaled(self._reference.inputs(seed + _UNSEEN_SEED), scale))
+
+
+@dataclasses.dataclass
+class _Sample:
+    """Every so-many-th element of an output, from a secret one on: no tile of any size falls between them all."""
+
+    start: int
+    step: int
+    expected: Expected
+
+    @staticmethod
+    def of(whole: Expected, dice: random.Random) -> _Sample:
+        step = max(1, math.ceil(math.prod(whole.shape) / _AUDITED))
+        start = dice.randrange(step)
+
+        def part(tensor: torch.Tensor | None) -> torch.Tensor | None:
+            return None if tensor is None else tensor.reshape(-1)[start::step].contiguous()
+
+        value = whole.value.reshape(-1)[start::step].contiguous()
+        sample = dataclasses.replace(
+            whole,
+            value=value,
+            judged=part(whole.judged),
+            infinite=part(whole.infinite),
+            shape=tuple(value.shape),
+        )
+        return _Sample(start, step, sample)
+
+
+@dataclasses.dataclass
+class Audit:
+    """One clocked call's inputs, and a secret sample of what it must give."""
+
+    name: str
+    inputs: Callable[[], list[torch.Tensor]]
+    """Draws them, in the order of `flatten`."""
+    samples: list[_Sample]
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return sum(sample.expected.size for sample in self.samples)
+
+    def compare(self, outputs: list[torch.Tensor], protocol: Protocol) -> Comparison | None:
+        """The first output that is wrong, or None."""
+        for index, (got, sample) in enumerate(zip(outputs, self.samples, strict=True)):
+            part = got.reshape(-1)[sample.start :: sample.step].contiguous()
+            comparison = compare(index, part, sample.expected, protocol)
+            if comparison.kind:
+                return comparison
+        return None
 
 
 def _in_host_memory(case: Case) -> Case:

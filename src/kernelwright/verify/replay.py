@@ -10,11 +10,12 @@ import functools
 from typing import Any
 
 import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.verify import channel
 from kernelwright.verify.device import POISON_BITS, poison_
 from kernelwright.verify.kernels import Kernels
-from kernelwright.verify.tape import Launch, Operation, Tape, TapeError, UnmadeMemory, View, whole
+from kernelwright.verify.tape import Descriptor, Launch, Operation, Tape, TapeError, UnmadeMemory, View, whole
 
 _UNSAFE = frozenset(
     ["from_file", "set_", "set", "resize_", "resize", "resize_as_", "record_stream", "_resize_output_"]
@@ -36,6 +37,22 @@ class Session:
     def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
         """Run one launch; with several alternatives, the one that was found best. `place` is its number on the tape."""
         raise NotImplementedError
+
+    def argument(self, value: dict[str, Any]) -> Any:
+        """A launch argument as the object that it stands for. Raises TapeError, NotAKernel."""
+        if "view" in value:
+            return self.tensor(View.read(value["view"]))
+        if "descriptor" not in value:
+            return self.kernels.argument(value)
+        given = Descriptor.read(value["descriptor"])
+        options: dict[str, Any] = {"padding": given.padding}
+        if given.tf32:
+            options["round_f32_to_tf32"] = True
+        try:
+            shape, strides = list(given.view.shape), list(given.view.stride)
+            return TensorDescriptor(self.tensor(given.view), shape, strides, list(given.block), **options)
+        except (AssertionError, TypeError, ValueError) as error:
+            raise TapeError(f"a descriptor that Triton refuses: {error}"[:200]) from None
 
     # -- memory --------------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ _SHOWN = _words("""
     triton.runtime.driver.active.get_active_torch_device triton.runtime.driver.active.get_current_target
     triton.runtime.jit.JITFunction triton.runtime.JITFunction triton.runtime.errors.OutOfResources
     triton.runtime.OutOfResources triton.runtime.autotuner.Config triton.runtime.Config triton.runtime.jit.jit
-    triton.tools.tensor_descriptor.TensorDescriptor
+    triton.tools.tensor_descriptor.TensorDescriptor.from_tensor
     """)
 """Paths that are allowed though a part of them is hidden: what Triton's own tutorials use."""
 

@@ -35,26 +35,23 @@ class Stopwatch:
         """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
         import torch
 
-        from kernelwright.verify import channel, oracle
         from kernelwright.verify.device import poison_
 
-        self._case = self._shape.case(0)
-        tensors: list[Any] = []
-        inputs = channel.encode(list(self._case.inputs), tensors)
+        inputs = self._shape.audit.inputs()
         body = {
             "command": "reference",
             "key": self._shape.name,
             "task": task.model_dump(mode="json"),
             "sizes": self._shape.sizes,
-            "inputs": inputs,
+            "inputs": self._shape.form,
             "own": against_itself,
         }
         self._device.ask(Gate.TIMING, body)
         arena = self._arena
         arena.reset()
-        self._seen = [arena.place(tensor) for tensor in oracle.flatten(self._case.inputs)]
+        self._audited = [arena.place(tensor) for tensor in inputs]
         self._outputs = []
-        for expected in self._case.expected:
+        for expected in self._shape.expected:
             like = torch.empty(expected.shape, dtype=expected.dtype, device="meta")
             self._outputs.append(arena.reserve(like))
             poison_(arena.locate(self._outputs[-1]))
@@ -72,22 +69,19 @@ class Stopwatch:
 
     def race(self, protocol: Any) -> None:
         """Clock both sides in turn, hold one clocked output against the oracle, then clock whole batches. Raises Stop."""
-        from kernelwright.verify import oracle
-
         body = {
             "command": "time",
             "key": self._shape.name,
-            "seen": self._seen,
+            "audited": self._audited,
             "unseen": self._unseen,
             "outputs": self._outputs,
             "anew": self._shape.changes_inputs,
         }
         self._answer, _ = self._device.ask(Gate.TIMING, body)
-        for index, (slot, expected) in enumerate(zip(self._outputs, self._case.expected, strict=True)):
-            comparison = oracle.compare(index, self._arena.locate(slot), expected, protocol)
-            if comparison.kind:
-                detail = f"wrong while it was clocked: {explain(comparison, self._case.name)}"
-                raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, detail, where=self._case.name)
+        wrong = self._shape.audit.compare([self._arena.locate(slot) for slot in self._outputs], protocol)
+        if wrong is not None:
+            detail = f"wrong while it was clocked: {explain(wrong, self._shape.audit.name)}"
+            raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, detail, where=self._shape.audit.name)
         if self._trace.tape.compute():
             self.share = float(self._device.ask(Gate.TIMING, {"command": "share"})[0]["share"])
         self._outside(timing.geometric([entry[0] for entry in self._answer["rounds"]]).centre)

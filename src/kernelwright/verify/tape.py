@@ -92,6 +92,26 @@ class View:
 
 
 @dataclasses.dataclass(frozen=True)
+class Descriptor:
+    """A tensor with the blocks in which a kernel moves it: `triton.tools.tensor_descriptor.TensorDescriptor`."""
+
+    view: View
+    block: tuple[int, ...]
+    padding: str
+    tf32: bool
+
+    @staticmethod
+    def read(data: Any) -> Descriptor:
+        tensor, block, padding, tf32 = data
+        made = Descriptor(
+            View.read(tensor["view"]), tuple(whole(size, 1 << 20) for size in block), padding, tf32 is True
+        )
+        if padding not in ("zero", "nan") or len(made.block) != len(made.view.shape):
+            raise TapeError("bad descriptor")
+        return made
+
+
+@dataclasses.dataclass(frozen=True)
 class Launch:
     """`kernel[grid](**arguments, **options)`. Arguments are JSON: see `encode_argument` in `host.py`."""
 
@@ -125,10 +145,12 @@ class Launch:
         return math.prod(self.grid)
 
     def views(self) -> Iterator[tuple[str, View]]:
-        """(argument name, tensor) of every tensor argument."""
+        """(argument name, tensor) of every tensor argument, those behind descriptors among them."""
         for name, value in self.arguments.items():
             if "view" in value:
                 yield name, View.read(value["view"])
+            elif "descriptor" in value:
+                yield name, Descriptor.read(value["descriptor"]).view
 
 
 def whole(value: Any, most: int = MAX_BYTES) -> int:
@@ -145,6 +167,8 @@ def _is_argument(value: Any, depth: int = 0) -> bool:
     ((kind, content),) = value.items()
     if kind == "view":
         return View.read(content).numel >= 0
+    if kind == "descriptor":
+        return Descriptor.read(content).view.numel >= 0
     if kind == "kernel":
         return whole(content, 255) >= 0
     if kind == "value":
@@ -228,9 +252,7 @@ class Tape:
         found: list[Any] = []
         for op in self.operations:
             if op.kind == "launch":
-                found.append(
-                    [(x.kernel, x.grid, x.options, _scalars(x.arguments)) for x in op.fields["launches"]]
-                )
+                found.append([(x.kernel, x.grid, x.options, _scalars(x)) for x in op.fields["launches"]])
             elif op.kind == "alloc":
                 found.append(("alloc", op.fields["bytes"]))
             else:
@@ -266,11 +288,14 @@ class Tape:
         return [*steps, renamed(self.output)]
 
 
-def _scalars(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: [View.read(value["view"]).shape, View.read(value["view"]).dtype] if "view" in value else value
-        for name, value in arguments.items()
-    }
+def _scalars(launch: Launch) -> dict[str, Any]:
+    views = {name: [view.shape, view.dtype] for name, view in launch.views()}
+    return {name: [views.get(name), _plain(value)] for name, value in launch.arguments.items()}
+
+
+def _plain(value: dict[str, Any]) -> Any:
+    """What an argument says beside the tensor that it is about."""
+    return value["descriptor"][1:] if "descriptor" in value else None if "view" in value else value
 
 
 def _operation(step: Any, known: dict[int, int]) -> Operation:

@@ -134,17 +134,16 @@ def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role, gpu
         from kernelwright.verify.device import pretend_torch_cuda
 
         os.setsid()
-        if role == "cuda":
-            from kernelwright.verify.cuda_device import CudaDevice
-
-            service.serve(
-                sock, CudaDevice(gpu or 0)
-            )  # trusted code only, which has to compile and reach the GPU
-            return
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
+        if role == "cuda":
+            from kernelwright.verify.cuda_device import CudaDevice
+
+            # Trusted code only, which has to compile and reach the GPU; kernels may print, so nobody listens.
+            service.serve(sock, CudaDevice(gpu or 0))
+            return
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.chdir(scratch)
         os.environ.clear()
         os.environ.update(
