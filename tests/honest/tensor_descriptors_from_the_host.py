@@ -1,7 +1,7 @@
 # task: wright/relu
-# expect: correct
-# known_gap: TensorDescriptor is allowed, its from_tensor is not
-# why: tensor descriptors made by the host and passed to the kernel
+# expect: unsupported
+# backend: interpret
+# why: tensor descriptors made by the host and passed to the kernel: no cheat, and not interpreted
 import torch
 import torch.nn as nn
 import triton
