@@ -1,0 +1,104 @@
+"""The judge on a GPU: the museum, and what only a GPU shows. Run with `pytest -m gpu tests/verify/test_gpu.py`."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from museum import exhibits, judge
+
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Candidate, Task
+from kernelwright.tasks import gold, load_suite
+from kernelwright.verify import VerifierPool, fused, oracle
+from kernelwright.verify.protocol import protocol
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+WORKERS = min(12, os.cpu_count() or 1)
+
+
+@pytest.fixture(scope="module")
+def gpus() -> Iterator[VerifierPool]:
+    with VerifierPool(WORKERS, "cuda", beside=["kernelbench", "toronto"], compiled=False) as pool:
+        yield pool
+
+
+def named(name: str) -> Task:
+    (task,) = load_suite(f"wright/{name}")
+    return task
+
+
+@pytest.mark.parametrize("folder", ["hacks", "honest"])
+def test_the_museum(folder: str) -> None:
+    items = [item for item in exhibits(folder, "cuda") if not item.known_gap]
+    found = judge(items, "cuda", WORKERS)
+    missed = [
+        f"{item.name}: {verdict.outcome} {verdict.detail[:200]}"
+        for item, verdict in zip(items, found, strict=True)
+        if not item.as_expected(verdict)
+    ]
+    assert missed == []
+
+
+def test_golds_are_clocked_profiled_and_reported_under_three_protocols(gpus: VerifierPool) -> None:
+    names = ("relu", "softmax_rows", "matmul_square", "rmsnorm", "cumsum", "attention_causal", "loss_mse")
+    verdicts = gpus.verify_many([(named(name), Candidate(code=gold(f"wright/{name}"))) for name in names])
+    assert [verdict.outcome for verdict in verdicts] == [Outcome.CORRECT] * len(names)
+    for verdict in verdicts:
+        assert verdict.timing is not None
+        assert verdict.timing.kind == "measured"
+        assert verdict.evidence.binaries
+        assert all(binary.registers > 0 for binary in verdict.evidence.binaries)
+        assert verdict.evidence.cost is not None
+        assert [other.protocol for other in verdict.beside] == ["kernelbench", "toronto"]
+        assert verdict.beside[0].correct, verdict.beside[0].detail
+
+
+def test_torch_compile_is_clocked_once_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+    task, candidate = named("bias_gelu_residual"), Candidate(code=gold("wright/bias_gelu_residual"))
+    with VerifierPool(2, "cuda") as pool:
+        first = pool.verify(task, candidate)
+    with VerifierPool(2, "cuda") as pool:
+        again = pool.verify(task, candidate)
+    assert first.timing is not None
+    assert again.timing is not None
+    assert first.timing.speedup("compile") < first.timing.speedup("eager")
+    assert len(list(tmp_path.glob("timings/*.json"))) == 1
+    ratios = [
+        v.timing.baseline_ms["compile"] / v.timing.baseline_ms["eager"] for v in (first, again) if v.timing
+    ]
+    assert ratios[0] == pytest.approx(ratios[1], rel=1e-9)
+
+
+def test_one_pass_comparisons_agree_with_torch_on_large_tensors() -> None:
+    exact = torch.randn(40_000_000, dtype=torch.float64, device="cuda") * 3
+    honest = exact.float()
+    expected = oracle._expected(exact, honest)
+    strict = protocol("strict")
+    assert not oracle.compare(0, honest, expected, strict).kind
+    wrong = honest.clone()
+    wrong[33_333_333] += 1.0
+    seen = fused.strayed(wrong, expected.value, oracle.rules(expected, strict))
+    assert seen.wrong == 1
+    comparison = oracle.compare(0, wrong, expected, strict)
+    assert comparison.kind == "wrong_value"
+    assert comparison.mismatch is not None
+    assert comparison.mismatch.index == (33_333_333,)
+    wrong[5] = float("nan")
+    assert oracle.compare(0, wrong, expected, strict).kind == "non_finite"
+
+
+def test_kernels_take_their_share_of_the_clocked_time(gpus: VerifierPool) -> None:
+    from verify.test_partial import KERNEL, task
+
+    code = KERNEL.replace("PRODUCT", "x @ y")
+    enough, short = (
+        gpus.verify(task(0.01), Candidate(code=code)),
+        gpus.verify(task(0.6), Candidate(code=code)),
+    )
+    assert enough.correct, enough.detail
+    assert short.outcome is Outcome.TORCH_COMPUTE
