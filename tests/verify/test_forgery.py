@@ -4,6 +4,7 @@ A go-between sits on the wire of a real hearing and changes what the candidate's
 """
 
 import copy
+import functools
 import random
 import socket
 import threading
@@ -50,8 +51,8 @@ class GoBetween:
     def __init__(self, inner: Zygote, change: Change) -> None:
         self._inner, self._change = inner, change
 
-    def fork(self, scratch: Path, role: Any) -> tuple[int, socket.socket]:
-        pid, real = self._inner.fork(scratch, role)
+    def fork(self, scratch: Path, role: Any, gpu: int | None = None) -> tuple[int, socket.socket]:
+        pid, real = self._inner.fork(scratch, role, gpu)
         if role != "host":
             return pid, real
         ours, theirs = socket.socketpair()
@@ -302,6 +303,12 @@ def test_names_of_a_kernel_cannot_reach_beyond_the_language(
         assert not verdict.correct
 
 
+def _nested_output(depth: int, answer: dict[str, Any]) -> None:
+    for tape in answer["tapes"]:
+        for _ in range(depth):
+            tape["output"] = {"list": [tape["output"]]}
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -329,8 +336,12 @@ def test_names_of_a_kernel_cannot_reach_beyond_the_language(
         lambda answer: [tape.update(operations=tape["operations"] * 20_001) for tape in answer["tapes"]],
         lambda answer: [tape.update(output={"list": []}) for tape in answer["tapes"]],
         lambda answer: [tape.update(foreign={"0": 1 << 60}) for tape in answer["tapes"]],
+        *(functools.partial(_nested_output, depth) for depth in (50, 150, 200, 250, 300, 350, 400, 450, 480)),
+        lambda answer: [launch["arguments"].update(dim={"descriptor": []}) for launch in _launches(answer)],
+        lambda answer: [launch["arguments"].update(dim={"descriptor": [{"view": answer["inputs"][0][0]}, [1], "zero", 1]}) for launch in _launches(answer)],
+        lambda answer: [launch["arguments"].update(dim={"descriptor": [{"view": answer["inputs"][0][0]}, [3, 1 << 19], "nan", True]}) for launch in _launches(answer)],
     ],
-    ids=range(24),
+    ids=range(36),
 )  # fmt: skip
 def test_absurd_sizes_and_kinds_are_a_verdict(
     edit: Callable[[dict[str, Any]], Any], forged: Callable[[Change], Verdict]
