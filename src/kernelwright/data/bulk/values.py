@@ -18,7 +18,7 @@ FEWEST = 8
 
 
 def same(first: Task, second: Task) -> bool:
-    """Whether weights, inputs and outputs are equal bit for bit at every small shape."""
+    """Whether weights by name, inputs and outputs are equal bit for bit at every small shape."""
     one, other = ([_run(task, over) for over in task.shapes.values()] for task in (first, second))
     return None not in one and one == other
 
@@ -39,8 +39,8 @@ def varies(task: Task) -> bool:
     return False
 
 
-def _run(task: Task, over: Any) -> list[tuple[str, tuple[int, ...], bytes]] | None:
-    """Weights, inputs and outputs as bytes; None where the reference does not run."""
+def _run(task: Task, over: Any) -> tuple[list[str], list[tuple[str, tuple[int, ...], bytes]]] | None:
+    """Names of weights; weights, inputs and outputs as bytes; None where the reference does not run."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -48,8 +48,8 @@ def _run(task: Task, over: Any) -> list[tuple[str, tuple[int, ...], bytes]] | No
     if made is None:
         return None
     state, given, output = made
-    tensors = [x for x in tree_leaves((state, given, output)) if isinstance(x, torch.Tensor)]
-    return [
+    tensors = [x for x in tree_leaves((list(state.values()), given, output)) if isinstance(x, torch.Tensor)]
+    return list(state), [
         (str(x.dtype), tuple(x.shape), x.contiguous().flatten().view(torch.uint8).numpy().tobytes())
         for x in tensors
     ]
@@ -63,7 +63,7 @@ def _outputs(task: Task, over: Any) -> Sequence[Any] | None:
     return None if made is None else [x for x in tree_leaves(made[2]) if isinstance(x, torch.Tensor)]
 
 
-def _made(task: Task, over: Any) -> tuple[list[Any], list[Any], Any] | None:
+def _made(task: Task, over: Any) -> tuple[dict[str, Any], list[Any], Any] | None:
     import torch
 
     scope: dict[str, Any] = {"__name__": "reference"}
@@ -75,7 +75,7 @@ def _made(task: Task, over: Any) -> tuple[list[Any], list[Any], Any] | None:
             torch.manual_seed(1)
             inputs = scope["get_inputs"]()
             given = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
-            state = [value.clone() for value in model.state_dict().values()]
+            state = {name: value.clone() for name, value in model.state_dict().items()}
             return state, given, model(*inputs)
     except Exception:
         return None

@@ -57,13 +57,14 @@ def convolution(
 ) -> Convolution:
     """A convolution whose module is the attribute `conv`. `parts` of stride, padding, dilation; `flip`: transposed."""
     dtype = draw.dtype(half)
-    kernels = [draw.pick((3, 3, 5) if rank < 3 else (3, 3, 2)) for _ in range(rank)]
+    kernels = [draw.pick((3, 3, 3, 5, 7) if rank < 3 else (3, 3, 2)) for _ in range(rank)]
     if rank == 1:
         kernels = [draw.pick((3, 4, 5, 7))]
     if uniform:
         kernels = kernels[:1] * rank
-    elif len(set(kernels)) == 1:
-        kernels[-1] += 2
+    elif len(set(kernels)) == 1 or draw.chance(0.2):
+        kernels = [3, 5] if rank == 2 else [1, 3, 3] if draw.chance(0.5) else [3, 3, 5]
+        draw.rng.shuffle(kernels)
     values: dict[str, list[int]] = {}
     for part in parts:
         options: tuple[int, ...] = {"stride": (2, 2, 3), "padding": (1, 1, 2), "dilation": (2, 2, 3)}[part]
@@ -222,7 +223,15 @@ def transposed_fused(draw: Draw, rank: int) -> Design:
 def transposed_any(draw: Draw, rank: int) -> Design:
     """A transposed convolution of any kind."""
     parts = draw.pick(
-        ((), ("stride",), ("stride", "padding"), ("padding",), ("stride", "padding", "dilation"))
+        (
+            (),
+            ("stride",),
+            ("stride", "padding"),
+            ("padding",),
+            ("dilation",),
+            ("padding", "dilation"),
+            ("stride", "padding", "dilation"),
+        )
     )
     groups = draw.pick((1, 1, 4)) if rank > 1 else 1
     return single(draw, rank, parts=parts, flip=True, uniform=rank == 1 or draw.chance(0.6), groups=groups)
@@ -245,27 +254,35 @@ def by_channel(draw: Draw, rank: int, count: int) -> Design:
 
 
 def _by_channel(draw: Draw, rank: int, dtype: Dtype, bias: bool, attribute: str) -> Convolution:
+    uniform = rank != 2 or draw.chance(0.75)
     size = draw.pick((3, 3, 5, 7) if rank < 3 else (3,))
+    kernels = [size] * rank if uniform else draw.pick(([size, 1], [1, size], [3, 5], [7, 3]))
     stride = draw.pick((1, 1, 2))
-    padding = draw.pick((0, size // 2))
+    strides = [stride] * rank if uniform else [1, stride]
+    padded = draw.chance(0.5)
+    paddings = [k // 2 if padded else 0 for k in kernels]
     sizes = {
         "B": draw.size((8, 16, 32), (1,), (2,)),
         "C": draw.size((32, 64, 128, 256), (2, 4), (3,)),
         **{axis: draw.size(FULL[rank], SMALL[rank], ODD[rank]) for axis in SPACE[rank]},
     }
-    parts = [f"stride={stride}"] * (stride != 1) + [f"padding={padding}"] * (padding != 0)
+
+    def spelled(values: list[int]) -> str:
+        return str(values[0]) if uniform else str(tuple(values))
+
+    parts = [f"stride={spelled(strides)}"] * (stride != 1) + [f"padding={spelled(paddings)}"] * padded
     extra = "".join(f", {part}" for part in parts) + ("" if bias else ", bias=False")
+    given = f"channels, channels, {spelled(kernels)}{extra}, groups=channels{placed(dtype)}"
+    signature = ["", "asymmetric"] if not uniform else [""]
     op = Op(
-        f"conv{rank}d:depthwise" + ",".join(["", *(part.split("=")[0] for part in parts)]),
+        f"conv{rank}d:depthwise" + ",".join([*signature, *(part.split("=")[0] for part in parts)]),
         f"self.{attribute}({{x}})",
-        (
-            f"self.{attribute} = nn.Conv{rank}d(channels, channels, {size}{extra}, groups=channels{placed(dtype)})",
-        ),
+        (f"self.{attribute} = nn.Conv{rank}d({given})",),
         (("channels", "C"),),
         (("x", tensor(", ".join(["B", "C", *SPACE[rank]]), dtype)),),
     )
-    geometry = Geometry(rank, True, stride != 1, padding != 0, False, False, bias)
-    return Convolution(op, geometry, sizes, dtype, stride == 1 and padding == size // 2)
+    geometry = Geometry(rank, uniform, stride != 1, padded, False, False, bias)
+    return Convolution(op, geometry, sizes, dtype, stride == 1 and padded)
 
 
 def pointwise_2d(draw: Draw) -> Design:

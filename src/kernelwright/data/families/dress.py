@@ -3,6 +3,7 @@
     inputs      uniform instead of normal numbers
     shapes      a parameter's shape comes as a tuple: `bias_shape = (out_channels, 1, 1)`
     dimension   the one dimension that an operator works along comes through the constructor
+    attributes  `self.linear` is `self.gemm`, `self.conv` is `self.conv_transpose`
 
 Operators, and so the graph, stay what they are.
 """
@@ -14,6 +15,14 @@ from dataclasses import replace
 
 from kernelwright.data.families.spec import Design, Draw, Op
 
+ATTRIBUTES = {
+    "conv": ("conv", "conv", "conv1", "conv_layer"),
+    "linear": ("linear", "fc", "gemm", "matmul", "proj"),
+    "norm": ("norm", "norm", "normalize"),
+    "bn": ("bn", "batch_norm"),
+    "pool": ("pool", "pooling", "pool"),
+}
+"""What a module may be called."""
 _PARAMETER = re.compile(r"^self\.(\w+) = nn\.Parameter\(torch\.randn\(([\w ,]+?)(, dtype=torch\.\w+)?\)\)$")
 _NORMAL = re.compile(r"^torch\.randn\((.*)\)$")
 _DIMENSION = re.compile(r"\bdim=(-?\d)(?=[,)])")
@@ -29,7 +38,42 @@ def dress(design: Design, draw: Draw) -> Design:
     single = [op for op in ops if op.name]
     if len(single) == 1 and draw.chance(0.4):
         ops = [_dimension(op) if op is single[0] else op for op in ops]
-    return replace(design, ops=tuple(ops))
+    design = replace(design, ops=tuple(ops))
+    return _renamed(design, draw) if draw.chance(0.6) else design
+
+
+def _renamed(design: Design, draw: Draw) -> Design:
+    """The design with other names for its modules, in the reference and in what the kernels take."""
+    state = " ".join(line for op in design.ops for line in op.state)
+    flips = any(op.name.startswith("conv_transpose") for op in design.ops)
+    names = {}
+    for name, options in ATTRIBUTES.items():
+        if f"self.{name} = nn." in state:
+            more = ("conv_transpose", "conv_transpose", "deconv") if flips and name == "conv" else ()
+            chosen = draw.pick((*options, *more))
+            if f"self.{chosen} " not in state:
+                names[name] = chosen
+    if not names:
+        return design
+    pattern = re.compile(rf"\bself\.({'|'.join(names)})\b")
+
+    def other(text: str) -> str:
+        return pattern.sub(lambda match: f"self.{names[match[1]]}", text)
+
+    ops = tuple(
+        replace(
+            op,
+            expression=other(op.expression),
+            state=tuple(map(other, op.state)),
+            lines=tuple(map(other, op.lines)),
+        )
+        for op in design.ops
+    )
+    stages = tuple(
+        replace(stage, takes=tuple((given, other(passed)) for given, passed in stage.takes))
+        for stage in design.stages
+    )
+    return replace(design, ops=ops, stages=stages)
 
 
 def _uniform(given: tuple[str, str]) -> tuple[str, str]:

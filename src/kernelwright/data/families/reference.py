@@ -156,8 +156,10 @@ class _Writer:
         lines = ["class Model(nn.Module):", *self._docstring()]
         if self.arguments or state or self.rng.random() < 0.5:
             init = [self._signature(argument) for argument in self.arguments]
-            lines += _wrapped(f"    def __init__({', '.join(['self', *init])}):", "        ")
-            lines += [f"        {self.parent}", *(f"        {line}" for line in state), ""]
+            lines += wrapped(f"    def __init__({', '.join(['self', *init])}):")
+            lines += [f"        {self.parent}"]
+            lines += [part for line in state for part in wrapped(f"        {line}")]
+            lines.append("")
         signature = ", ".join(["self", *(f"{self.names[name]}{hint}" for name, _ in self.inputs)])
         lines += [f"    def forward({signature}){' -> torch.Tensor' if self.typed else ''}:"]
         lines += [*self._explained(), *(f"        {line}" for line in body)]
@@ -323,12 +325,25 @@ def _inputs(
     return [*lines, f"return [{', '.join(names[given] for given, _ in inputs)}]"]
 
 
-def _wrapped(line: str, indent: str) -> list[str]:
-    """A signature, broken where it is long."""
+def wrapped(line: str) -> list[str]:
+    """A call or a signature, broken at its outermost commas where it is long."""
     if len(line) <= 110:
         return [line]
-    head, rest = line.split("(", 1)
-    return [f"{head}(", *(f"{indent}{part}," for part in rest[:-2].split(", ")), f"{indent[4:]}):"]
+    indent = " " * (len(line) - len(line.lstrip()))
+    start, end = line.index("(") + 1, line.rindex(")")
+    parts, depth = [""], 0
+    for letter in line[start:end]:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    rows = [""]
+    for part in (part.strip() for part in parts):
+        if rows[-1] and len(rows[-1]) + len(part) > 90:
+            rows.append("")
+        rows[-1] += f"{' ' if rows[-1] else ''}{part},"
+    return [line[:start], *(f"{indent}    {row}" for row in rows), indent + line[end:]]
 
 
 def _filled(expression: str, value: str) -> str:

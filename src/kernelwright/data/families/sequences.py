@@ -44,6 +44,8 @@ class State:
     """The shape of a parameter by channel; None where the kernels know no channels any more."""
     thin: bool = False
     """Whether there is one channel left."""
+    ends: bool = False
+    """Whether there is one number a row left, and no stage can follow."""
     used: set[str] = field(default_factory=set)
     """Kinds of stages; each comes once."""
     last: str = ""
@@ -61,10 +63,10 @@ def _chained(
     draw: Draw,
     state: State,
     first: Callable[[Chain], tuple[Op, Stage]],
-    step: Callable[[Draw, State], tuple[Op, Build] | None],
+    step: Callable[[Draw, State], tuple[Op, Build]],
     taken: list[str],
 ) -> Design:
-    """The first operator, then `step` two or three times, as long as it has one, with maps in between."""
+    """The first operator, then `step` two or three times, or till it ends, with maps in between."""
     count = 3 if draw.operators > 4 and draw.chance(0.35) else 2
     counts = _split(draw, max(draw.operators - 1 - count, 0), count + 1)
     ops: list[Op] = []
@@ -79,16 +81,15 @@ def _chained(
     op, made = first(between)
     ops += [op, *between.ops]
     stages.append(made)
-    for number in counts[1:]:
-        found = step(draw, state)
-        if found is None:
-            break
-        op, build = found
-        after = maps(number)
+    for place in range(1, count + 1):
+        op, build = step(draw, state)
+        after = maps(sum(counts[place:]) if state.ends else counts[place])
         if after.steps:
             state.last = f"{state.last}, maps"
         ops += [op, *after.ops]
         stages.append(build(after))
+        if state.ends:
+            break
     return Design(tuple(ops), tuple(stages), state.sizes, "float32", draw.constants)
 
 
@@ -151,7 +152,7 @@ def _image_step(made: Convolution, draw: Draw, state: State) -> tuple[Op, Build]
         return Op(f"{operator}:channels", spelled), functools.partial(
             over_channels, draw, operator, length, reduces
         )
-    state.channel = None
+    state.channel, state.ends = None, True
     return Op("sum:whole", "{x}.flatten(1).sum(dim=1)"), functools.partial(_whole, draw)
 
 
@@ -186,9 +187,7 @@ def feature_sequence(draw: Draw) -> Design:
     return _chained(draw, state, first, _feature_step, ["weight", "bias"])
 
 
-def _feature_step(draw: Draw, state: State) -> tuple[Op, Build] | None:
-    if state.thin:
-        return None
+def _feature_step(draw: Draw, state: State) -> tuple[Op, Build]:
     kinds = ["reduce"] if state.last not in ("norm", "softmax") else []
     kinds += [kind for kind in ("pool", "softmax") if kind not in state.used]
     if "pool" not in state.used:  # the features are a quarter then, which a norm's arguments do not say
@@ -221,7 +220,7 @@ def _feature_step(draw: Draw, state: State) -> tuple[Op, Build] | None:
     spelled = f"torch.{verb}({{x}}, dim=1, keepdim=True)"
     if operator == "max" and draw.chance(0.5):
         spelled = "torch.max({x}, dim=1, keepdim=True).values"
-    state.channel, state.thin = None, True
+    state.channel, state.ends = None, True
     return Op(f"{operator}:features", spelled), functools.partial(_rows, draw, operator, width, True)
 
 

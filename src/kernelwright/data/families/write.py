@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.data.families.dress import dress
-from kernelwright.data.families.reference import Argument, replace_names, write_reference
+from kernelwright.data.families.reference import Argument, replace_names, wrapped, write_reference
 from kernelwright.data.families.spec import Design, Draw
 from kernelwright.data.operators import HELPERS
 from kernelwright.records import Task
@@ -121,7 +121,10 @@ def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str]
     state = [line for op in design.ops for line in op.state]
     model = ["class ModelNew(nn.Module):"]
     if arguments or state or tune.random() < 0.3:
-        model += [f"    def __init__({', '.join(['self', *(given.signature for given in arguments)])}):"]
-        model += ["        super().__init__()", *(f"        {line}" for line in state), ""]
+        signature = ", ".join(["self", *(given.signature for given in arguments)])
+        model += wrapped(f"    def __init__({signature}):")
+        model += ["        super().__init__()"]
+        model += [part for line in state for part in wrapped(f"        {line}")]
+        model.append("")
     model += [f"    def forward({', '.join(['self', *inputs])}):", *(f"        {line}" for line in calls)]
     return "\n\n\n".join([*parts, *kernels, *functions, "\n".join(model)]) + "\n"
