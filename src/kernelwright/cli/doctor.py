@@ -133,6 +133,8 @@ def run(console: Console, as_json: bool = False, kernelbench: str = "") -> int:
 
 def machine() -> Iterator[Check]:
     """Operating system, Python, cores, memory, disk."""
+    from kernelwright.verify import store
+
     here = f"{platform.system()} {platform.release()} {platform.machine()}"
     fits = (platform.system(), platform.machine()) == ("Linux", "x86_64")
     yield Check("system", here, fits, "the sandbox is written for Linux on x86_64")
@@ -144,6 +146,8 @@ def machine() -> Iterator[Check]:
     mend = "end other programs: one hearing needs about 1 GB"
     yield Check("memory", f"{free / 1e9:.1f} GB free of {total / 1e9:.1f} GB", free > _HEARING_BYTES, mend)
     yield folder("scratch", Path(tempfile.gettempdir()), "set TMPDIR to a folder with room")
+    mend = "set KERNELWRIGHT_CACHE to a folder with room that may be written"
+    yield folder("cache of timings", store.default_folder(), mend)
     cache = os.environ.get("TRITON_CACHE_DIR") or str(Path.home() / ".triton" / "cache")
     yield folder(
         "compiled kernels", Path(cache), "set TRITON_CACHE_DIR to a folder with room that may be written"
