@@ -38,7 +38,7 @@ def test_the_museum(folder: str) -> None:
         for item, verdict in zip(items, found, strict=True)
         if not item.as_expected(verdict)
     ]
-    assert missed == []
+    assert not missed, "\n".join(missed)
 
 
 def test_golds_are_clocked_profiled_and_reported_under_three_protocols(gpus: VerifierPool) -> None:
@@ -52,7 +52,11 @@ def test_golds_are_clocked_profiled_and_reported_under_three_protocols(gpus: Ver
         assert all(binary.registers > 0 for binary in verdict.evidence.binaries)
         assert verdict.evidence.cost is not None
         assert [other.protocol for other in verdict.beside] == ["kernelbench", "toronto"]
-        assert verdict.beside[0].correct, verdict.beside[0].detail
+    lax = [verdict.beside[0] for verdict in verdicts]
+    assert lax[0].correct, lax[0].detail
+    assert {other.outcome for other in lax} <= {Outcome.CORRECT, Outcome.WRONG_VALUE}, (
+        "1e-4 is little for long sums"
+    )
 
 
 def test_torch_compile_is_clocked_once_and_remembered(

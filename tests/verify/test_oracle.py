@@ -15,7 +15,7 @@ from kernelwright.records import Task
 from kernelwright.verify import oracle
 from kernelwright.verify.device import poison_
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.protocol import PROTOCOLS, protocol
+from kernelwright.verify.protocol import BELOW_ZERO, PROTOCOLS, protocol
 
 STRICT = PROTOCOLS["strict"]
 
@@ -83,6 +83,26 @@ def test_distributions_reach_from_tiny_to_far_and_negative() -> None:
     assert {1.0, 3.0, 0.01, -1.0} <= set(STRICT.distributions)
     assert min(sizes) < 0.05
     assert max(sizes) > 2.0
+
+
+def test_one_distribution_is_below_zero_throughout_and_largest_at_an_edge() -> None:
+    x = cases(DOUBLE)[-1].inputs[0]
+    assert cases(DOUBLE)[-1].scale == BELOW_ZERO
+    assert bool((x < -100).all())
+    assert int(x.argmax()) in (0, x.numel() - 1)
+
+
+def test_of_several_inputs_below_zero_products_are_below_zero_too() -> None:
+    x, y = oracle.scaled([torch.randn(5, 7), torch.randn(7, 5)], BELOW_ZERO)
+    assert bool((x < 0).all())
+    assert bool((x @ y < -80).all())
+
+
+def test_zeros_and_strides_stay_below_zero() -> None:
+    given = torch.randn(6, 4).t().tril()
+    (changed,) = oracle.scaled([given], BELOW_ZERO)
+    assert torch.equal(changed == 0, given == 0)
+    assert changed.stride() == given.stride()
 
 
 def test_integer_inputs_are_never_scaled() -> None:
@@ -192,7 +212,7 @@ def test_strict_never_allows_more_than_its_preset_near_the_tasks_own_scale() -> 
 
 
 def test_rounding_to_half_is_called_low_precision() -> None:
-    for case in cases(task("return torch.relu(x)")):
+    for case in cases(task("return torch.sin(x)")):
         assert kind(case, right(case).half().float()) == "low_precision"
 
 

@@ -227,6 +227,7 @@ class Hearing:
                 "state": channel.encode(small, tensors),
                 "calls": (_MANY_CALLS if many else 2) + secrets.randbelow(3),
                 "values": values,
+                "affine": self.protocol.affine,
             }
         except TypeError as error:
             raise UserError(

@@ -27,7 +27,7 @@ from triton.runtime import autotuner, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.outcomes import Outcome
-from kernelwright.verify import channel, kernels
+from kernelwright.verify import affine, channel, kernels
 from kernelwright.verify.device import ALLOCATION, COPIES, METADATA, VIEWS, HostRead, PretendCuda, has_data
 from kernelwright.verify.service import Failure, Service, map_tree
 from kernelwright.verify.tape import Kind
@@ -335,7 +335,14 @@ class HostWorker(Service):
             state |= channel.decode(body["state"], tensors)
             init = channel.decode(body["init"], tensors)
             return self.trace(
-                init, blank(body["inputs"]), body["seed"], state, body["calls"], body["values"], outputs
+                init,
+                blank(body["inputs"]),
+                body["seed"],
+                state,
+                body["calls"],
+                body["values"],
+                body["affine"],
+                outputs,
             )
         raise ValueError(f"unknown command {command!r}")
 
@@ -371,12 +378,15 @@ class HostWorker(Service):
         finally:
             self.recorder = None
 
-    def construct(self, init: Any, seed: int, state: dict[str, torch.Tensor]) -> torch.nn.Module:
+    def construct(self, init: Any, seed: int, state: dict[str, torch.Tensor], vary: bool) -> torch.nn.Module:
         """The candidate's module, with the reference's weights where names and shapes agree and values are given."""
         torch.manual_seed(seed)
-        module = self.module.ModelNew(*init)
-        if not isinstance(module, torch.nn.Module):
-            raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")
+        with affine.varied() if vary else contextlib.nullcontext() as finished:
+            module = self.module.ModelNew(*init)
+            if not isinstance(module, torch.nn.Module):
+                raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")
+            if finished is not None:
+                finished(module)
         module.cuda()
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         for name, value in state.items():
@@ -392,12 +402,13 @@ class HostWorker(Service):
         state: dict[str, torch.Tensor],
         calls: int,
         values: bool,
+        vary: bool,
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
         """Build `ModelNew`, then call it `calls` times: the tapes, and what they start from.
 
         `state` holds the shapes of the reference's weights (values only of the very small). Without `values` weights
-        are not drawn either: enough for a tape that will be priced, not run.
+        are not drawn either: enough for a tape that will be priced, not run. `vary` as the reference was (`affine.py`).
         """
         if self._traced:
             self._execute()
@@ -407,7 +418,7 @@ class HostWorker(Service):
         cuda.upload = recorder.upload
         builder = recorder if values else Recorder(real)
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
-            module = self.construct(init, seed, state)
+            module = self.construct(init, seed, state, vary)
         prepared = list(recorder.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
         shared = [

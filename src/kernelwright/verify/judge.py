@@ -17,7 +17,7 @@ from typing import Any
 from kernelwright.errors import UserError
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
-from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.store import Store
 
 _CACHED_TASKS = 512
@@ -165,6 +165,8 @@ class Judge:
             full = name == "full"
             rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
             plan = oracle.draws(self.protocol, self._secret, rank)
+            if full:  # of a tensor of gigabytes there is no room for the copies that inputs below zero are made from
+                plan = [(-1.0 if scale == BELOW_ZERO else scale, seed) for scale, seed in plan]
             cases = oracle.GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full)
             for number in range(len(cases)):
                 cases.case(number)

@@ -21,9 +21,9 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.records import Mismatch, Task
 from kernelwright.shapes import apply_shape
-from kernelwright.verify import channel
+from kernelwright.verify import affine, channel
 from kernelwright.verify.device import poison_mask
-from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 
 _RNG_LOCK = threading.RLock()
 """References draw from torch's global generator, so one at a time, and the caller's state is put back."""
@@ -41,6 +41,8 @@ loss is beside the largest error allowed."""
 _MANY = 256
 """Elements from which a root mean square says something."""
 _FAR, _FAR_SLACK = 3.0, 8.0
+_BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
+"""Of inputs below zero: factor on the absolute value, and distance from zero."""
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
 _UNSEEN_SEED, _AUDIT_SEED = 27_644_437, 39_916_801
 _AUDITED = 1 << 24
@@ -167,12 +169,17 @@ class Reference:
         maker = self.namespace.get("get_init_inputs")
         return list(maker()) if callable(maker) else []
 
-    def build(self) -> torch.nn.Module:
-        """The module with weights drawn under the public seed."""
+    def build(self, vary: bool = False) -> torch.nn.Module:
+        """The module with weights drawn under the public seed; `vary` those that are constant (`affine.py`)."""
         with private_rng(INIT_SEED), self._explained("Model(*get_init_inputs())"):
             init = self.init_inputs()
             torch.manual_seed(INIT_SEED)
-            return self.namespace["Model"](*init)
+            if not vary:
+                return self.namespace["Model"](*init)
+            with affine.varied() as finished:
+                module = self.namespace["Model"](*init)
+                finished(module)
+            return module
 
     def inputs(self, seed: int) -> list[Any]:
         """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms)."""
@@ -245,13 +252,13 @@ def shape_cases(
 ) -> ShapeCases:
     """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
     reference = Reference(task, dict(sizes), device)
-    module = reference.build()
+    module = reference.build(protocol.affine)
     state = {key: value.detach().clone() for key, value in module.state_dict().items()}
     module.to(device)
     cases = []
     for number, (scale, seed) in enumerate(draws(protocol, secret, position)):
         inputs = scaled(reference.inputs(seed), scale)
-        case = make_case(f"{name} x{scale:g}", module, inputs, protocol, scale)
+        case = make_case(_case_name(name, scale), module, inputs, protocol, scale)
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
@@ -289,7 +296,7 @@ class GpuCases:
         self._kept: dict[int, Case | None] = {}
         self._reference = Reference(task, sizes, device)
         self.init = self._reference.init_inputs()
-        self._module = self._reference.build()
+        self._module = self._reference.build(protocol.affine)
         self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
         self._module.to(device)
         first = self.case(0)
@@ -334,7 +341,7 @@ class GpuCases:
                     return kept
                 return dataclasses.replace(kept, inputs=scaled(self._reference.inputs(seed), scale))
             inputs = scaled(self._reference.inputs(seed), scale)
-            case = make_case(f"{self.name} x{scale:g}", self._module, inputs, self._protocol, scale)
+            case = make_case(_case_name(self.name, scale), self._module, inputs, self._protocol, scale)
             again = case is not None and sum(map(_nbytes, flatten(inputs))) > _DRAWN_AGAIN
             self._kept[number] = (
                 dataclasses.replace(case, inputs=None) if case is not None and again else case
@@ -445,9 +452,48 @@ def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, i
     ]
 
 
+def _case_name(shape: str, scale: float) -> str:
+    return f"{shape} below zero" if scale == BELOW_ZERO else f"{shape} x{scale:g}"
+
+
 def scaled(inputs: Any, scale: float) -> Any:
-    """The inputs with every floating-point tensor multiplied by `scale`."""
+    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero."""
+    if scale == BELOW_ZERO:
+        return _below(inputs)
     return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
+
+
+def _below(inputs: Any) -> Any:
+    """The inputs with every value below zero, and the largest ones along the edges, where masks go wrong.
+
+    A single floating-point input is put so far below that the exponential of each value is 0 in single precision. Of
+    several, the first is below zero and the others are as far above it: products of them are as far below.
+    Zeros stay, for a reference may rely on them (a triangle, a mask).
+    """
+    floating = [tensor for tensor in flatten(inputs) if tensor.is_floating_point()]
+    width, offset = _FAR_BELOW if len(floating) == 1 else _BELOW
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor.clone().abs_()
+        inner = torch.where(_edges(tensor), 0.0, 1.0)
+        made.mul_(width * (0.2 + 0.8 * inner)).add_(offset * (0.9 + 0.1 * inner))
+        if tensor is floating[0]:
+            made.neg_()
+        return made.masked_fill_(tensor == 0, 0.0)
+
+    return convert(inputs, change)
+
+
+def _edges(tensor: torch.Tensor) -> torch.Tensor:
+    """Where an index is the first or the last along any dimension that has inner ones."""
+    found = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    for axis, extent in enumerate(tensor.shape):
+        if extent > 2:
+            found.select(axis, 0).fill_(True)
+            found.select(axis, extent - 1).fill_(True)
+    return found
 
 
 def twin(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 from kernelwright.errors import UserError
 from kernelwright.records import ProtocolName
 
 _HALF = ("float16", "bfloat16")
+BELOW_ZERO = -math.inf
+"""Among the factors: no factor, but inputs below zero throughout, where a maximum that starts at 0 shows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +20,9 @@ class Protocol:
 
     name: ProtocolName
     distributions: tuple[float, ...]
-    """Factors on every floating-point input."""
+    """Factors on every floating-point input; `BELOW_ZERO` is none."""
+    affine: bool
+    """Other values for parameters that begin as ones or zeros (`affine.py`)."""
     seeds: int
     """Draws per distribution on the first shape set."""
     tolerance: Mapping[str, tuple[float, float]]
@@ -41,7 +46,8 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol(
             name="strict",
-            distributions=(1.0, 3.0, 0.01, 30.0, -1.0),
+            distributions=(1.0, 3.0, 0.01, 30.0, -1.0, BELOW_ZERO),
+            affine=True,
             seeds=1,
             tolerance={
                 "default": (1e-4, 1e-4),
@@ -57,6 +63,7 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol(
             name="kernelbench",
             distributions=(1.0,),
+            affine=False,
             seeds=5,
             tolerance={"default": (1e-4, 1e-4), **dict.fromkeys(_HALF, (1e-2, 1e-2))},
             calibrated=False,
@@ -68,6 +75,7 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol(
             name="toronto",
             distributions=(1.0,),
+            affine=False,
             seeds=1,
             tolerance={"default": (1e-5, 1e-8)},
             calibrated=False,

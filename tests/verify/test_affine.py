@@ -1,0 +1,143 @@
+"""Constant parameters get other values, the same for reference and candidate, and nothing else changes."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from kernelwright.records import Candidate, Task
+from kernelwright.verify import VerifierPool, affine
+
+
+def built(make: type[nn.Module]) -> nn.Module:
+    torch.manual_seed(5)
+    with affine.varied() as finished:
+        module = make()
+        finished(module)
+    return module
+
+
+class Norms(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LayerNorm(8)
+        self.batch = nn.BatchNorm1d(8)
+        self.scale = nn.Parameter(torch.ones(3, 2))
+        self.shift = nn.Parameter(torch.randn(8))
+        self.shift.data.zero_()
+
+
+class OtherNames(nn.Module):
+    """The same parameters, made in another order under other names, one of them copied while it is built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offset = nn.Parameter(torch.zeros(8))
+        self.factor = nn.Parameter(torch.ones(8))
+        self.copied = self.factor.detach().clone()
+
+
+def test_what_is_one_or_zero_varies() -> None:
+    state = built(Norms).state_dict()
+    for name in ("layer.weight", "layer.bias", "batch.weight", "batch.running_mean", "scale", "shift"):
+        assert state[name].std() > 0.05, name
+    assert bool((state["batch.running_var"] > 0.5).all())
+
+
+def test_names_and_order_do_not_matter_and_constructors_see_the_values() -> None:
+    norms, other = built(Norms), built(OtherNames)
+    assert torch.equal(norms.layer.weight, other.factor)
+    assert torch.equal(norms.layer.bias, other.offset)
+    assert torch.equal(other.copied, other.factor)
+
+
+def test_what_is_drawn_or_does_not_learn_stays() -> None:
+    class Drawn(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(4)
+            self.linear = nn.Linear(4, 4)
+            self.register_buffer("mask", torch.ones(4))
+            self.frozen = nn.Parameter(torch.ones(4), requires_grad=False)
+            self.slope = nn.Parameter(torch.tensor(0.25))
+
+    torch.manual_seed(5)
+    plain, varied = Drawn().state_dict(), built(Drawn).state_dict()
+    for name in ("linear.weight", "linear.bias", "mask", "frozen", "slope"):
+        assert torch.equal(plain[name], varied[name]), name
+
+
+def test_a_tensor_that_a_parameter_is_made_of_stays() -> None:
+    ones = torch.ones(4)
+
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(ones)
+
+    assert not torch.equal(built(Shared).weight, ones)
+    assert torch.equal(ones, torch.ones(4))
+
+
+def test_other_threads_and_later_modules_are_left_alone() -> None:
+    found = []
+    with affine.varied():
+        thread = threading.Thread(target=lambda: found.append(nn.LayerNorm(4).weight))
+        thread.start()
+        thread.join()
+    assert torch.equal(found[0], torch.ones(4))
+    assert torch.equal(nn.LayerNorm(4).weight, torch.ones(4))
+
+
+TASK = Task(
+    id="t/norm",
+    source=(
+        "import torch\nfrom torch import nn\nN = 64\n\n\nclass Model(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.norm = nn.LayerNorm(N)\n\n"
+        "    def forward(self, x):\n        return self.norm(x)\n\n\n"
+        "def get_inputs():\n    return [torch.randn(4, N)]\n\n\ndef get_init_inputs():\n    return []\n"
+    ),
+    shapes={"small": {"N": 64}},
+)
+KERNEL = """import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def norm_kernel(x_ptr, w_ptr, b_ptr, y_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + tl.program_id(0) * N + at)
+    d = x - tl.sum(x, axis=0) / N
+    y = d / tl.sqrt(tl.sum(d * d, axis=0) / N + 1e-5)
+    tl.store(y_ptr + tl.program_id(0) * N + at, AFFINE)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(64))
+        self.beta = nn.Parameter(torch.zeros(64))
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        norm_kernel[(x.shape[0],)](x, self.gamma, self.beta, y, N=x.shape[1])
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("affine_part", "right"),
+    [
+        ("y * tl.load(w_ptr + at) + tl.load(b_ptr + at)", True),
+        ("y * tl.load(w_ptr + at)", False),
+        ("y", False),
+    ],
+)
+def test_a_dropped_identity_shows_and_other_names_do_not_matter(
+    pool: VerifierPool, affine_part: str, right: bool
+) -> None:
+    verdict = pool.verify(TASK, Candidate(code=KERNEL.replace("AFFINE", affine_part)))
+    assert verdict.correct is right, verdict.detail
