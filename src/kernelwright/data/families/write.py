@@ -104,8 +104,10 @@ def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str]
         kernels.update(dict.fromkeys(stage.kernels))
         passed = {given: expression.replace("{x}", value) for given, expression in stage.takes}
         if inline:
-            calls += [replace_names(line, {k: v for k, v in passed.items() if k != v}) for line in stage.body]
-            break
+            inside = [replace_names(line, {k: v for k, v in passed.items() if k != v}) for line in stage.body]
+            if max(map(len, inside)) <= 110:
+                calls = inside
+                break
         name = stage.name
         head = f"def {name}({', '.join(passed)}):"
         text = "\n".join([head, *(f"    {line}" for line in stage.body)])
