@@ -1,5 +1,7 @@
 """The static gate: what it refuses and why, what it leaves to run time, and that no text breaks it."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -299,3 +301,18 @@ fragments = st.lists(
 @given(fragments)
 def test_no_order_of_statements_breaks_the_gate(lines: list[str]) -> None:
     inspect_code("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch as a0\n" + "".join(f"a{i + 1}=a{i}.b.c.d.e\n" for i in range(3000)),
+        "x=1\n" * 30_000,
+        "x = " + "[" * 90 + "0" + "".join(f" for v{i} in y]" for i in range(90)),
+    ],
+    ids=["aliases of aliases", "long text", "nested comprehensions"],
+)
+def test_no_text_keeps_a_judge_busy(code: str) -> None:
+    start = time.process_time()
+    assert inspect_code(code) is not None
+    assert time.process_time() - start < 5.0

@@ -21,6 +21,9 @@ from kernelwright.verify import static_rules as rules
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
 _JIT = ("triton.jit", "triton.runtime.jit.jit")
+_MOST_CHARACTERS = 100_000
+_LONGEST_PATH = 40
+"""Names from an imported module on. Aliases of aliases could make paths that take a judge hours to read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +39,8 @@ def inspect_code(code: str) -> Finding | None:
 
     The order is: parses, imports, forbidden constructs, has a Triton kernel that something uses, has `ModelNew`.
     """
+    if len(code) > _MOST_CHARACTERS:
+        return Finding(Outcome.SYNTAX_ERROR, f"more than {_MOST_CHARACTERS} characters")
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -144,7 +149,11 @@ class _Visitor(ast.NodeVisitor):
             return None
         for scope in reversed(self.scopes):
             if node.id in scope.paths:
-                return ".".join([scope.paths[node.id], *reversed(parts)])
+                start = scope.paths[node.id]
+                if start.count(".") + len(parts) > _LONGEST_PATH:
+                    self._reject(Outcome.FORBIDDEN_CODE, node, f"a path of more than {_LONGEST_PATH} names")
+                    return start
+                return ".".join([start, *reversed(parts)])
             if node.id in scope.bound:
                 return None
         return None
