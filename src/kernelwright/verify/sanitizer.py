@@ -253,10 +253,11 @@ class WatchedHearing(Hearing):
         task: Task,
         candidate: Candidate,
         accepted: Verdict,
-        device: int = 0,
+        gpu: Any = None,
     ) -> None:
+        """`gpu` keeps clocks away meanwhile; without one, device 0 is used as it is."""
         super().__init__(judge, zygote, task, candidate)
-        self.accepted, self.device = accepted, device
+        self.accepted, self.gpu = accepted, gpu
         self.seconds.update(accepted.evidence.seconds)
         self.facts = dict(accepted.evidence) | {"launches": accepted.evidence.launches}
         del self.facts["seconds"], self.facts["schema_version"]
@@ -284,13 +285,17 @@ class WatchedHearing(Hearing):
         tensors = [*trace.blobs, *(shape.state[name] for name in names), *oracle.flatten(inputs)]
         calls = [*trace.warm_up(), -1]
         body = {"trace": trace.answer, "blobs": len(trace.blobs), "state": names, "calls": calls}
+        device, busy = (
+            (0, contextlib.nullcontext) if self.gpu is None else (self.gpu.index, self.gpu.lock.busy)
+        )
         try:
             for tool, gate in ((TOOLS[0], Gate.SMALL), (TOOLS[1], Gate.DETERMINISM)):
-                with self._timed(gate):
-                    for finding in examine(tool, trace.kernels, body, tensors, self.device):
-                        if finding.certain:
-                            raise Stop(finding.outcome, gate, finding.detail, where=shape.name)
-                        self.told.append(f"{tool} warns: {finding.detail}")
+                with self._timed(gate), busy():
+                    found = examine(tool, trace.kernels, body, tensors, device)
+                for finding in found:
+                    if finding.certain:
+                        raise Stop(finding.outcome, gate, finding.detail, where=shape.name)
+                    self.told.append(f"{tool} warns: {finding.detail}")
         except channel.ChannelError as error:
             raise InfrastructureError(f"{NAME}: {error}") from None
         return None
