@@ -1,5 +1,10 @@
-"""What can be said of the device process's clock without a GPU: how it refreshes inputs."""
+"""What can be said of the device process without a GPU: how its clock refreshes inputs, and what it lets go."""
 
+import os
+import time
+from pathlib import Path
+
+import pytest
 import torch
 
 from kernelwright.verify.cuda_clock import Inputs
@@ -59,3 +64,17 @@ def test_inputs_with_gaps_and_without_elements() -> None:
     assert torch.equal(bound, seen)
     inputs.freshen()
     assert ((bound == seen) | (bound == -1.0)).all()
+
+
+def test_old_binaries_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernelwright.verify import cuda_device
+
+    monkeypatch.setattr(cuda_device, "_PRUNE_BYTES", 2500)
+    long_ago = time.time() - 2 * cuda_device._PRUNE_AGE_S
+    for name, age in (("old", 2.0), ("older", 3.0), ("oldest", 4.0), ("new", 0.0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kernel.cubin").write_bytes(b"x" * 1000)
+        when = time.time() if not age else long_ago - age
+        os.utime(tmp_path / name / "kernel.cubin", (when, when))
+    cuda_device._prune(tmp_path)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"old", "new"}

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 import resource
+import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,8 @@ _HOST_BYTES = 24 << 30
 _TUNE_CALLS = 5
 _HOARD_BYTES = 1 << 30
 """GPU memory that an idle process may keep for itself."""
+_PRUNE_EVERY, _PRUNE_BYTES, _PRUNE_AGE_S = 256, 4 << 30, 3600.0
+"""Compiled kernels beyond so many bytes go, those that nobody made or asked for in the last hour."""
 
 
 class _Stand:
@@ -199,6 +204,7 @@ class CudaDevice(Service):
         torch.cuda.set_device(device)
         self._clock = Clock(self.device)
         triton.set_allocator(self._scratch)
+        self._hearings = 0
         _limit_host_memory()
 
     def _scratch(self, size: int, alignment: int, stream: int | None) -> torch.Tensor:
@@ -267,6 +273,9 @@ class CudaDevice(Service):
             self.arena = None
         if torch.cuda.memory_reserved() > _HOARD_BYTES:
             torch.cuda.empty_cache()
+        self._hearings += 1
+        if self._hearings % _PRUNE_EVERY == 0:
+            _prune(Path(os.environ["TRITON_CACHE_DIR"]))
         return {}
 
     def _open_command(
@@ -444,6 +453,22 @@ def _limit_host_memory() -> None:
     if found:
         limit = 1024 * int(found.group(1)) + _HOST_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _prune(folder: Path) -> None:
+    """Let go of the oldest compiled kernels where there are too many of them."""
+    entries = []
+    for entry in folder.iterdir():
+        with contextlib.suppress(OSError):  # another process prunes, too
+            files = [file.stat() for file in entry.iterdir()] if entry.is_dir() else [entry.stat()]
+            used = max((max(file.st_atime, file.st_mtime) for file in files), default=0.0)
+            entries.append((used, sum(file.st_size for file in files), entry))
+    total = sum(size for _, size, _ in entries)
+    for used, size, entry in sorted(entries):
+        if total <= _PRUNE_BYTES or used > time.time() - _PRUNE_AGE_S:
+            break
+        shutil.rmtree(entry, ignore_errors=True)
+        total -= size
 
 
 def _report(binary: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from kernelwright.errors import InfrastructureError
 Role = Literal["host", "interpret", "cuda"]
 _KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "TRITON_CACHE_DIR")
 _READY_TIMEOUT_S = 120.0
+_BINARIES = "kernelwright-triton-"
 _TRITON_ENVIRONMENT = {
     "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
     "TRITON_DISABLE_LINE_INFO": "1",  # less to assemble, and equal kernels give equal text
@@ -45,8 +47,13 @@ class Zygote:
         }
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= _TRITON_ENVIRONMENT
+        # What device processes compile, kept while there is a judge; whoever of the two lives longer takes it away.
+        self._binaries = "" if "TRITON_CACHE_DIR" in environment else tempfile.mkdtemp(prefix=_BINARIES)
+        if self._binaries:
+            environment["TRITON_CACHE_DIR"] = self._binaries
+        module = "kernelwright.verify.zygote"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernelwright.verify.zygote", str(theirs.fileno()), target_name],
+            [sys.executable, "-m", module, str(theirs.fileno()), target_name, self._binaries],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env=environment,
@@ -123,6 +130,7 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        shutil.rmtree(self._binaries, ignore_errors=True)
 
 
 def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role, gpu: int | None) -> None:
@@ -182,6 +190,10 @@ def main(fd: int, target_name: str) -> None:
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": os.getpid()}).encode())
+    _serve(control, target_name)
+
+
+def _serve(control: socket.socket, target_name: str) -> None:
     children: set[int] = set()
     while True:
         data, fds, _, _ = socket.recv_fds(control, 4096, 1)
@@ -225,5 +237,8 @@ def main(fd: int, target_name: str) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the judge left: so do we
-        main(int(sys.argv[1]), sys.argv[2])
+        try:
+            main(int(sys.argv[1]), sys.argv[2])
+        finally:
+            shutil.rmtree(sys.argv[3], ignore_errors=True)
     os._exit(0)  # Triton's bindings complain about leaks when the interpreter is torn down
