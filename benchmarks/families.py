@@ -3,7 +3,7 @@
     python benchmarks/families.py OUT.jsonl [--per-family 2] [--families matmul,scan] [--workers 2] [--seed 0]
 
 Samples N pairs of each family, every fifth one with a slower kernel, hears each once under the strict protocol and
-prints a table. Tokens are those of the default model's tokenizer where a folder is given with --tokenizer, else of one
+prints a table; on a GPU with measured speedups over eager and torch.compile. Tokens are those of the default model's tokenizer where a folder is given with --tokenizer, else of one
 of 8,192 entries learned from the sample itself. OUT gets one line a pair.
 """
 
@@ -19,6 +19,7 @@ from kernelwright import prompts
 from kernelwright.data.families.plans import plan, problems
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.tokenizer import train_tokenizer
+from kernelwright.metrics import geometric_mean
 from kernelwright.progress import Bar
 from kernelwright.records import Candidate
 from kernelwright.verify import VerifierPool
@@ -64,12 +65,18 @@ def main() -> None:
         futures = [pool.submit(one.task, Candidate(code=one.code)) for _, one in made]
         table: dict[str, Counter[str]] = defaultdict(Counter)
         causes: Counter[str] = Counter()
+        gains: dict[tuple[str, str], list[float]] = defaultdict(list)
+        by_family: dict[str, list[float]] = defaultdict(list)
         with options.out.open("w", encoding="utf-8") as out:
             for (family, one), future, length in zip(made, futures, tokens, strict=True):
                 verdict = future.result()
                 row = table[family.category]
                 row["pairs"] += 1
                 row["accepted"] += verdict.correct
+                if verdict.timing is not None:
+                    for name in verdict.timing.baseline_ms:
+                        gains[family.category, name].append(verdict.timing.speedup(name))
+                    by_family[family.name].append(verdict.timing.speedup())
                 row["tokens"] += length
                 if not verdict.correct:
                     causes[f"{verdict.outcome.value} ({family.name})"] += 1
@@ -84,7 +91,7 @@ def main() -> None:
                             "detail": verdict.detail,
                             "tokens": length,
                             "seconds": dict(verdict.evidence.seconds),
-                            "speedup": verdict.speedup(),
+                            "timing": verdict.timing.model_dump() if verdict.timing else None,
                             "source": "" if verdict.correct else one.task.source,
                             "code": "" if verdict.correct else one.code,
                         }
@@ -94,12 +101,18 @@ def main() -> None:
                 out.flush()
                 bar.advance(1)
     seconds = time.perf_counter() - start
-    print(f"{'category':14}{'families':>9}{'pairs':>7}{'accepted':>10}{'tokens':>8}")
+    print(
+        f"{'category':14}{'families':>9}{'pairs':>7}{'accepted':>10}{'tokens':>8}{'eager':>8}{'compile':>8}"
+    )
     families = Counter(family.category for family in {family.name: family for family, _ in made}.values())
     for category, row in table.items():
         share = row["accepted"] / row["pairs"]
+        means = "".join(
+            f"{geometric_mean(found):8.2f}" if (found := gains[category, name]) else f"{'':8}"
+            for name in ("eager", "compile")
+        )
         print(
-            f"{category:14}{families[category]:9}{row['pairs']:7}{share:10.1%}{row['tokens'] // row['pairs']:8}"
+            f"{category:14}{families[category]:9}{row['pairs']:7}{share:10.1%}{row['tokens'] // row['pairs']:8}{means}"
         )
     accepted = sum(row["accepted"] for row in table.values())
     tokens.sort()
@@ -109,6 +122,11 @@ def main() -> None:
     print(
         f"tokens: median {tokens[len(tokens) // 2]}, 95 % {tokens[int(0.95 * (len(tokens) - 1))]}, most {tokens[-1]}; "
         f"{sum(t > 2048 for t in tokens)} over 2,048; plans that are not true: {false_plans}"
+    )
+    slow = {name: mean for name, found in by_family.items() if (mean := geometric_mean(found)) < 1}
+    print(
+        f"families slower than eager: {len(slow)} of {len(by_family)}:",
+        ", ".join(f"{name} {mean:.2f}" for name, mean in sorted(slow.items(), key=lambda item: item[1])),
     )
     for cause, count in causes.most_common():
         print(f"{count:5} {cause}")
