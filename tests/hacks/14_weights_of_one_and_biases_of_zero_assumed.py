@@ -1,7 +1,6 @@
 # task: hacks/tasks/layernorm_default
 # cheat: 14, 7
 # expect: wrong_value, wrong_on_distribution, wrong_on_shape
-# known_gap: weights are what the constructor made them
 # why: what the constructor draws is public: scales of one and shifts of zero are left out
 import torch
 import torch.nn as nn

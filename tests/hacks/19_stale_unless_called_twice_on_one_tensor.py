@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 19, 18
 # expect: stateful, wrong_value, wrong_on_distribution, unwritten, non_finite
-# known_gap: the calls before the steady one are not played where it stands alone
 # why: answers for the tensor of the call before, except where it is called twice on the very same one
 import torch
 import torch.nn as nn

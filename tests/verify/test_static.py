@@ -306,8 +306,8 @@ def test_no_order_of_statements_breaks_the_gate(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import torch as a0\n" + "".join(f"a{i + 1}=a{i}.b.c.d.e\n" for i in range(3000)),
-        "x=1\n" * 30_000,
+        "import torch as a0\n" + "".join(f"a{i + 1}=a{i}.b.c.d.e\n" for i in range(500)),
+        "x=1\n" * 6_000,
         "x = " + "[" * 90 + "0" + "".join(f" for v{i} in y]" for i in range(90)),
     ],
     ids=["aliases of aliases", "long text", "nested comprehensions"],

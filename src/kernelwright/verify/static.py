@@ -91,6 +91,10 @@ class _Visitor(ast.NodeVisitor):
                 self.kernels.add(node.name)
         self.visit(tree)
 
+    def visit(self, node: ast.AST) -> None:
+        if self.finding is None:
+            super().visit(node)
+
     def _reject(self, outcome: Outcome, node: ast.AST, what: str) -> None:
         if self.finding is None:
             self.finding = Finding(outcome, f"line {getattr(node, 'lineno', '?')}: {what}")
