@@ -36,13 +36,13 @@ class BulkConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: int = 0
-    families: int = Field(24000, ge=0)
+    families: int = Field(18000, ge=0)
     """Problems drawn from `names`, each with a kernel of our own library."""
     names: tuple[str, ...] = ("all",)
     """Families by name or category, or `all`."""
-    graphs: int = Field(4000, ge=0)
+    graphs: int = Field(1500, ge=0)
     """Problems on sampled operator graphs of one to five maps and row operators."""
-    inductor: int = Field(1500, ge=0)
+    inductor: int = Field(600, ge=0)
     """Problems of families and graphs that torch Inductor answers too."""
     tasks: str = ""
     """JSONL of tasks, such as a harvest, that Inductor answers; empty: none."""
@@ -50,24 +50,24 @@ class BulkConfig(BaseModel):
     """JSONL of examples to hear, such as what `data inductor` and `data distill` write; empty: none."""
     lengths: tuple[int, ...] = Field((1, 1, 2, 3, 4, 5, 6), min_length=1)
     """Operators of a problem are drawn from these."""
-    wordings: int = Field(2, ge=1, le=4)
+    wordings: int = Field(3, ge=1, le=4)
     """References of a family's problem: other names, layout, modules or functions; held to be equal bit for bit."""
-    slower: float = Field(0.7, ge=0, le=1)
+    slower: float = Field(0.5, ge=0, le=1)
     """Share of the problems that get an honest kernel which should be slower, for *improve*."""
-    faults: float = Field(1.0, ge=0, le=4)
+    faults: float = Field(0.45, ge=0, le=4)
     """Mutants of a problem's kernel, on average, for *repair*."""
     min_gain: float = Field(1.1, gt=1)
     """Least ratio of modelled times, shown kernel over answer, in an *improve* example."""
-    heldout_share: float = Field(0.02, gt=0, lt=1)
+    heldout_share: float = Field(0.05, gt=0, lt=1)
     """Share of all operator graphs, by digest, that is held out."""
     validation_share: float = Field(0.01, gt=0, lt=1)
     practice: int = Field(8000, ge=0)
     """Tasks without a kernel, for reinforcement learning, on graphs that no example shows."""
-    chunk: int = Field(40, ge=1)
+    chunk: int = Field(20, ge=1)
     """Problems that are made, or made again after a kill, at once."""
     target: str = "h200"
     """The GPU to compile and price for."""
-    deadline: float = Field(60.0, gt=0)
+    deadline: float = Field(30.0, gt=0)
     """Seconds a hearing may take."""
     alike: int = Field(4, ge=1)
     """Examples that differ in nothing but numbers; the others are near-duplicates."""

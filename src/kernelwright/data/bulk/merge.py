@@ -108,6 +108,7 @@ def merge(
             "references": forbidden.references,
             "kernels": forbidden.kernels,
             "unreadable": forbidden.unreadable,
+            "untraced": forbidden.untraced,
             "removed": dict(Counter(leak["how"] for leak in leaks)),
         },
         "config": config.model_dump(mode="json"),
