@@ -27,6 +27,7 @@ SMALL = BulkConfig(
     inductor=0,
     practice=3,
     chunk=4,
+    wordings=2,
     slower=1.0,
     faults=1.0,
     vocab_size=600,
