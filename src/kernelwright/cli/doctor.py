@@ -148,10 +148,11 @@ def machine() -> Iterator[Check]:
     yield folder("scratch", Path(tempfile.gettempdir()), "set TMPDIR to a folder with room")
     mend = "set KERNELWRIGHT_CACHE to a folder with room that may be written"
     yield folder("cache of timings", store.default_folder(), mend)
-    cache = os.environ.get("TRITON_CACHE_DIR") or str(Path.home() / ".triton" / "cache")
-    yield folder(
-        "compiled kernels", Path(cache), "set TRITON_CACHE_DIR to a folder with room that may be written"
-    )
+    named = os.environ.get("TRITON_CACHE_DIR")
+    if named:  # else they go to the scratch folder
+        yield folder(
+            "compiled kernels", Path(named), "unset TRITON_CACHE_DIR, or name a folder that may be written"
+        )
 
 
 def memory() -> tuple[int, int]:
