@@ -54,7 +54,8 @@ def prints(task: Task) -> tuple[str, str]:
             module = scope["Model"](*scope["get_init_inputs"]())
             inputs = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in scope["get_inputs"]()]
             for tensor in (*tree_leaves(inputs), *module.state_dict().values()):
-                name(tensor)
+                if isinstance(tensor, torch.Tensor):
+                    name(tensor)
             with Recorder():
                 module(*inputs)
     except Exception:

@@ -35,6 +35,10 @@ UNARY = (
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "gate", "swiglu")
 NAMES = {"add": "bias", "sub": "shift", "mul": "scale", "maximum": "floor", "minimum": "cap"}
 """What a parameter is called by the operator that takes it; else `gate`."""
+ORIGINAL = "original"
+"""What the value is called that a residual adds again."""
+RESIDUAL = ("add", "mul", "sub")
+"""How it is joined."""
 HELD = {
     "scale": ("scaling_factor",),
     "offset": ("add_value",),
@@ -66,6 +70,8 @@ class Chain:
     """(operand, expression in `forward`) where that is not `self.NAME`."""
     numbers: tuple[tuple[str, ...], ...] = ()
     """Per step, the names of its constants where those are passed; nothing where they stand in the kernel."""
+    kept: tuple[int, ...] = ()
+    """Steps before which the value is kept as `ORIGINAL`, for a residual."""
 
     @property
     def pointers(self) -> list[str]:
@@ -95,6 +101,7 @@ class Chain:
             self.wide or other.wide,
             self.sources + other.sources,
             (self.numbers or ((),) * len(self.steps)) + (other.numbers or ((),) * len(other.steps)),
+            self.kept + tuple(place + len(self.steps) for place in other.kept),
         )
 
     @property
@@ -132,7 +139,9 @@ class Chain:
                 masked = f", mask={mask}, other=0.0" if mask else ""
                 lines.append(f"{name} = tl.load({name}_ptr + {offsets}{masked}){self.wide}")
         numbers = self.numbers or ((),) * len(self.steps)
-        for step, operand, passed in zip(self.steps, self.values, numbers, strict=True):
+        for place, (step, operand, passed) in enumerate(zip(self.steps, self.values, numbers, strict=True)):
+            if place in self.kept:
+                lines.append(f"{ORIGINAL} = {value}")
             constants = dict(zip("cd", passed or map(repr, step.constants), strict=False))
             expression = POINTWISE[step.op].triton.format(x=value, y=operand, **constants)
             lines.append(f"{value} = {expression}")
@@ -177,6 +186,8 @@ def chain(
         return NOTHING
     while True:
         steps = tuple(_step(draw, names, share, channel is not None, bool(full)) for _ in range(count))
+        if count > 1 and draw.chance(0.12):
+            steps = (*steps[:-1], Step(draw.pick(RESIDUAL), "first"))
         kinds = [step.operand for step in steps]
         if kinds.count("input") <= 1 and kinds.count("parameter") <= 2 and is_sound(steps):
             return _chain(draw, steps, dtype, channel, full, set(taken))
@@ -208,7 +219,10 @@ def _chain(
         operator = POINTWISE[step.op]
         name, state, init, inputs = "", (), (), ()  # type: tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
         spelled = ""
-        if step.operand == "input":
+        lines: tuple[str, ...] = ()
+        if step.operand == "first":
+            spelled = ORIGINAL
+        elif step.operand == "input":
             name = next(n for n in ("other", "third") if n not in taken)
             inputs = ((name, tensor(full, dtype)),)
             operands.append((name, "full"))
@@ -239,12 +253,14 @@ def _chain(
         by_name = {letter: text.removeprefix("self.") for letter, text in constants.items()}
         module = operator.module.format(**by_name) if operator.module else ""
         wired = f"{step.op}:{step.operand}" if step.operand else step.op
-        ops.append(Op(wired, spelling.replace("\0", "{x}"), state, init, inputs, module))
-        values.append(name)
+        if not ops and any(other.operand == "first" for other in steps):
+            lines = (f"{ORIGINAL} = {{x}}",)
+        ops.append(Op(wired, spelling.replace("\0", "{x}"), state, init, inputs, module, lines))
+        values.append(ORIGINAL if step.operand == "first" else name)
     wide = "" if dtype == "float32" else ".to(tl.float32)"
-    return Chain(
-        tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, (), tuple(numbers) if hoists else ()
-    )
+    passed = tuple(numbers) if hoists else ()
+    kept = (0,) if any(step.operand == "first" for step in steps) else ()
+    return Chain(tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, (), passed, kept)
 
 
 def _held(operator: str, count: int, taken: set[str]) -> tuple[str, ...]:

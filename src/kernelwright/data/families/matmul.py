@@ -321,6 +321,38 @@ def diagonal(draw: Draw) -> Design:
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
+def by_scalar(draw: Draw) -> Design:
+    """A matrix times a number, which is an argument of `forward`."""
+    dtype = draw.dtype(0.2)
+    sizes = {
+        "M": draw.size((2048, 4096, 8192, 16384), (24, 40), (27, 35)),
+        "N": draw.size((2048, 4096, 6000, 8192), SMALL, ODD),
+    }
+    number = draw.pick(("3.14", "2.5", "0.5", "-1.5", "1.7"))
+    spelling = draw.pick(("a * s", "torch.mul(a, s)", "s * a"))
+    op = Op("matmul:scalar", spelling, inputs=(("a", tensor("M, N", dtype)), ("s", number)))
+    block = draw.tile("BLOCK", (512, 1024, 2048), (64, 128))
+    body = [
+        "offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
+        "mask = offs < size",
+        f"a = tl.load(a_ptr + offs, mask=mask){widened(dtype)}",
+        "tl.store(out_ptr + offs, a * s, mask=mask)",
+    ]
+    host = (
+        "out = torch.empty_like(a)",
+        "size = a.numel()",
+        *launch(
+            "scale_kernel",
+            f"triton.cdiv(size, {block}),",
+            ["a", "out", "s", "size", f"BLOCK={block}", draw.warps((4, 8), (1,))],
+        ),
+        "return out",
+    )
+    text = kernel("scale_kernel", ["a_ptr", "out_ptr", "s", "size", "BLOCK: tl.constexpr"], body)
+    stage = Stage("scale", (text,), (("a", "a"), ("s", "s")), host)
+    return Design((op,), (stage,), sizes, dtype, draw.constants)
+
+
 def large_k(draw: Draw) -> Design:
     """A long inner dimension and few outputs: several programs share a tile, a second kernel adds their parts."""
     dtype = draw.dtype(0.3)
@@ -492,6 +524,7 @@ _DRAWS: dict[str, Callable[[Draw], Design]] = {
     "matmul_lower": triangular_lower,
     "matmul_symmetric": symmetric,
     "matmul_diagonal": diagonal,
+    "matmul_scalar": by_scalar,
     "matmul_batched": batched,
     "matmul_3d": tensor3d,
     "matmul_4d": tensor4d,

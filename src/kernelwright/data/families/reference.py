@@ -190,7 +190,10 @@ class _Writer:
         first = True
         taken = {line.split(" = ")[0].removeprefix("self.") for line in state}
         for position, op in enumerate(ops):
-            body += [replace_names(line, names) for line in op.lines]
+            for line in op.lines:
+                name, _, kept = line.partition(" = ")
+                body.append(f"{name} = {value}" if kept == "{x}" else replace_names(line, names))
+                value = name if kept == "{x}" else value
             expression = replace_names(op.expression, names)
             if op.module and self.modules:
                 stem = re.sub(r"\W.*", "", op.module.removeprefix("nn.")).lower()

@@ -57,7 +57,7 @@ class Op:
     module: str = ""
     """The operator as an `nn` module without weights, where there is one."""
     lines: tuple[str, ...] = ()
-    """Statements of `forward` before the expression."""
+    """Statements of `forward` before the expression; `NAME = {x}` keeps the value so far."""
 
 
 @dataclass(frozen=True)
