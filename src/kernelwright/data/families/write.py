@@ -128,5 +128,9 @@ def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str]
         model += ["        super().__init__()"]
         model += [part for line in state for part in wrapped(f"        {line}")]
         model.append("")
-    model += [f"    def forward({', '.join(['self', *inputs])}):", *(f"        {line}" for line in calls)]
+    model.append(f"    def forward({', '.join(['self', *inputs])}):")
+    for line in calls:
+        model += (
+            wrapped(f"        {line}") if line.startswith(("return ", f"{value} = ")) else [f"        {line}"]
+        )
     return "\n\n\n".join([*parts, *kernels, *functions, "\n".join(model)]) + "\n"
