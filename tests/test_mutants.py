@@ -1,5 +1,7 @@
 """The mutation tester: what counts, what is left out, and a small run against the judge."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from kernelwright import faults, mutants
@@ -8,7 +10,17 @@ from kernelwright.errors import UserError
 from kernelwright.tasks import load_suite
 
 FAULT = faults.Fault("dropped_term", 3, "a + b -> (a)", "code")
+CHANGES = (
+    ("offsets, mask=mask)", "offsets, mask=mask | (offsets < 64))"),
+    ("tl.program_id(0)", "(tl.program_id(0) % 4096)"),
+)
 DIGITS = faults.Fault("half_loads", 4, "x -> x", "code")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[mutants.Pool]:
+    with mutants.Pool(workers=2, backend="interpret", deadline_s=120) as pool:
+        yield pool
 
 
 def ended(*states: mutants.State, fault: faults.Fault = FAULT) -> list[mutants.Mutant]:
@@ -42,12 +54,11 @@ def test_unknown_kinds_are_named_with_the_known_ones() -> None:
         mutants.plant(load_suite("wright/relu"), 1, kinds=["typo"])
 
 
-def test_the_judge_finds_what_is_planted_and_the_compiler_what_is_not() -> None:
+def test_the_judge_finds_what_is_planted_and_the_compiler_what_is_not(pool: mutants.Pool) -> None:
     task = load_suite("wright/softmax_rows")[0]
     planted = mutants.plant([task], 1, kinds=["mask_off_by_one", "wrong_axis", "dropped_term", "half_loads"])
     same = faults.Fault("wrong_operator", 1, "nothing", mutants.gold(task.id) + "\nUNUSED = 1\n")
-    with mutants.Pool(workers=2, backend="interpret", deadline_s=120) as pool:
-        *judged, unchanged = mutants.run([*planted, (task, same)], pool)
+    *judged, unchanged = mutants.run([*planted, (task, same)], pool)
     assert {m.state for m in judged} <= {"killed", "stillborn"}
     assert sum(m.state == "killed" for m in judged) >= 3
     assert (unchanged.state, unchanged.detail) == (
@@ -56,11 +67,23 @@ def test_the_judge_finds_what_is_planted_and_the_compiler_what_is_not() -> None:
     )
 
 
-def test_races_are_looked_for_at_every_shape() -> None:
+def test_what_only_large_sizes_reach_is_no_equivalent(pool: mutants.Pool) -> None:
+    """A needless condition of a load changes nothing anywhere; an index that wraps does so beyond the small sizes."""
+    task = load_suite("wright/relu")[0]
+    code = mutants.gold(task.id)
+    needless, wrapped = (code.replace(*pair) for pair in CHANGES)
+    assert len({code, needless, wrapped}) == 3
+    pairs = [(task, mutants.Candidate(code=text)) for text in (code, needless, wrapped)]
+    assert all(verdict.correct for verdict in pool.verify_many(pairs))
+    assert pool.same_lanes(task, code, needless)
+    assert not pool.same_lanes(task, code, wrapped)
+    assert not pool.same_binaries(task, code, needless)
+
+
+def test_races_are_looked_for_at_every_shape(pool: mutants.Pool) -> None:
     """Two programs meet at the third shape only."""
     planted = mutants.plant(load_suite("wright/loss_smooth_l1"), 1, kinds=["race"])
-    with mutants.Pool(workers=1, backend="interpret", deadline_s=120) as pool:
-        (race,) = mutants.run(planted, pool)
+    (race,) = mutants.run(planted, pool)
     assert (race.state, race.outcome) == ("killed", "nondeterministic")
 
 

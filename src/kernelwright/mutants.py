@@ -3,13 +3,15 @@
 A mutant ends as one of `STATES`. The kill rate is killed / (killed + survived). Left out of it, and counted apart:
 *stillborn* mutants, which Triton's compiler or Python refuses (any judge would find them); *unjudged* ones, which the
 backend cannot run; and *equivalent* ones, which survived and change nothing: an operator says so (`faults`), a person
-has read them and said why (`faults/reviewed.toml`), or they compile to the same binaries, launched in the same way, as
-the original (trivial compiler equivalence: Papadakis et al., ICSE 2015). The raw rate counts these as survivors.
+has read them and said why (`faults/reviewed.toml`), they compile to the same binaries, launched in the same way, as
+the original (trivial compiler equivalence: Papadakis et al., ICSE 2015), or a fault of masks and addresses touches the
+same elements at every size and gives the same bits (`verify/lanes.py`). The raw rate counts these as survivors.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -18,15 +20,22 @@ from typing import Any, Literal
 from kernelwright import faults
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.tasks import gold
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.hearing import Hearing
+from kernelwright.verify.hearing import Confined, Hearing, Trace
 from kernelwright.verify.interpreted import InterpretedHearing
 from kernelwright.verify.judge import Judge
 
+_Tapes = tuple[Sequence[Trace], Sequence[Trace]]
 State = Literal["killed", "survived", "stillborn", "equivalent", "unjudged"]
 STATES: tuple[State, ...] = ("killed", "survived", "stillborn", "equivalent", "unjudged")
+
+_PLACES = {
+    "mask_off_by_one", "mask_missing", "wrong_padding", "wrong_axis", "wrong_stride", "wrong_offset", "loop_bound",
+    "grid_too_small", "swapped_sizes",
+}  # fmt: skip
+"""Faults in where a kernel reads and writes. What a fault of values does is a matter of the data it is tried on."""
 
 _REFUSED = {
     Outcome.SYNTAX_ERROR, Outcome.NO_ENTRY, Outcome.NOT_TRITON, Outcome.INVALID_IMPORT, Outcome.LOAD_ERROR,
@@ -153,6 +162,8 @@ def run(
             known = fault.equivalent or reviewed.get((task.id, fault.line, fault.what), "")
             if not known and pool.same_binaries(task, gold(task.id), fault.code):
                 known = "compiles to the same binaries, launched alike"
+            if not known and fault.kind in _PLACES and pool.same_lanes(task, gold(task.id), fault.code):
+                known = "differs only in lanes that never reach a result"
             if known:
                 state, detail = "equivalent", known
         found.append(Mutant(task.id, fault, state, verdict.outcome.value, detail))
@@ -175,11 +186,22 @@ class Pool(VerifierPool):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._compiled: dict[tuple[str, str], Any] = {}
+        self._tapes: dict[tuple[str, str], _Tapes] = {}
 
     def same_binaries(self, task: Task, one: str, two: str) -> bool:
         """Whether two candidates, both heard and correct, have the same assembler text and launches at full size."""
         first, second = (self._compiled.get((task.id, Candidate(code=code).digest)) for code in (one, two))
         return first is not None and first == second
+
+    def same_lanes(self, task: Task, one: str, two: str) -> bool:
+        """Whether two candidates, both heard and correct, differ only in lanes that never reach a result."""
+        from kernelwright.verify import lanes
+
+        first, second = (self._tapes.get((task.id, Candidate(code=code).digest)) for code in (one, two))
+        if first is None or second is None:
+            return False
+        cases = self.judge.cases(task)
+        return lanes.alike(self.judge.target, cases, lanes.Tapes(*first), lanes.Tapes(*second))
 
     def __enter__(self) -> Pool:
         return self
@@ -188,16 +210,42 @@ class Pool(VerifierPool):
         hearing = super()._hearing(task, candidate, judge)
         if not isinstance(hearing, InterpretedHearing):
             return hearing
-        return _Recorded(self._compiled, self.judge, hearing.zygote, task, candidate)
+        return _Recorded(self._compiled, self._tapes, self.judge, hearing.zygote, task, candidate)
 
 
 class _Recorded(InterpretedHearing):
-    """Notes the assembler text that the compiler made of the kernels, and how they were launched."""
+    """Notes the assembler text that the compiler made of the kernels, how they were launched, and the tapes."""
 
-    def __init__(self, book: dict[tuple[str, str], Any], *args: Any) -> None:
+    def __init__(
+        self, book: dict[tuple[str, str], Any], tapes: dict[tuple[str, str], _Tapes], *args: Any
+    ) -> None:
         super().__init__(*args)
-        self._book = book
+        self._book, self._tapes = book, tapes
         self._texts: list[tuple[str, int]] = []
+        self._played: list[Trace] = []
+        self._large: list[Trace] = []
+
+    def _small(self, host: Confined, shape: Any, position: int) -> Trace:
+        self._played.append(super()._small(host, shape, position))
+        return self._played[-1]
+
+    def _funnel(self) -> Timing | None:
+        """Then, of what is accepted, the tapes at sizes that are not small; none where one of them fails."""
+        timing = super()._funnel()
+        with contextlib.suppress(Exception):  # the reference may have no tape there, or the candidate none
+            self._large = [self._at(sizes) for sizes in self._sizes()]
+        return timing
+
+    def _sizes(self) -> list[dict[str, int]]:
+        sets = {"full": {}, **self.task.shapes}
+        return [dict(sizes) for name, sizes in sets.items() if not name.startswith("small")]
+
+    def _at(self, sizes: dict[str, int]) -> Trace:
+        from kernelwright.verify.baseline import baseline
+
+        host = next(process for process in self._processes if process.role == "host")
+        base = baseline(self.task, sizes, self.judge.target)
+        return self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state, values=False)
 
     def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
         super()._assemble(assemblies)
@@ -208,4 +256,5 @@ class _Recorded(InterpretedHearing):
         if verdict.correct and self._texts:
             alike = self._texts, verdict.evidence.launches
             self._book[self.task.id, self.candidate.digest] = alike
+            self._tapes[self.task.id, self.candidate.digest] = self._played, self._large
         return verdict

@@ -259,10 +259,9 @@ class Engine:
         traced: TracedLaunch,
         count: int,
     ) -> None:
-        """Run one instance drawn from each of `count` equal parts of the grid: no part can hide its work."""
-        total, steps = traced.programs, 0
-        for part in self.dice.sample(range(count), count):
-            linear = self.dice.randrange(part * total // count, max((part + 1) * total // count, 1))
+        """Run so many instances and keep their traffic."""
+        drawn, steps = self._drawn(grid, count), 0
+        for linear in drawn:
             interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
             self.traffic = Traffic()
             try:
@@ -272,8 +271,16 @@ class Engine:
                 steps += self.traffic.executed
             finally:
                 self.traffic = None
-            if steps > SAMPLED_STEPS * count // SAMPLED_PROGRAMS:
+            if steps > SAMPLED_STEPS * len(drawn) // SAMPLED_PROGRAMS:
                 break
+
+    def _drawn(self, grid: tuple[int, ...], count: int) -> list[int]:
+        """One instance drawn from each of `count` equal parts of the grid: no part can hide its work."""
+        total = math.prod(grid)
+        return [
+            self.dice.randrange(part * total // count, max((part + 1) * total // count, 1))
+            for part in self.dice.sample(range(count), count)
+        ]
 
     # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
 
