@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernelwright.drawing import DRAWING
 from kernelwright.policy.decode import _Layer
 
 STRIDE = 8
@@ -250,7 +251,7 @@ class Slots:
             tensor.copy_(old)
         graph = torch.cuda.CUDAGraph()
         # The verifier's threads may allocate on this GPU meanwhile, which is none of this capture's business.
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with DRAWING, torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             self._step(window, draw)
         self._pool = self._pool or graph.pool()
         return graph

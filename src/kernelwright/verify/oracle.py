@@ -18,15 +18,13 @@ from typing import Any
 
 import torch
 
+from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.records import Mismatch, Task
 from kernelwright.shapes import apply_shape
 from kernelwright.verify import affine, channel
 from kernelwright.verify.device import poison_mask
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-
-_RNG_LOCK = threading.RLock()
-"""References draw from torch's global generator, so one at a time, and the caller's state is put back."""
 
 INIT_SEED = 20_231
 """Weights are drawn under a public seed: it is the inputs that are secret."""
@@ -57,8 +55,8 @@ _CHUNK = 1 << 26
 
 @contextlib.contextmanager
 def private_rng(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator for a block, and put the caller's state back."""
-    with _RNG_LOCK:
+    """Seed torch's generators for a block, one block at a time, and put the caller's state back."""
+    with DRAWING:
         state = torch.get_rng_state()
         on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
         torch.manual_seed(seed)
@@ -522,7 +520,8 @@ def make_case(
     """
     native = copy.deepcopy(module)
     given = convert(inputs, torch.clone)
-    with torch.no_grad(), precision(protocol):
+    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
+    with torch.no_grad(), precision(protocol), DRAWING if on_gpu else contextlib.nullcontext():
         output = native(*given)
     flat, originals = flatten(given), flatten(inputs)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
