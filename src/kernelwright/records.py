@@ -68,7 +68,7 @@ class Task(Record):
     def digest(self) -> str:
         """Identity by content: 16 hex digits over source, dtype, shapes and policy."""
         body = self.model_dump_json(include={"source", "dtype", "shapes", "policy", "min_share"})
-        return hashlib.sha256(body.encode()).hexdigest()[:16]
+        return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class Message(Record):
@@ -125,7 +125,7 @@ class Candidate(Record):
     @property
     def digest(self) -> str:
         """Identity by content: 16 hex digits over the code."""
-        return hashlib.sha256(self.code.encode()).hexdigest()[:16]
+        return hashlib.sha256(self.code.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class Launch(Record):

@@ -1,6 +1,5 @@
 # task: honest/tasks/product_in_tf32
 # expect: correct
-# known_gap: the judge does not read the task's statement yet
 # why: the task's source allows TF32, and so does Triton's default
 import torch
 import torch.nn as nn

@@ -20,7 +20,7 @@ from torch.utils.flop_counter import flop_registry
 
 from kernelwright.hardware import Target
 from kernelwright.records import Binary, Cost, Task
-from kernelwright.verify import channel, cost, oracle, replay
+from kernelwright.verify import channel, cost, oracle, replay, tf32
 from kernelwright.verify.device import ALLOCATION, METADATA, VIEWS
 from kernelwright.verify.tape import Tape, View
 
@@ -164,8 +164,10 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     edge = [*oracle.flatten(inputs), *oracle.flatten(output), *module.parameters()]
     min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
     useful: dict[str, float] = {}
+    tensor_cores = tf32.stated(task.source)
     for op in recorder.operators:
         if op.contraction:
+            op.unit = "tf32" if tensor_cores and op.unit == "float32" else op.unit
             useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
     roofline = cost.roofline_ms(min_bytes, useful, target)
     eager = Cost(

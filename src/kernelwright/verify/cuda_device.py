@@ -31,6 +31,7 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
 from kernelwright.verify import channel, crosscompile, oracle
+from kernelwright.verify import tf32 as tf32_statement
 from kernelwright.verify.cuda_clock import Clock, Inputs, Side, gpu_ms
 from kernelwright.verify.cuda_memory import GUARD_BYTE, Mapping, Raw, locate, open_arena
 from kernelwright.verify.kernels import Kernels, NotAKernel
@@ -349,7 +350,9 @@ class CudaDevice(Service):
         if own:  # the candidate against itself: what the clock's noise is
             self._sides.append(session.prepared(candidate.steady))
             return {}
-        module = oracle.Reference(Task.model_validate(task), sizes, self.device).build().to(self.device)
+        stated = Task.model_validate(task)
+        module = oracle.Reference(stated, sizes, self.device).build().to(self.device)
+        torch.backends.cuda.matmul.allow_tf32 = tf32_statement.stated(stated.source)
         arguments = channel.decode(inputs, [session.tensor(view) for view in candidate.inputs[-1]])
         self._sides.append(Side(lambda: module(*arguments)))
         self._sides[-1].call()
@@ -360,8 +363,10 @@ class CudaDevice(Service):
     ) -> dict[str, Any]:
         """A reference under torch.compile and as it is, without any candidate."""
         self._precision(tf32)
-        reference = oracle.Reference(Task.model_validate(task), sizes, self.device)
+        stated = Task.model_validate(task)
+        reference = oracle.Reference(stated, sizes, self.device)
         module, inputs = reference.build().to(self.device), reference.inputs(seed)
+        torch.backends.cuda.matmul.allow_tf32 = tf32_statement.stated(stated.source)
         compiled = torch.compile(module)
         self._sides = [Side(lambda: compiled(*inputs)), Side(lambda: module(*inputs))]
         for side in self._sides:

@@ -22,7 +22,7 @@ from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.records import Mismatch, Task
 from kernelwright.shapes import apply_shape
-from kernelwright.verify import affine, channel
+from kernelwright.verify import affine, channel, tf32
 from kernelwright.verify.device import poison_mask
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 
@@ -92,6 +92,17 @@ class Expected:
     """Root of the mean squared error of the reference in its own precision."""
     root_mean_square: float = 0.0
     """Of the values."""
+    tf32: bool = False
+    """Products behind it may be made in TF32."""
+
+    @property
+    def half(self) -> bool:
+        """Judged as half precision is: few digits, of which none may be lost twice."""
+        return self.tf32 or self.dtype in (torch.float16, torch.bfloat16)
+
+    @property
+    def epsilon(self) -> float:
+        return tf32.EPSILON if self.tf32 else torch.finfo(self.dtype).eps
 
     @property
     def size(self) -> int:
@@ -154,7 +165,8 @@ class Reference:
         source = apply_shape(task.source, overrides) if overrides else task.source
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
-            exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
+            with tf32.switches_kept():
+                exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
         except Exception as error:
             raise UserError(f"task {task.id} raises when loaded: {type(error).__name__}: {error}") from None
         for name in ("Model", "get_inputs"):
@@ -169,7 +181,7 @@ class Reference:
 
     def build(self, vary: bool = False) -> torch.nn.Module:
         """The module with weights drawn under the public seed; `vary` those that are constant (`affine.py`)."""
-        with private_rng(INIT_SEED), self._explained("Model(*get_init_inputs())"):
+        with private_rng(INIT_SEED), tf32.switches_kept(), self._explained("Model(*get_init_inputs())"):
             init = self.init_inputs()
             torch.manual_seed(INIT_SEED)
             if not vary:
@@ -181,7 +193,12 @@ class Reference:
 
     def inputs(self, seed: int) -> list[Any]:
         """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms)."""
-        with private_rng(seed), self._explained("get_inputs()"), torch.device(self.device):
+        with (
+            private_rng(seed),
+            tf32.switches_kept(),
+            self._explained("get_inputs()"),
+            torch.device(self.device),
+        ):
             made = list(self.namespace["get_inputs"]())
         return convert(made, lambda tensor: tensor.to(self.device))
 
@@ -239,6 +256,10 @@ def skeleton(tree: Any) -> Any:
     return tree
 
 
+def _for_task(protocol: Protocol, task: Task) -> Protocol:
+    return dataclasses.replace(protocol, tf32_products=tf32.stated(task.source))
+
+
 def shape_cases(
     task: Task,
     name: str,
@@ -249,6 +270,7 @@ def shape_cases(
     device: str = "cpu",
 ) -> ShapeCases:
     """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
+    protocol = _for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
     module = reference.build(protocol.affine)
     state = {key: value.detach().clone() for key, value in module.state_dict().items()}
@@ -289,7 +311,7 @@ class GpuCases:
     ) -> None:
         """Builds the reference and the first case. Raises UserError when the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
-        self._protocol, self._plan = protocol, plan
+        self._protocol, self._plan = _for_task(protocol, task), plan
         self._lock = threading.Lock()
         self._kept: dict[int, Case | None] = {}
         self._reference = Reference(task, sizes, device)
@@ -521,7 +543,8 @@ def make_case(
     native = copy.deepcopy(module)
     given = convert(inputs, torch.clone)
     on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
-    with torch.no_grad(), precision(protocol), DRAWING if on_gpu else contextlib.nullcontext():
+    products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
+    with torch.no_grad(), precision(protocol), products, DRAWING if on_gpu else contextlib.nullcontext():
         output = native(*given)
     flat, originals = flatten(given), flatten(inputs)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
@@ -546,7 +569,12 @@ def make_case(
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
                 exact = [tensor.detach() for tensor in wide]
     slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
-    expected = [dataclasses.replace(_expected(e, h), slack=slack) for e, h in zip(exact, honest, strict=True)]
+    expected = [
+        dataclasses.replace(
+            _expected(e, h), slack=slack, tf32=protocol.tf32_products and h.dtype == torch.float32
+        )
+        for e, h in zip(exact, honest, strict=True)
+    ]
     shares = [float(e.judged.double().mean()) for e in expected if e.judged is not None]
     if shares and min(shares) < 0.5:
         return None
@@ -633,16 +661,15 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
 
     min(max(m, typical) * rtol + atol, m * of_value + floor) * slack
     """
-    rtol, atol = protocol.preset(str(expected.dtype).removeprefix("torch."))
+    dtype = str(expected.dtype).removeprefix("torch.")
+    rtol, atol = protocol.preset("float16" if expected.tf32 and protocol.calibrated else dtype)
     if not protocol.calibrated:
         return rtol, atol, 0.0, 0.0, math.inf, 1.0
     # Where sums cancel, what is left is small and its error is not: relative to what was summed.
     if not expected.dtype.is_floating_point:
         return rtol, atol, expected.typical, 0.0, math.inf, expected.slack
-    eps = torch.finfo(expected.dtype).eps
-    of_error, of_value = (
-        _HALF_PRECISION if expected.dtype in (torch.float16, torch.bfloat16) else _FULL_PRECISION
-    )
+    eps = expected.epsilon
+    of_error, of_value = _HALF_PRECISION if expected.half else _FULL_PRECISION
     floor = of_error * expected.honest_error + eps * 32.0 * expected.typical + 1e-30
     return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
 
@@ -659,11 +686,10 @@ def allowed_error(expected: Expected, value: torch.Tensor, protocol: Protocol) -
 
 def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
     """Root mean squared error allowed over a whole output; None where each element is judged by itself only."""
-    half = expected.dtype in (torch.float16, torch.bfloat16)
-    if not (half and protocol.calibrated and math.prod(expected.shape) >= _MANY):
+    if not (expected.half and protocol.calibrated and math.prod(expected.shape) >= _MANY):
         return None
     of_error, of_value = _HALF_SPREAD
-    eps = torch.finfo(expected.dtype).eps
+    eps = expected.epsilon
     return (of_error * expected.spread + of_value * eps * expected.root_mean_square + 1e-30) * expected.slack
 
 

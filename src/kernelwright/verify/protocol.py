@@ -36,6 +36,9 @@ class Protocol:
     more_shapes: bool
     """Judge on every `small*` shape set, not only the first."""
 
+    tf32_products: bool = False
+    """The task at hand lets float32 products be made in TF32 (see `tf32.py`)."""
+
     def preset(self, dtype: str) -> tuple[float, float]:
         """(rtol, atol) for an output dtype."""
         return self.tolerance.get(dtype, self.tolerance["default"])
