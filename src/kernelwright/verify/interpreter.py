@@ -117,6 +117,8 @@ class Engine:
         self._storing: set[str] = set()
         self.samples = SAMPLED_PROGRAMS
         """Program instances of a launch that a model looks at."""
+        self.all_zero = False
+        """Loads of a model give zeros, also where they are floats."""
         self.dice = random.Random()
         """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
         self._restore: list[Callable[[], None]] = []
@@ -301,7 +303,7 @@ class Engine:
     def _invented(self, pointers: np.ndarray, dtype: Any, dtype_np: Any) -> np.ndarray:
         """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
         Integers are 0, which every kernel that takes them for an index can stand."""
-        if dtype_np.kind in "iub" and not dtype.is_bf16():
+        if self.all_zero or (dtype_np.kind in "iub" and not dtype.is_bf16()):
             return np.zeros(pointers.shape, dtype=dtype_np)
         start = self.dice.randrange(_INVENTED.size // 2)
         data = np.resize(_INVENTED[start : start + pointers.size], pointers.shape)
@@ -499,7 +501,9 @@ class Engine:
             (
                 builder,
                 "create_masked_load",
-                lambda self, ptrs, mask, other, *rest: engine.load(ptrs, mask, other, bool(rest[-1])),
+                lambda self, ptrs, mask, other, cache_policy=None, is_volatile=False: engine.load(
+                    ptrs, mask, other, bool(is_volatile)
+                ),
             ),
             (
                 builder,
