@@ -12,6 +12,7 @@ from kernelwright import tasks
 from kernelwright.data import plans
 from kernelwright.data.inductor import Lesson, Skipped, Workers, draft, teach
 from kernelwright.data.inductor.reasons import KINDS
+from kernelwright.data.inductor.simplify import simplify
 from kernelwright.records import Candidate, Example, Task, read_jsonl
 from kernelwright.verify import VerifierPool
 
@@ -99,6 +100,18 @@ def test_what_cannot_be_rewritten_is_named(workers: Workers, task: Task, reason:
     found = workers.teach(task).reason
     assert found.startswith(reason), found
     assert found.split(":")[0] in KINDS
+
+
+def test_the_tile_of_a_number_is_a_number() -> None:
+    text = (
+        "def k(x_ptr, test):\n    x = tl.load(x_ptr)\n    a = 0.0\n"
+        "    b = tl.where(test, a, tl.zeros(a.shape, a.dtype))\n    tl.store(x_ptr, tl.where(test, b, x))\n"
+    )
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    simplify(function, {"x_ptr": "float32"})
+    assert "tl.where(test, 0.0, " in ast.unparse(function)
+    assert "zeros" not in ast.unparse(function)
 
 
 def test_rubbish_makes_no_example() -> None:

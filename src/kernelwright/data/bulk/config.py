@@ -58,7 +58,7 @@ class BulkConfig(BaseModel):
     """Mutants of a problem's kernel, on average, for *repair*."""
     min_gain: float = Field(1.1, gt=1)
     """Least ratio of modelled times, shown kernel over answer, in an *improve* example."""
-    heldout_share: float = Field(0.05, gt=0, lt=1)
+    heldout_share: float = Field(0.08, gt=0, lt=1)
     """Share of all operator graphs, by digest, that is held out."""
     validation_share: float = Field(0.01, gt=0, lt=1)
     practice: int = Field(8000, ge=0)

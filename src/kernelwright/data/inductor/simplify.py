@@ -238,6 +238,14 @@ class Fold(ast.NodeTransformer):
             rank = len(shape.elts) if isinstance(shape, (ast.List, ast.Tuple)) else -1
             if self.facts.axes(node.args[0]) == frozenset(range(rank)):
                 return node.args[0]
+        if name in ("zeros", "full") and node.args and isinstance(node.args[0], ast.Attribute):
+            like = _literal(node.args[0].value)  # the tile of what has become a number
+            if like is not None and node.args[0].attr == "shape":
+                return node.args[1] if name == "full" else ast.Constant(type(like.value)(0))
+        if name == "where" and len(node.args) == 3 and _literal(node.args[1]) is not None:
+            first, second = map(ast.dump, node.args[1:])
+            if first == second:
+                return node.args[1]
         if name == "full" and not node.keywords and len(node.args) == 3:
             value = _literal(node.args[1])
             sides = node.args[0].elts if isinstance(node.args[0], (ast.List, ast.Tuple)) else [node]

@@ -456,6 +456,8 @@ def _sorted(error: BaseException) -> Fallback:
     if "NoValidChoices" in text or "No choices" in text:
         operator = re.search(r"target: aten\.(\w+)", text)
         return Fallback("extern", f"aten.{operator[1]}" if operator else "no template")
+    if "SymFloat" in text:
+        return Fallback("size", "a float made of sizes")
     last = chain[-1]
     line = (str(last).strip().splitlines() or [""])[0]
     return Fallback("inductor", f"{type(last).__name__}: {line}"[:160])
