@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from judges import FakeJudge
 
+from kernelwright.cli import main
 from kernelwright.data.bulk import BulkConfig, benchmarks, card, merge, problems, shards, work
 from kernelwright.data.bulk.hear import Entry, Heard, ask, decide
 from kernelwright.data.bulk.problems import Kernel, Problem, Skipped, problem
@@ -182,6 +183,20 @@ def test_merging_writes_shards_lines_tokenizer_and_card(
     assert sum(pairs for _, _, pairs, _ in card.coverage(found)) == sum(
         example.kind == "translate" for example in examples
     )
+
+
+def test_the_commands_show_and_split_a_corpus(
+    laid: tuple[Path, list[Entry], dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _, _ = laid
+    assert main(["data", "show", str(folder)]) == 0
+    assert "convolution" in capsys.readouterr().out
+    assert main(["data", "split", str(folder), "--against", str(tmp_path)]) == 2
+    assert "holds no Python file" in capsys.readouterr().err
+    assert main(["data", "show", str(tmp_path)]) == 2
+    assert "holds no corpus" in capsys.readouterr().err
+    assert main(["data", "make", str(tmp_path / "x"), "familes=1"]) == 2
+    assert "did you mean families?" in capsys.readouterr().err
 
 
 def test_nothing_held_out_is_trained_on(laid: tuple[Path, list[Entry], dict[str, Any]]) -> None:

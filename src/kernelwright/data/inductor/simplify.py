@@ -241,7 +241,11 @@ class Fold(ast.NodeTransformer):
         if name in ("zeros", "full") and node.args and isinstance(node.args[0], ast.Attribute):
             like = _literal(node.args[0].value)  # the tile of what has become a number
             if like is not None and node.args[0].attr == "shape":
-                return node.args[1] if name == "full" else ast.Constant(type(like.value)(0))
+                return (
+                    node.args[1]
+                    if name == "full"
+                    else ast.Constant(0.0 if isinstance(like.value, float) else 0)
+                )
         if name == "where" and len(node.args) == 3 and _literal(node.args[1]) is not None:
             first, second = map(ast.dump, node.args[1:])
             if first == second:
