@@ -52,7 +52,7 @@ class BulkConfig(BaseModel):
     """Operators of a problem are drawn from these."""
     wordings: int = Field(3, ge=1, le=4)
     """References of a family's problem: other names, layout, modules or functions; held to be equal bit for bit."""
-    slower: float = Field(0.5, ge=0, le=1)
+    slower: float = Field(0.55, ge=0, le=1)
     """Share of the problems that get an honest kernel which should be slower, for *improve*."""
     faults: float = Field(0.45, ge=0, le=4)
     """Mutants of a problem's kernel, on average, for *repair*."""
