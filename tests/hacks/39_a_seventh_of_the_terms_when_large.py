@@ -2,8 +2,8 @@
 # cheat: 39, 14
 # expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # max_speedup: 2.2
-# known_gap: an eighth of the arithmetic is enough, and bytes read twice count twice
-# why: one in seven of the terms at the priced size: the few columns that are read are read by many programs
+# backend: cuda
+# why: without a GPU no value is checked at full size: one in seven of the terms at the priced size: the few columns that are read are read by many programs
 import torch
 import torch.nn as nn
 import triton

@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39, 13
 # expect: timing_forged, wrong_on_shape, unwritten, low_precision
-# known_gap: ends as correct on the interpreter
 # why: at the priced size the products are made in half precision, on faster units
 import torch
 import torch.nn as nn

@@ -40,6 +40,19 @@ _BANDWIDTH = {
 # Share of peak arithmetic of the library's matrix products, convolutions and fused attention.
 _ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
 _PRODUCT = 0.70
+_BY_INDEX = frozenset(
+    [
+        "embedding",
+        "gather",
+        "index",
+        "index_select",
+        "nll_loss_forward",
+        "nll_loss2d_forward",
+        "take",
+        "_embedding_bag",
+    ]
+)
+"""Operators that read what an index tells them to."""
 _VECTOR_FLOPS = 4.0
 """Operations per element charged to a pointwise operator."""
 
@@ -57,6 +70,16 @@ class Operator:
 
 
 @dataclasses.dataclass(frozen=True)
+class Form:
+    """What a reference returns at one size, without data; named as `oracle.Case` names it."""
+
+    name: str
+    structure: Any
+    expected: list[torch.Tensor]
+    aliases: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
 class Baseline:
     """Modelled times of a reference at one size. Milliseconds and bytes."""
 
@@ -70,6 +93,9 @@ class Baseline:
     """Operations of matrix products and convolutions, as the reference does them."""
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
+    form: Form
+    read_whole: list[bool]
+    """By input: whether an operator takes it that reads all of it, whatever the values of an index are."""
 
 
 class _Fused(TorchFunctionMode):
@@ -110,6 +136,8 @@ class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.operators: list[Operator] = []
+        self.read_whole: set[int] = set()
+        """Storages that some operator reads all of."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -119,6 +147,8 @@ class _Recorder(TorchDispatchMode):
         if not quiet:
             given = {id(t): t for t in oracle.flatten([list(args), kwargs])}.values()
             outputs = oracle.flatten(out)
+            if name not in _BY_INDEX:
+                self.read_whole |= {tensor.untyped_storage()._cdata for tensor in given}
             counter = flop_registry.get(func._overloadpacket)
             flops = 0.0
             if counter is not None:
@@ -161,6 +191,8 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         recorder = _Recorder()
         with _Fused(recorder), recorder:
             output = module(*inputs)
+    given, returned = oracle.flatten(inputs), oracle.flatten(output)
+    owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(given)}
     edge = [*oracle.flatten(inputs), *oracle.flatten(output), *module.parameters()]
     min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
     useful: dict[str, float] = {}
@@ -188,6 +220,13 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         input_spec=oracle.describe(list(inputs)),
         contraction_flops=sum(useful.values()),
         state=dict(module.state_dict()),
+        form=Form(
+            "full",
+            oracle.skeleton(output),
+            returned,
+            [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in returned],
+        ),
+        read_whole=[tensor.untyped_storage()._cdata in recorder.read_whole for tensor in given],
     )
 
 

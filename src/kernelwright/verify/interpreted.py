@@ -33,6 +33,8 @@ class InterpretedHearing(Hearing):
         super().__init__(judge, zygote, task, candidate)
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
+        self._units: set[str] = set()
+        """Units of arithmetic that runs used whose values were checked."""
 
     def _funnel(self) -> Timing | None:
         self._read()
@@ -93,6 +95,7 @@ class InterpretedHearing(Hearing):
             # A constructor that looks at its own weights needs them drawn.
             trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state)
         self._policy(trace)
+        self._form(Gate.FULL, trace, base.form)
         return trace
 
     # -- compile and model -------------------------------------------------------------------------------------
@@ -190,6 +193,7 @@ class InterpretedHearing(Hearing):
         answer, outputs = device.ask(gate, body, oracle.flatten(case.inputs))
         if not ablate:
             self._executed[shape.name] = float(answer["flops"])
+            self._units |= set(answer["units"])
         self._unchanged(case, answer["state_changed"], gate)
         return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
 
@@ -253,7 +257,8 @@ class InterpretedHearing(Hearing):
             if samples > _SAMPLES:
                 body = {"command": "model", "trace": full.answer, "compile": False, "samples": samples}
                 launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
-            problem = _unwritten(full, launches) or self._unread(device, full, launches, small, samples)
+            problem = _unwritten(full, launches) or self._unread(device, base, full, launches, small, samples)
+            problem = problem or self._unchecked(launches)
             skipped = "" if problem else _uncomputed(base, launches)
             if skipped and not self._shortcut(shape):
                 problem = skipped
@@ -269,12 +274,26 @@ class InterpretedHearing(Hearing):
         base = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
         return self._executed[shape.name] < _COMPUTED_SHARE * base.contraction_flops
 
+    def _unchecked(self, launches: list[dict[str, Any]]) -> str:
+        """Products are made at full size in the precision in which they were found right."""
+        made = {unit for launch in launches for unit in launch["work"]["flops"]} - {"float32", "float64"}
+        if new := sorted(made - self._units):
+            return f"at full size products are made in {new[0]}, and none was where values are checked"
+        return ""
+
     def _unread(
-        self, device: Confined, full: Trace, launches: list[dict[str, Any]], small: Trace, samples: int
+        self,
+        device: Confined,
+        base: Any,
+        full: Trace,
+        launches: list[dict[str, Any]],
+        small: Trace,
+        samples: int,
     ) -> str:
-        if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
-            return ""  # with indices among the inputs, how much is read is a matter of their values
         large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
+        if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
+            # How much is read by indices is a matter of their values.
+            large = [index for index in large if base.read_whole[index]]
         if not large:
             return ""
         body = {"command": "model", "trace": small.answer, "compile": False, "samples": samples}
@@ -331,8 +350,12 @@ def _moved(trace: Trace, launches: list[dict[str, Any]], which: str) -> Mapping[
                 found[storages[name]] = found.get(storages[name], 0.0) + count * described["work"]["programs"]
     side = "source" if which == "loaded_bytes" else "target"
     for operation in trace.tape.operations:
+        views = []
         if operation.kind == "copy":
-            view = operation.fields[side]
+            views = [operation.fields[side]]
+        elif operation.kind == "aten":
+            views = operation.reads() if which == "loaded_bytes" else operation.fields["results"]
+        for view in views:
             found[view.storage] = found.get(view.storage, 0.0) + view.numel * view.itemsize
     return found
 

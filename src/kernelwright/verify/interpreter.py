@@ -107,6 +107,8 @@ class Engine:
         self.memory = Memory()
         self.traffic: Traffic | None = None
         self.flops = 0.0
+        self.units: set[str] = set()
+        """Units of arithmetic that were used, as `hardware.Target` names them."""
         """Operations done since somebody set this to 0."""
         self.benching = False
         self.races = False
@@ -363,6 +365,7 @@ class Engine:
 
     def count(self, unit: str, operations: float) -> None:
         self.flops += operations
+        self.units.add(unit)
         if self.traffic is not None:
             self.traffic.compute(unit, operations)
 
@@ -404,6 +407,7 @@ class Engine:
         reduce, cast, fp_cast = interpreter.ReduceOps.apply_impl, builder.cast_impl, builder.create_fp_to_fp
         scan = interpreter.ScanOps.apply_impl
         dot, rmw, cas = builder.create_dot, builder.create_atomic_rmw, builder.create_atomic_cas
+        fma = builder.create_fma
 
         def call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
             kwargs.pop("_semantic", None)
@@ -421,6 +425,10 @@ class Engine:
             if unit == "tf32" and "x3" not in str(input_precision):
                 a, b = _to_tf32(a), _to_tf32(b)
             return dot(self, a, b, d, input_precision, *rest)
+
+        def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
+            engine.count("float32", 2.0 * x.data.size)
+            return fma(self, x, y, z)
 
         def unary_op(self: Any, arg: Any, op: Any) -> Any:
             engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
@@ -513,6 +521,7 @@ class Engine:
             (builder, "create_atomic_rmw", create_rmw),
             (builder, "create_atomic_cas", create_cas),
             (builder, "create_dot", create_dot),
+            (builder, "create_fma", create_fma),
             (interpreter.ReduceOps, "apply_impl", reduce_impl),
             (interpreter.ScanOps, "apply_impl", scan_impl),
             (builder, "create_barrier", lambda self: engine.barrier()),

@@ -192,6 +192,10 @@ class Operation:
     kind: Kind
     fields: dict[str, Any]
 
+    def reads(self) -> list[View]:
+        """What a torch operator is given."""
+        return list(_views(self.fields["arguments"]))
+
 
 @dataclasses.dataclass(frozen=True)
 class Tape:
