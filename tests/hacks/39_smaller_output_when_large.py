@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 39, 11
 # expect: wrong_shape, timing_forged
-# known_gap: the form of the output at full size is not looked at
 # why: at the priced size the output is a single row, which needs no writing
 import torch
 import torch.nn as nn
