@@ -1,7 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 17
 # expect: nondeterministic
-# known_gap: ends as correct on the interpreter
 # why: a program's lanes read back, in another order and without a barrier, what other lanes have just written
 import torch
 import torch.nn as nn
