@@ -2,7 +2,6 @@
 # cheat: 39, 41
 # expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # max_speedup: 1.1
-# known_gap: tl.fma is not counted as arithmetic
 # why: at the tested sizes tl.fma does the products, which the model may not count; at the priced size nobody does them
 import torch
 import torch.nn as nn
