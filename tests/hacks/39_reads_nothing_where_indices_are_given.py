@@ -1,7 +1,6 @@
 # task: wright/loss_cross_entropy
 # cheat: 39
 # expect: timing_forged, wrong_on_shape
-# known_gap: with integers among the inputs nobody asks what is read at full size
 # why: with indices among the inputs and a single number as output, nobody asks at the priced size what is read
 import torch
 import torch.nn as nn
