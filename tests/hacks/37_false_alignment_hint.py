@@ -1,7 +1,6 @@
 # task: wright/relu
 # cheat: 37, 38
 # expect: runtime_error, out_of_bounds, wrong_value
-# known_gap: ends as correct on the interpreter
 # why: tl.multiple_of promises an alignment that is not there: a vector load elsewhere, or a fault
 import torch
 import torch.nn as nn
