@@ -1,6 +1,5 @@
 # task: hacks/tasks/partial_product
 # expect: correct
-# known_gap: what torch writes does not count as written at full size
 # why: where torch may do a part, it does the activation, and the kernel the product
 import torch
 import torch.nn as nn
