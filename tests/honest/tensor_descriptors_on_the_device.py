@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: the interpreter does not know a keyword that the language gives its loads
 # why: tensor descriptors made inside the kernel
 import torch
 import torch.nn as nn
