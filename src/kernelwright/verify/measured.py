@@ -107,19 +107,21 @@ class MeasuredHearing(Hearing):
         """Bytes of GPU memory, of which the candidate may ask for scratch. Raises Stop where it asks for too much."""
         size = int(peak * base.min_bytes) + (1 << 30) if base is not None else 8 << 30
         if tape is not None:
-            size += max(0, tape.allocated() - sum(view.end for view in tape.outputs()))
-            if size > self.gpu.admission.total:
-                detail = f"forward allocates {tape.allocated() / 1e9:.0f} GB"
+            scratch = max(0, tape.allocated() - sum(view.end for view in tape.outputs()))
+            if scratch > self.gpu.admission.total // 2:
+                detail = f"forward allocates {scratch / 1e9:.0f} GB beside its outputs"
                 raise Stop(Outcome.OUT_OF_MEMORY, Gate.LOAD, detail)
+            size += scratch
         return size
 
     def _shapes(self, base: Any) -> list[Any]:
         """What candidates for this task are held against; the first to ask makes it."""
-        if not self.judge.has_gpu_cases(self.task, self.gpu):
-            with self.gpu.admission.admitted(self._footprint(base, _FIRST_PEAK)), self.gpu.lock.shared():
-                self.judge.gpu_cases(self.task, self.gpu)
-                self.gpu.tidy()
-        return self.judge.gpu_cases(self.task, self.gpu)
+        if self.judge.has_gpu_cases(self.task, self.gpu):
+            return self.judge.gpu_cases(self.task, self.gpu)
+        with self.gpu.admission.admitted(self._footprint(base, _FIRST_PEAK)), self.gpu.lock.shared():
+            shapes = self.judge.gpu_cases(self.task, self.gpu)
+            self.gpu.tidy()
+        return shapes
 
     def _traced(self, shapes: list[Any]) -> list[Trace]:
         with self._timed(Gate.LOAD):
