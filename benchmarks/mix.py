@@ -15,6 +15,8 @@ import random
 import re
 import time
 
+from verify import renamed
+
 from kernelwright import faults, tasks
 from kernelwright.candidates import parse
 from kernelwright.records import Candidate, Task
@@ -42,13 +44,6 @@ class ModelNew(Model):
 
 
 RIGHT = 4
-
-
-def renamed(code: str, suffix: str) -> str:
-    """The same module with kernels under other names: no cache knows it."""
-    for name in re.findall(r"^def (\w+)", code, re.MULTILINE):
-        code = re.sub(rf"\b{name}\b", f"{name}_{suffix}", code)
-    return code
 
 
 def group(task: Task, chance: random.Random) -> list[Candidate]:
