@@ -26,6 +26,9 @@ from kernelwright.errors import InfrastructureError
 Role = Literal["host", "interpret", "cuda"]
 _KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "TRITON_CACHE_DIR")
 _READY_TIMEOUT_S = 120.0
+_FAREWELL_S, _DEATH_S = 0.1, 2.0
+"""Waits for a worker that hung up by itself, to learn of what; and for one that was killed. A GPU's driver may hold that
+up for long, and nobody else shall wait for it."""
 _BINARIES = "kernelwright-triton-"
 _TRITON_ENVIRONMENT = {
     "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
@@ -63,15 +66,29 @@ class Zygote:
         self._socket = ours
         ours.settimeout(_READY_TIMEOUT_S)
         self._ready = False
+        self._number = 0
+        """Of the last request: its answer bears it too."""
 
     def _receive(self) -> dict[str, Any]:
+        """The answer to the last request; one that comes late, after its request was given up, is passed over."""
+        while True:
+            try:
+                data = self._socket.recv(4096)
+            except OSError as error:
+                raise InfrastructureError(f"the zygote does not answer: {error}") from None
+            if not data:
+                raise InfrastructureError("the zygote is gone")
+            answer = dict(json.loads(data))
+            if answer["number"] == self._number:
+                return answer
+
+    def _request(self, fds: list[int], **fields: Any) -> dict[str, Any]:
+        self._number += 1
         try:
-            data = self._socket.recv(4096)
+            socket.send_fds(self._socket, [json.dumps({"number": self._number, **fields}).encode()], fds)
         except OSError as error:
-            raise InfrastructureError(f"the zygote does not answer: {error}") from None
-        if not data:
-            raise InfrastructureError("the zygote is gone")
-        return dict(json.loads(data))
+            raise InfrastructureError(f"the zygote is gone: {error}") from None
+        return self._receive()
 
     def wait(self) -> None:
         """Until it can fork. Raises InfrastructureError."""
@@ -90,12 +107,7 @@ class Zygote:
         try:
             with self._lock:
                 self._wait_ready()
-                request = json.dumps({"fork": str(scratch), "role": role, "gpu": gpu}).encode()
-                try:
-                    socket.send_fds(self._socket, [request], [theirs.fileno()])
-                except OSError as error:
-                    raise InfrastructureError(f"the zygote is gone: {error}") from None
-                answer = self._receive()
+                answer = self._request([theirs.fileno()], fork=str(scratch), role=role, gpu=gpu)
         except BaseException:
             ours.close()
             raise
@@ -112,11 +124,7 @@ class Zygote:
         `ended` says that it hung up by itself, so that its own exit status is worth a short wait.
         """
         with self._lock:
-            try:
-                self._socket.send(json.dumps({"reap": pid, "ended": ended}).encode())
-            except OSError as error:
-                raise InfrastructureError(f"the zygote is gone: {error}") from None
-            return int(self._receive().get("status", -9))
+            return int(self._request([], reap=pid, ended=ended).get("status", -9))
 
     @property
     def alive(self) -> bool:
@@ -189,50 +197,74 @@ def main(fd: int, target_name: str) -> None:
     interpret_device.warm(target(target_name))
     gc.collect()
     gc.freeze()
-    control.send(json.dumps({"ready": os.getpid()}).encode())
+    control.send(json.dumps({"ready": os.getpid(), "number": 0}).encode())
     _serve(control, target_name)
 
 
 def _serve(control: socket.socket, target_name: str) -> None:
     children: set[int] = set()
+    dying: set[int] = set()
     while True:
         data, fds, _, _ = socket.recv_fds(control, 4096, 1)
         if not data:
             break
         request = json.loads(data)
+        dying -= {pid for pid in dying if _status(pid, 0.0) is not None}
         if "fork" in request:
-            try:
-                pid = os.fork()
-            except OSError as error:
-                os.close(fds[0])
-                control.send(json.dumps({"error": str(error)}).encode())
-                continue
-            if pid == 0:
-                control.close()
-                sock = socket.socket(fileno=fds[0])
-                _child(sock, Path(request["fork"]), target_name, request["role"], request["gpu"])
-            os.close(fds[0])
-            children.add(pid)
-            control.send(json.dumps({"pid": pid}).encode())
+            answer = _fork(control, fds[0], request, target_name)
+            children |= {answer["pid"]} if "pid" in answer else set()
         else:
             pid, status = int(request["reap"]), -9
             if pid in children:
-                with contextlib.suppress(ProcessLookupError):
-                    done, raw = os.waitpid(pid, os.WNOHANG)
-                    for _ in range(20 if request.get("ended") else 0):
-                        if done:
-                            break
-                        time.sleep(0.005)  # it hung up by itself: let it finish dying, to learn of what
-                        done, raw = os.waitpid(pid, os.WNOHANG)
-                    if done == 0:
-                        os.kill(pid, signal.SIGKILL)
-                        _, raw = os.waitpid(pid, 0)
-                    status = os.waitstatus_to_exitcode(raw)
                 children.discard(pid)
-            control.send(json.dumps({"status": status}).encode())
+                found = _status(pid, _FAREWELL_S if request["ended"] else 0.0)
+                if found is None:
+                    _kill(pid)
+                    found = _status(pid, _DEATH_S)
+                    dying |= {pid} if found is None else set()
+                status = -9 if found is None else found
+            answer = {"status": status}
+        control.send(json.dumps({**answer, "number": request["number"]}).encode())
     for pid in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        _kill(pid)
+
+
+def _fork(control: socket.socket, fd: int, request: dict[str, Any], target_name: str) -> dict[str, Any]:
+    """What the judge is told: the pid, or why there is none."""
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(fd)
+        return {"error": str(error)}
+    if pid == 0:
+        control.close()
+        sock = socket.socket(fileno=fd)
+        _child(sock, Path(request["fork"]), target_name, request["role"], request["gpu"])
+    os.close(fd)
+    return {"pid": pid}
+
+
+def _status(pid: int, wait_s: float) -> int | None:
+    """The exit status of a child that has ended, waited for so long; None where it has not."""
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            done, raw = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            return -9
+        if done:
+            return os.waitstatus_to_exitcode(raw)
+        if time.monotonic() >= end:
+            return None
+        time.sleep(0.001)
+
+
+def _kill(pid: int) -> None:
+    """A worker and whatever it started, such as an assembler."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # its own group, unless it has not come so far
 
 
 if __name__ == "__main__":
