@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from kernelwright.errors import UserError, did_you_mean
+from kernelwright.parsing import parse
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -90,7 +91,7 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
 
 def _parse(source: str) -> ast.Module:
     try:
-        return ast.parse(source)
+        return parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         where = f"line {line}: " if line else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
 import threading
@@ -13,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 
 from kernelwright.candidates.layout import Block, Layout
+from kernelwright.parsing import parse
 
 MAX_CODE = 1 << 18
 """Characters; longer code is not parsed. The longest kernels seen are a tenth of it."""
@@ -93,7 +93,7 @@ def syntax_error(code: str) -> str:
         # threads from restoring each other's.
         with _filters, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(code)
+            parse(code)
     except SyntaxError as error:
         lines = code.split("\n")
         number = min(max(error.lineno or 1, 1), len(lines))

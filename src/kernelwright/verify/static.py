@@ -16,6 +16,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from kernelwright.outcomes import Outcome
+from kernelwright.parsing import parse
 from kernelwright.verify import static_rules as rules
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -42,7 +43,7 @@ def inspect_code(code: str) -> Finding | None:
     if len(code) > _MOST_CHARACTERS:
         return Finding(Outcome.SYNTAX_ERROR, f"more than {_MOST_CHARACTERS} characters")
     try:
-        tree = ast.parse(code)
+        tree = parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         return Finding(Outcome.SYNTAX_ERROR, f"line {line}: {getattr(error, 'msg', error)}"[:300])

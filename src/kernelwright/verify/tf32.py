@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.parsing import parse
+
 EPSILON = 2.0**-10
 """Between 1 and the next number in TF32: ten bits of mantissa, as in float16."""
 _SWITCHES = {
@@ -36,7 +38,7 @@ _PRODUCTS = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot"])
 def stated(source: str) -> bool:
     """Whether a task's source asks for TF32."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return False
     for node in ast.walk(tree):
