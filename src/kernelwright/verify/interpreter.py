@@ -509,8 +509,9 @@ class Engine:
             (
                 builder,
                 "create_masked_load",
-                lambda self, ptrs, mask, other, cache_policy=None, is_volatile=False: engine.load(
-                    ptrs, mask, other, bool(is_volatile)
+                # Triton 3.6 gives two policies, 3.9 one, descriptors none; volatile always comes last.
+                lambda self, ptrs, mask, other, *rest, is_volatile=False, **policies: engine.load(
+                    ptrs, mask, other, bool(rest[-1] if rest else is_volatile)
                 ),
             ),
             (
