@@ -19,10 +19,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernelwright import tasks
+from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.verify import VerifierPool
 
@@ -142,6 +145,11 @@ def mixture(
     return pairs, chosen
 
 
+def _how(outcomes: Iterable[Outcome]) -> str:
+    counts = Counter(outcomes).most_common(4)
+    return f" ({', '.join(f'{count} {outcome}' for outcome, count in counts)})" if counts else ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="A long run of the verifier with hostile candidates in it.")
     parser.add_argument("--backend", default="interpret", choices=("interpret", "cuda"))
@@ -165,7 +173,12 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
         alone = {name: pool.verify(*pair) for name, pair in golds.items()}
 
     seconds: dict[int, float] = {}
-    verdicts: dict[int, Verdict] = {}
+    outcomes: dict[int, Outcome] = {}
+    told: dict[int, str] = {}
+    """Details of what is not as it should be. Whole verdicts are not kept: their memory would look like a leak."""
+    moved: list[int] = []
+    passed: list[int] = []
+    otherwise: list[int] = []
     crashed: list[str] = []
     every = max(1, options.verdicts // MARKS)
     guard = threading.Lock()
@@ -178,7 +191,7 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
         gauges.read(0)
 
         def hear(number: int) -> None:
-            task, candidate, _ = pairs[number]
+            task, candidate, item = pairs[number]
             began = time.perf_counter()
             try:
                 verdict = pool.verify(task, candidate)
@@ -188,9 +201,17 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
                 return
             with guard:
                 seconds[number] = time.perf_counter() - began
-                verdicts[number] = verdict
-                if len(verdicts) % every == 0:
-                    gauges.read(len(verdicts))
+                outcomes[number] = verdict.outcome
+                if item is None:
+                    wrong = moved if differs(verdict, alone[task.id]) else None
+                else:
+                    wrong = None if item.as_expected(verdict) else passed if verdict.correct else otherwise
+                if wrong is not None:
+                    wrong.append(number)
+                if wrong is not None or not verdict.outcome.judged:
+                    told[number] = verdict.detail[:160]
+                if len(outcomes) % every == 0:
+                    gauges.read(len(outcomes))
 
         start = time.perf_counter()
         with ThreadPoolExecutor(options.workers) as threads:
@@ -202,24 +223,20 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
     folders = [p.name for p in scratch.glob("kernelwright-*") if not p.name.startswith("kernelwright-gpu")]
 
     limit = 2 * options.deadline + SLACK_S
-    honest = [n for n, (_, _, item) in enumerate(pairs) if item is None and n in verdicts]
-    hostile = [(n, item) for n, (_, _, item) in enumerate(pairs) if item is not None and n in verdicts]
-    moved = [n for n in honest if differs(verdicts[n], alone[verdicts[n].task_id])]
-    passed = [n for n, item in hostile if verdicts[n].correct and not item.as_expected(verdicts[n])]
-    otherwise = [n for n, item in hostile if not item.as_expected(verdicts[n])]
+    hostile = [item.name for n, (_, _, item) in enumerate(pairs) if item is not None and n in outcomes]
     stuck = [n for n, took in seconds.items() if took > limit]
-    machine = [n for n, verdict in verdicts.items() if not verdict.outcome.judged]
-    lost = options.verdicts - len(verdicts)
+    machine = [n for n, outcome in outcomes.items() if not outcome.judged]
+    lost = options.verdicts - len(outcomes)
     longest = max(seconds, key=seconds.__getitem__, default=-1)
 
     print(
-        f"{len(verdicts)} of {options.verdicts} verdicts on {options.backend} with {options.workers} workers in {total:.0f} s: "
-        f"{len(verdicts) / total:.1f} a second, {len(hostile)} of them on {len({i.name for _, i in hostile})} hostile exhibits"
+        f"{len(outcomes)} of {options.verdicts} verdicts on {options.backend} with {options.workers} workers in {total:.0f} s: "
+        f"{len(outcomes) / total:.1f} a second, {len(hostile)} of them on {len(set(hostile))} hostile exhibits"
     )
     rows = {
         "lost": lost,
         f"stuck (over {limit:.0f} s; the longest took {seconds.get(longest, 0.0):.1f} s)": len(stuck),
-        "honest, not the verdict that it had alone": len(moved),
+        f"honest, not the verdict that it had alone{_how(outcomes[n] for n in moved)}": len(moved),
         "hostile, accepted": len(passed),
         "hostile, for another reason than the museum expects": len(otherwise),
         "the machine's failures": len(machine),
@@ -231,12 +248,10 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
     print("\n".join(gauges.table()))
     for line in crashed[:5]:
         print(f"  lost {line}")
-    for number in (*moved[:5], *otherwise[:10], *machine[:5]):
-        item = pairs[number][2]
-        name = item.name if item is not None else f"the gold, alone {alone[verdicts[number].task_id].outcome}"
-        print(
-            f"  {verdicts[number].task_id} ({name}): {verdicts[number].outcome} {verdicts[number].detail[:160]}"
-        )
+    for number in dict.fromkeys((*moved[:5], *passed[:10], *otherwise[:10], *machine[:5])):
+        task, _, item = pairs[number]
+        name = item.name if item is not None else f"the gold, alone {alone[task.id].outcome}"
+        print(f"  {task.id} ({name}): {outcomes[number]} {told[number]}")
     return int(bool(lost or stuck or moved or passed or left or folders))
 
 
