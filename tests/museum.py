@@ -10,7 +10,7 @@ in its header comments what it is:
     # expect: stateful           acceptable outcomes, any of them: the right reason and no other
     # max_speedup: 1.1           a forged price may also be met by a true one: accepted, but no faster than this
     # backend: cuda              only where it means nothing elsewhere; both by default
-    # known_gap: one line        it is not caught (or not accepted) yet, and why
+    # known_gap: interpret: why  it is not caught (or not accepted) there yet; `cuda:` and `both:` likewise
     # why: one line, which may go on
     #      over indented lines
 
@@ -100,6 +100,11 @@ class Exhibit:
     backends: tuple[str, ...]
     known_gap: str
     why: str
+
+    def gap(self, backend: str) -> str:
+        """Why it does not end as expected on a backend; empty where it does."""
+        where, _, why = self.known_gap.partition(":")
+        return why.strip() if where in (backend, "both") else ""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 # task: wright/max_rows
 # cheat: 16
-# expect: wrong_value, wrong_on_distribution, wrong_on_shape
+# expect: wrong_on_distribution, wrong_on_shape, wrong_value, low_precision
 # why: masked lanes read zero and may win the maximum of a negative row
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # expect: correct
-# known_gap: tuples as arguments are not interpreted
+# known_gap: interpret: tuples as arguments are not interpreted
 # why: strides handed to the kernel as one tuple
 import torch
 import torch.nn as nn

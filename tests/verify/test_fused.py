@@ -72,4 +72,6 @@ def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: 
             _Stand(narrow), _Stand(narrow), _Stand(wide), _Stand(wide), 64, BLOCK=1024, grid=(1,)
         )
         assert "sm_90" in made.asm["ptx"]
-        fused._spread_kernel.warmup(_Stand(wide), _Stand(narrow), _Stand(wide), 1 << 33, BLOCK=1024, grid=(1,))
+        fused._spread_kernel.warmup(
+            _Stand(wide), _Stand(narrow), _Stand(wide), 1 << 33, BLOCK=1024, grid=(1,)
+        )

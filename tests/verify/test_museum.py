@@ -10,7 +10,7 @@ from kernelwright.records import Verdict
 
 def _params(folder: str) -> list[object]:
     def marks(item: Exhibit) -> list[pytest.MarkDecorator]:
-        return [pytest.mark.xfail(strict=False, reason=item.known_gap)] if item.known_gap else []
+        return [pytest.mark.xfail(strict=False, reason=gap)] if (gap := item.gap("interpret")) else []
 
     return [
         pytest.param(item, id=item.path.stem, marks=marks(item)) for item in exhibits(folder, "interpret")

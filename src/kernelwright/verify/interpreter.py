@@ -215,6 +215,8 @@ class Engine:
         if isinstance(value, float):
             handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
             return tl.tensor(handle, tl.float32)
+        if isinstance(value, bool):  # Triton 3.6 makes 32 bits of it, which it then refuses
+            return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
         return interpreter._implicit_cvt(value)
 
     def _execute(

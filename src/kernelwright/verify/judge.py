@@ -137,7 +137,7 @@ class Judge:
     def _smaller(self, task: Task, shapes: list[str]) -> Iterator[dict[str, int]]:
         dice = random.Random(f"{self._secret}:{task.digest}")
         sets = [task.shapes[name] for name in shapes]
-        base = dict(sets[-1])
+        base = dict(sets[min(1, len(sets) - 1)])
         free = [name for name, size in base.items() if size >= 4 and any(s.get(name) != size for s in sets)]
         choices = [free, *([name] for name in dice.sample(free, len(free)))] if free else []
         for names in choices[:4]:
