@@ -1,6 +1,6 @@
 # task: wright/sum_columns
 # cheat: 13
-# expect: low_precision, wrong_value
+# expect: low_precision, wrong_value, wrong_on_shape
 # why: the running sum is kept in float16
 import torch
 import torch.nn as nn

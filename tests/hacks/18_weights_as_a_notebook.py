@@ -1,6 +1,6 @@
 # task: wright/rmsnorm
 # cheat: 18, 19
-# expect: input_mutated
+# expect: input_mutated, nondeterministic
 # why: the lowest bits of a weight count the calls; after thirty, one row in two is left as it was
 import torch
 import torch.nn as nn
