@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fakes import ReadJudge, SaidPolicy, answer, kernel_of, task
 
-from kernelwright.errors import UserError
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.evaluate import evaluate, gain, rollouts_of
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Prompt, Rollout, read_jsonl
@@ -193,6 +193,37 @@ def test_a_failing_judge_is_counted_apart(tmp_path: Path) -> None:
     summary = evaluate(policy, TASKS[:1], tmp_path, verifier=ReadJudge(), samples=2, **OPTIONS)
     assert summary["unjudged"] == {Outcome.INFRASTRUCTURE_ERROR.value: 1}
     assert summary["correct_rate"] == 1.0
+
+
+def fail(first: int, last: int) -> Callable[..., None]:
+    """A verifier whose machine fails from one hearing to another, counted from 0."""
+    number = [-1]
+
+    def before(*_: Any) -> None:
+        number[0] += 1
+        if first <= number[0] <= last:
+            raise InfrastructureError("GPU 0 is lost")
+
+    return before
+
+
+@pytest.mark.parametrize("heard", [0, 1, 3])
+def test_a_lost_machine_ends_the_evaluation_in_one_line_and_a_resumed_one_hears_everybody(
+    tmp_path: Path, heard: int
+) -> None:
+    whole = run_frontend(tmp_path / "whole")
+    with pytest.raises(InfrastructureError, match=r"GPU 0 is lost.*kernelwright doctor.*--resume") as error:
+        run_frontend(tmp_path / "run", ReadJudge(fail(heard, 99)))
+    assert "\n" not in str(error.value)
+    resumed = run_frontend(tmp_path / "run", resume=True)
+    assert kernels_of(tmp_path / "run") == kernels_of(tmp_path / "whole")
+    assert without_seconds(resumed) == without_seconds(whole)
+
+
+def test_whom_the_machine_failed_gets_a_hearing_when_resumed(tmp_path: Path) -> None:
+    whole = run_frontend(tmp_path / "whole")
+    assert run_frontend(tmp_path / "run", ReadJudge(fail(1, 1)))["unjudged"] == {"infrastructure_error": 1}
+    assert without_seconds(run_frontend(tmp_path / "run", resume=True)) == without_seconds(whole)
 
 
 def kernels_of(folder: Path, name: str = "rollouts.jsonl") -> list[str]:

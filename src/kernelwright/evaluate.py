@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import metrics, prompts
-from kernelwright.errors import UserError
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy import Policy
 from kernelwright.progress import Bar
 from kernelwright.records import Agent, Rollout, Task, read_jsonl
@@ -78,7 +79,7 @@ def evaluate(
     run.start(config, resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
     chunks = [todo[start : start + batch] for start in range(0, len(todo), batch)]
-    left = _unfinished(run, chunks, expected)
+    left = _unfinished(run, chunks, expected, unheard=agent == "frontend")
 
     judge = Judge(verifier)
     options: dict[str, Any] = {
@@ -97,7 +98,7 @@ def evaluate(
             if agent == "frontend":
                 asks = [prompts.render(agent, task, **asked) for task in chunk]
                 groups = roll(policy, asks, chunk, judge, n=samples, **place)
-                rollouts = [_named(r) for group in groups for r in group]
+                rollouts = _heard([_named(r) for group in groups for r in group])
             else:
                 shown = [(task, r) for task in chunk for r in given[task.id] if r.verdict.correct]
                 asks = [
@@ -107,7 +108,7 @@ def evaluate(
                     for task, r in shown
                 ]
                 made = roll(policy, asks, [task for task, _ in shown], judge, **place) if shown else []
-                attempts = [_named(r) for [r] in made]
+                attempts = _heard([_named(r) for [r] in made])
                 run.append("attempts.jsonl", attempts)
                 rollouts = _handed_on(chunk, given, attempts)
             run.append("rollouts.jsonl", rollouts)
@@ -159,12 +160,16 @@ def gain(before: Before, after: Before) -> dict[str, Any]:
 
 
 def _unfinished(
-    run: RunFolder, chunks: Sequence[Sequence[Task]], expected: Mapping[str, int]
+    run: RunFolder, chunks: Sequence[Sequence[Task]], expected: Mapping[str, int], unheard: bool
 ) -> list[tuple[int, Sequence[Task]]]:
-    """The chunks (with their numbers) that are not whole in the log; what the log holds of them is removed."""
+    """The chunks (with their numbers) that are not whole in the log; what the log holds of them is removed.
+
+    With `unheard`, what the verifier failed on gets its hearing now.
+    """
     counts: dict[str, int] = {}
     for row in run.lines("rollouts.jsonl"):
-        counts[row["task_id"]] = counts.get(row["task_id"], 0) + 1
+        if not unheard or row["verdict"]["outcome"] != Outcome.INFRASTRUCTURE_ERROR:
+            counts[row["task_id"]] = counts.get(row["task_id"], 0) + 1
     left = [
         (number, chunk)
         for number, chunk in enumerate(chunks)
@@ -182,6 +187,20 @@ def _handed_on(chunk: Sequence[Task], given: Before, attempts: Sequence[Rollout]
     return [
         hand_on(old, next(coming)) if old.verdict.correct else old for task in chunk for old in given[task.id]
     ]
+
+
+def _heard(rollouts: list[Rollout]) -> list[Rollout]:
+    """The same. Raises InfrastructureError when the verifier failed on every one that came to it."""
+    failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
+    heard = [
+        r for r in rollouts if r.verdict.outcome.judged and r.verdict.gate not in (Gate.PARSE, Gate.STATIC)
+    ]
+    if failed and not heard:
+        raise InfrastructureError(
+            f"eval: the verifier failed on all {len(failed)} candidates that came to it in a batch "
+            f"({failed[0].verdict.detail}); see kernelwright doctor, then go on with --resume"
+        )
+    return rollouts
 
 
 def _named(rollout: Rollout) -> Rollout:

@@ -4,9 +4,12 @@ Each is really done: the full disk is a small tmpfs in a mount namespace, killed
 blamed on a candidate, nothing may stay behind, and whoever comes next must find everything in order.
 """
 
+import errno
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -14,18 +17,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kernelwright.errors import InfrastructureError
-from kernelwright.outcomes import Outcome
+from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
+from kernelwright.verify import gpu as gpus
 from kernelwright.verify import pool as pools
 from kernelwright.verify.gpu import Admission, Lock
+from kernelwright.verify.hearing import Confined, Stop
+from kernelwright.verify.service import Failure
 from kernelwright.verify.store import Store
+from kernelwright.verify.zygote import Zygote, sweep
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
 
@@ -183,9 +191,39 @@ def test_a_cache_that_finds_no_room_says_so_once_keeps_what_it_has_and_goes_on(
 
 
 def test_no_candidate_is_blamed_for_a_full_disk(on_a_full_disk: dict[str, Any]) -> None:
-    assert on_a_full_disk["judged"] in (Outcome.CORRECT, Outcome.INFRASTRUCTURE_ERROR)
+    assert on_a_full_disk["judged"] == Outcome.CORRECT, on_a_full_disk["detail"]
     assert on_a_full_disk["again"] == Outcome.CORRECT
     assert on_a_full_disk["scratch"] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "mend"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/tmp/x"),
+            "the disk is full .*/tmp/x.*: free some space, or set",
+        ),
+        (
+            InfrastructureError("OSError: [Errno 28] No space left on device: '/c'"),
+            "the disk is full .*'/c'.*: free",
+        ),
+        (OSError(errno.EROFS, "Read-only file system", "/data"), "/data cannot be written .*: set TMPDIR"),
+        (OSError(errno.EMFILE, "Too many open files"), "raise ulimit -n, or use fewer workers"),
+        (OSError(errno.EAGAIN, "Resource temporarily unavailable"), "use fewer workers"),
+        (InfrastructureError("line\nline"), "^line line$"),
+    ],
+)
+def test_what_the_machine_lacks_is_one_line_with_the_mend(error: Exception, mend: str) -> None:
+    class Failing:
+        def verdict(self) -> None:
+            raise error
+
+    with VerifierPool(1, "interpret") as pool:
+        pool._hearing = lambda *_: Failing()  # type: ignore[assignment, return-value, method-assign]
+        verdict = pool.verify(RELU, GOLD)
+    assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
+    assert re.search(mend, verdict.detail), verdict.detail
+    assert "\n" not in verdict.detail
 
 
 def test_a_cache_that_cannot_be_written_is_told_once_and_costs_nothing(
@@ -262,6 +300,7 @@ def test_a_killed_judge_leaves_nothing_running_and_its_neighbour_in_peace(
         judge.send_signal(signal.SIGKILL)
         judge.wait(10)
         assert until(lambda: not living(family), 5)
+        assert list(tmp_path.glob("kernelwright-*")) == []
     finally:
         for pid in [judge.pid, *below(judge.pid)]:
             os.kill(pid, signal.SIGKILL) if living([pid]) else None
@@ -288,20 +327,56 @@ def test_a_second_pool_without_a_folder_to_write_in_says_the_same(
     assert first is Outcome.CORRECT
 
 
+def test_folders_of_judges_that_died_with_their_zygote_are_swept(tmp_path: Path) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    names = [
+        f"kernelwright-{dead.pid}-old",
+        f"kernelwright-{dead.pid}-new",
+        f"kernelwright-{os.getpid()}-old",
+    ]
+    for name in [*names, "kernelwright-gpu-0", "another"]:
+        (tmp_path / name).mkdir()
+        if not name.endswith("new"):
+            os.utime(tmp_path / name, (0, 0))
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [*names[1:], "kernelwright-gpu-0", "another"]
+    )
+
+
 # a zygote that dies
 
 
-@pytest.mark.xfail(strict=False, reason="a zygote that is being put away is still taken for alive")
 def test_hearings_under_way_are_held_again_when_the_zygote_is_killed(homeless: VerifierPool) -> None:
     slow = [f"import torch\nsum(range(20_000_000))  # {n}\n" for n in range(2)]
     candidates = [Candidate(code=GOLD.code.replace("import torch\n", text, 1)) for text in slow]
     zygote = homeless._current_zygote()
     zygote.wait()
+    assert zygote._binaries  # kernels are compiled into a folder of its own
     futures = [homeless.submit(RELU, candidate) for candidate in candidates]
     family = until(lambda: below(zygote._process.pid), 10)
     zygote._process.kill()
     assert [future.result().outcome for future in futures] == [Outcome.CORRECT] * 2
     assert until(lambda: not living(family), 5)
+
+
+def test_a_zygote_whose_process_is_still_being_put_away_is_dead() -> None:
+    """Else its workers' end would look like their own doing, and a second hearing would go to it as well."""
+    zygote = object.__new__(Zygote)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.close()
+    zygote._socket, zygote._lock, zygote._binaries = ours, threading.Lock(), ""
+    zygote._number, zygote._ready = 0, True
+    zygote._process = subprocess.Popen(["sleep", "60"])  # type: ignore[assignment]
+    try:
+        assert zygote.alive
+        with pytest.raises(InfrastructureError):
+            zygote.reap(1)
+        assert not zygote.alive
+    finally:
+        zygote._process.kill()
+        zygote.close()
 
 
 class DyingZygote:
@@ -328,6 +403,184 @@ def test_a_zygote_that_never_lives_is_tried_twice_and_no_more(monkeypatch: pytes
     assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
     assert "the zygote is gone" in verdict.detail
     assert DyingZygote.started == 2
+
+
+# a GPU that vanishes
+
+
+class FakeProcess:
+    """A device process whose GPU is there or not, as `there` says."""
+
+    there = True
+    started = 0
+
+    def __init__(
+        self, zygote: Any, role: str, deadline: float, limit_s: float, gpu: int | None = None
+    ) -> None:
+        type(self).started += 1
+        self.alive = True
+
+    def ask(self, gate: Gate, body: dict[str, Any], tensors: Any = None) -> tuple[dict[str, Any], list[Any]]:
+        if not self.there:
+            raise Stop(
+                Outcome.RUNTIME_ERROR, gate, "RuntimeError: CUDA error: unknown error\nCompile with ..."
+            )
+        return {}, []
+
+    def dismiss(self, ended: bool = False) -> int:
+        self.alive = False
+        return -9
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> gpus.Gpu:
+    """GPU 0 with fake processes."""
+    monkeypatch.setattr(gpus, "Confined", FakeProcess)
+    monkeypatch.setattr(FakeProcess, "there", True)
+    monkeypatch.setattr(FakeProcess, "started", 0)
+    made = object.__new__(gpus.Gpu)
+    made.index, made.lost, made._failures = 0, "", 0
+    made._idle, made._guard = [], threading.Lock()
+    return made
+
+
+ZYGOTE: Any = SimpleNamespace(alive=True)
+CRASH = Stop(Outcome.RUNTIME_ERROR, Gate.SMALL, "RuntimeError: CUDA error: unspecified launch failure")
+
+
+def crash(device: gpus.Gpu) -> None:
+    with device.process(ZYGOTE):
+        raise CRASH
+
+
+def test_a_gpu_that_no_process_can_use_is_given_up_and_said_so_in_one_line(device: gpus.Gpu) -> None:
+    FakeProcess.there = False
+    said = []
+    for _ in range(50):
+        with pytest.raises(InfrastructureError) as error:
+            device.fresh(ZYGOTE)
+        said.append(str(error.value))
+    assert FakeProcess.started == 3
+    assert said[0].startswith("no device process on GPU 0: RuntimeError: CUDA error: unknown error")
+    assert said[-1].startswith("GPU 0 is lost: no process could use it, 3 times in a row")
+    assert "see nvidia-smi" in said[-1]
+    assert [text for text in said if "\n" in text] == []
+
+
+def test_failures_apart_from_each_other_give_up_no_gpu(device: gpus.Gpu) -> None:
+    for _ in range(5):
+        FakeProcess.there = False
+        with pytest.raises(InfrastructureError):
+            device.fresh(ZYGOTE)
+        FakeProcess.there = True
+        device.fresh(ZYGOTE)
+    assert device.lost == ""
+
+
+def test_a_dead_zygote_gives_up_no_gpu(device: gpus.Gpu) -> None:
+    FakeProcess.there = False
+    for _ in range(5):
+        with pytest.raises(InfrastructureError):
+            device.fresh(SimpleNamespace(alive=False))  # type: ignore[arg-type]
+    assert device.lost == ""
+
+
+def test_a_crash_is_the_candidates_where_the_gpu_still_answers(device: gpus.Gpu) -> None:
+    for _ in range(5):
+        with pytest.raises(Stop):
+            crash(device)
+    assert FakeProcess.started == 6  # one more than crashed: it stays warm
+    assert device.lost == ""
+
+
+def test_a_crash_is_nobodys_fault_where_the_gpu_is_gone(device: gpus.Gpu) -> None:
+    device._keep(device.fresh(ZYGOTE))
+    FakeProcess.there = False
+    with pytest.raises(InfrastructureError, match="no device process"):
+        crash(device)
+
+
+def test_other_rejections_ask_nothing_of_the_gpu(device: gpus.Gpu) -> None:
+    with pytest.raises(Stop), device.process(ZYGOTE):
+        raise Stop(Outcome.COMPILE_ERROR, Gate.COMPILE, "no")
+    assert FakeProcess.started == 1
+
+
+def test_a_lost_gpu_gets_no_more_hearings_while_another_is_there(device: gpus.Gpu) -> None:
+    other: Any = SimpleNamespace(lost="", hearings=9, index=1)
+    with VerifierPool(1, "interpret") as pool:
+        pool.gpus = [device, other]
+        device.hearings, device.lost = 0, "GPU 0 is lost"
+        assert pool._gpu_for(RELU) is other
+        other.lost = "GPU 1 is lost"
+        assert pool._gpu_for(RELU) in (device, other)
+        pool.gpus = []
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("CUDA error: uncorrectable ECC error encountered", InfrastructureError),
+        ("CUDA error: no CUDA-capable device is detected", InfrastructureError),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", InfrastructureError),
+        ("CUDA error: an illegal memory access was encountered", Failure),
+        ("CUDA error: unspecified launch failure", Failure),
+        ("Triton Error [CUDA]: unknown error", Failure),
+    ],
+)
+def test_what_no_kernel_brings_about_is_the_machines(said: str, kind: type[Exception]) -> None:
+    from kernelwright.verify.cuda_device import CudaDevice
+
+    with pytest.raises(kind), object.__new__(CudaDevice)._failures():
+        raise RuntimeError(said)
+
+
+def test_a_disk_that_takes_no_compiled_kernel_is_the_machines() -> None:
+    from kernelwright.verify.cuda_device import CudaDevice
+
+    with pytest.raises(InfrastructureError, match="No space left"), object.__new__(CudaDevice)._failures():
+        raise OSError(errno.ENOSPC, "No space left on device", "/root/.triton/cache")
+
+
+def test_a_name_too_long_for_a_file_is_the_candidates() -> None:
+    from kernelwright.verify.cuda_device import CudaDevice
+
+    with pytest.raises(Failure), object.__new__(CudaDevice)._failures():
+        raise OSError(errno.ENAMETOOLONG, "File name too long")
+
+
+@pytest.mark.parametrize(("role", "kind"), [("cuda", InfrastructureError), ("host", Stop)])
+def test_only_a_trusted_process_can_say_that_the_machine_failed(role: str, kind: type[Exception]) -> None:
+    process = object.__new__(Confined)
+    process.role = role  # type: ignore[assignment]
+    answer = {"outcome": "infrastructure_error", "detail": "cuIpcOpenMemHandle failed"}
+    assert isinstance(process._refused(Gate.LOAD, answer), kind)
+
+
+class AcceleratorError(RuntimeError):
+    """As torch's own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (AcceleratorError("CUDA error: unknown error"), "the judge lost its GPU .*: see nvidia-smi"),
+        (
+            type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory. Tried"),
+            "memory is taken .*: end what else",
+        ),
+    ],
+)
+def test_the_judges_own_trouble_with_a_gpu_is_one_line(error: Exception, said: str) -> None:
+    class Failing:
+        def verdict(self) -> None:
+            raise error
+
+    with VerifierPool(1, "interpret") as pool:
+        pool._hearing = lambda *_: Failing()  # type: ignore[assignment, return-value, method-assign]
+        verdict = pool.verify(RELU, GOLD)
+    assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
+    assert re.search(said, verdict.detail), verdict.detail
 
 
 # two pools on one GPU: its locks, between processes

@@ -14,7 +14,7 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import oracle, sanitizer
+from kernelwright.verify import VerifierPool, oracle, sanitizer
 from kernelwright.verify.hearing import Confined, Hearing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
@@ -341,6 +341,20 @@ def test_what_is_only_warned_of_is_told(
     verdict = watched(judge, zygote, under(tool, "racecheck_analysis", "tree_sum"), monkeypatch)
     assert verdict.correct
     assert verdict.detail.startswith("racecheck warns:")
+
+
+def test_a_pool_watches_what_it_accepts(zygote: Zygote, tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (task,) = load_suite("wright/relu")
+    monkeypatch.setattr(sanitizer, "find", lambda: under(tool, "memcheck_2024", "scale_rows"))
+    monkeypatch.setattr(sanitizer, "unavailable", lambda backend: "")
+    monkeypatch.setattr(VerifierPool, "_current_zygote", lambda pool: zygote)
+    with VerifierPool(1, "interpret", sanitize=True) as pool:
+        assert pool.verify(task, Candidate(code=gold(task.id))).outcome is Outcome.OUT_OF_BOUNDS
+        wrong = gold(task.id).replace("maximum", "minimum")
+        assert pool.verify(task, Candidate(code=wrong)).outcome is Outcome.WRONG_VALUE
+        monkeypatch.setattr(sanitizer, "find", lambda: tool(ANSWER))
+        verdict = pool.verify(task, Candidate(code=gold(task.id)))
+        assert (verdict.outcome, verdict.timing) == (Outcome.INFRASTRUCTURE_ERROR, None)
 
 
 def test_a_tool_that_fails_is_never_the_candidates_fault(

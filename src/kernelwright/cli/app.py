@@ -156,6 +156,9 @@ def verify(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the verdict there as JSON; - is stdout."),
     ] = None,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Have what is accepted watched by compute-sanitizer as well.")
+    ] = False,
 ) -> int:
     """One verdict on one kernel, with its evidence.
 
@@ -163,12 +166,15 @@ def verify(
     """
     from kernelwright.cli import read, show
     from kernelwright.runs import write_text
+    from kernelwright.verify.sanitizer import unavailable
 
     if json_file is not None and str(json_file) != "-":
         read.place(json_file)
     candidate = read.kernel(kernel)
     reference = read.one_task(task)
-    with read.judge(reference, backend, protocol, target, workers=1) as pool:
+    with read.judge(reference, backend, protocol, target, workers=1, sanitize=sanitize) as pool:
+        if sanitize and (why := unavailable(pool.backend)):
+            typer.echo(why, err=True)
         verdict = pool.verify(reference, candidate)
     text = verdict.model_dump_json(indent=2) + "\n"
     if str(json_file) == "-":

@@ -81,7 +81,7 @@ def place(path: Path) -> Path:
 
 @contextmanager
 def judge(
-    task: Task | None, backend: str, protocol: str, target: str, workers: int = 0
+    task: Task | None, backend: str, protocol: str, target: str, workers: int = 0, sanitize: bool = False
 ) -> Iterator[VerifierPool]:
     """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises.
 
@@ -91,7 +91,8 @@ def judge(
 
     decides, *beside = (name.strip() for name in protocol.split(","))
     # The pool checks the names itself; its types say which are right.
-    with VerifierPool(workers or None, backend, decides, target, beside=beside) as pool:  # type: ignore[arg-type]
+    made = VerifierPool(workers or None, backend, decides, target, beside=beside, sanitize=sanitize)  # type: ignore[arg-type]
+    with made as pool:
         if task is not None:
             try:
                 pool.judge.cases(task)

@@ -12,6 +12,7 @@ compile_reference; time_reference.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import re
@@ -39,6 +40,12 @@ from kernelwright.verify.replay import Candidate, Session
 from kernelwright.verify.service import Failure, Service
 from kernelwright.verify.tape import Launch, Operation, Tape, View
 
+_MACHINE = (
+    "no cuda-capable device", "busy or unavailable", "ecc error", "nvlink", "invalid device ordinal", "gpu is lost",
+    "driver shutting down", "system not yet initialized", "system has unsupported display driver",
+)  # fmt: skip
+"""Errors of the driver's that no kernel brings about."""
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE)
 _PAD = 512
 """Bytes before and behind every storage, whose pattern must survive."""
 _HOST_BYTES = 24 << 30
@@ -440,11 +447,18 @@ class CudaDevice(Service):
             AssertionError,
         ) as error:
             text = f"{type(error).__name__}: {error}"
+            if any(sign in text.lower() for sign in _MACHINE):
+                raise InfrastructureError(text[:400]) from None
             if "illegal memory access" in text or "misaligned address" in text:
                 raise Failure(Outcome.OUT_OF_BOUNDS, text[:200]) from None
             if "ptxas" in text.lower() or "PassManager" in text:
                 raise Failure(Outcome.COMPILE_ERROR, text[:400]) from None
             raise Failure(Outcome.RUNTIME_ERROR, text[:400]) from None
+        except OSError as error:  # compiled kernels are written to a disk, under their names
+            text = f"{type(error).__name__}: {error}"
+            if error.errno not in _DISK:
+                raise Failure(Outcome.COMPILE_ERROR, text[:200]) from None
+            raise InfrastructureError(text[:400]) from None
         except InfrastructureError:
             raise
         except Exception as error:  # whatever a tape or a kernel makes this code raise is the candidate's

@@ -17,12 +17,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernelwright.errors import InfrastructureError, UserError
-from kernelwright.outcomes import Gate
+from kernelwright.outcomes import Gate, Outcome
 from kernelwright.verify.hearing import Confined, Stop
 from kernelwright.verify.zygote import Zygote
 
 _HOARD_BYTES = 2 << 30
 _START_S = 120.0
+_ANSWER_S = 30.0
+_MOST_FAILURES = 3
+"""Device processes in a row that could not be started: then the GPU is given up."""
+_LIKE_A_LOST_GPU = (Outcome.RUNTIME_ERROR, Outcome.OUT_OF_BOUNDS, Outcome.TIMEOUT, Outcome.EARLY_EXIT)
 _KEPT_SHARE, _ADMITTED_SHARE = 0.25, 0.5
 """Of a GPU's memory: for what candidates of a task share, and for hearings under way."""
 
@@ -135,34 +139,83 @@ class Gpu:
         self.lock = Lock(folder / f"{identity}.lock")
         self.hearings = 0
         """Under way."""
+        self.lost = ""
+        """Why the GPU was given up; empty while it works."""
+        self._failures = 0
         self._idle: list[Confined] = []
         self._guard = threading.Lock()
 
     @contextlib.contextmanager
     def process(self, zygote: Zygote) -> Iterator[Confined]:
-        """A device process, warm where there is one. One that failed in any way is not used again."""
-        with self._guard:
-            process = self._idle.pop() if self._idle else None
-        if process is None or not process.alive:
-            process = self.fresh(zygote)
+        """A device process, warm where there is one. One that failed in any way is not used again.
+
+        Whoever is said to have broken it has done so only if the GPU still answers: else InfrastructureError.
+        """
+        process = self._warm() or self.fresh(zygote)
         try:
             yield process
+        except Stop as stop:
+            process.dismiss()
+            if stop.outcome in _LIKE_A_LOST_GPU:
+                self.check(zygote)
+            raise
         except BaseException:
             process.dismiss()
             raise
+        self._keep(process)
+
+    def check(self, zygote: Zygote) -> None:
+        """Raises InfrastructureError unless a device process answers, an idle one or a new one."""
+        process = self._warm()
+        if process is not None:
+            process.deadline, process.limit_s = time.monotonic() + _ANSWER_S, _ANSWER_S
+            with contextlib.suppress(Stop, InfrastructureError):
+                process.ask(Gate.LOAD, {"command": "close"})  # waits for the device
+                self._keep(process)
+                return
+            process.dismiss()
+        self._keep(self.fresh(zygote))
+
+    def fresh(self, zygote: Zygote) -> Confined:
+        """A device process with its context made. Raises InfrastructureError, at once when the GPU is lost."""
+        if self.lost:
+            raise InfrastructureError(self.lost)
+        process = None
+        try:
+            process = Confined(zygote, "cuda", time.monotonic() + _START_S, _START_S, self.index)
+            process.ask(Gate.LOAD, {"command": "close"})  # waits for its context
+        except (Stop, InfrastructureError) as error:
+            if process is not None:
+                process.dismiss()
+            if not zygote.alive:
+                raise InfrastructureError(str(error)) from None
+            raise self._failed(" ".join(str(error).split())[:200]) from None
+        with self._guard:
+            self._failures = 0
+        return process
+
+    def _failed(self, why: str) -> InfrastructureError:
+        with self._guard:
+            self._failures += 1
+            if self._failures >= _MOST_FAILURES:
+                self.lost = (
+                    f"GPU {self.index} is lost: no process could use it, {self._failures} times in a row ({why}); "
+                    "see nvidia-smi and kernelwright doctor, then run again"
+                )
+        return InfrastructureError(self.lost or f"no device process on GPU {self.index}: {why}")
+
+    def _warm(self) -> Confined | None:
+        with self._guard:
+            while self._idle:
+                process = self._idle.pop()
+                if process.alive:
+                    return process
+        return None
+
+    def _keep(self, process: Confined) -> None:
         if process.alive:
             with self._guard:
                 self._idle.append(process)
-
-    def fresh(self, zygote: Zygote) -> Confined:
-        """A device process with its context made. Raises InfrastructureError."""
-        process = Confined(zygote, "cuda", time.monotonic() + _START_S, _START_S, self.index)
-        try:
-            process.ask(Gate.LOAD, {"command": "close"})  # waits for its context
-        except Stop as stop:
-            process.dismiss()
-            raise InfrastructureError(f"no device process on GPU {self.index}: {stop.detail}") from None
-        return process
 
     def tidy(self) -> None:
         """Give back what torch holds in this process and does not use, where that is much."""

@@ -9,6 +9,7 @@ expected output, a seed or a tolerance, and the candidate's Python never sees a 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 import tempfile
@@ -49,7 +50,7 @@ class Confined:
         """`deadline` is on the monotonic clock; `gpu` is for the role that has one. Raises InfrastructureError."""
         self.role, self.deadline, self.limit_s = role, deadline, limit_s
         self._zygote = zygote
-        self._scratch = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+        self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
         try:
             self._pid, self._socket = zygote.fork(self._scratch, role, gpu)
         except BaseException:
@@ -87,7 +88,7 @@ class Confined:
             raise self._refused(gate, answer)
         return answer, outputs
 
-    def _refused(self, gate: Gate, answer: dict[str, Any]) -> Stop:
+    def _refused(self, gate: Gate, answer: dict[str, Any]) -> Stop | InfrastructureError:
         try:
             outcome = Outcome(str(answer["outcome"]))
         except ValueError:
@@ -95,6 +96,8 @@ class Confined:
         # A process in which the candidate's Python runs cannot say that it is right, or that the fault is ours.
         if outcome.accepted or (not outcome.judged and self.role == "host"):
             outcome = Outcome.MALFORMED_RESULT
+        if outcome is Outcome.INFRASTRUCTURE_ERROR:
+            return InfrastructureError(plain(answer.get("detail", ""), 600))
         return Stop(outcome, _gate_of(outcome, gate), plain(answer.get("detail", ""), 600))
 
     def dismiss(self, ended: bool = False) -> int:

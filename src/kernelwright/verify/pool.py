@@ -7,9 +7,11 @@ and then reported as such; it never becomes the candidate's.
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import secrets
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -20,6 +22,7 @@ from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, ProtocolName, Task, Verdict
+from kernelwright.verify import sanitizer
 from kernelwright.verify.hearing import Hearing
 from kernelwright.verify.interpreted import InterpretedHearing
 from kernelwright.verify.judge import Judge
@@ -37,6 +40,7 @@ class VerifierPool:
     the indices of those to use (all that torch sees by default), and `compiled` also clocks torch.compile, once a task.
     `beside` names protocols whose verdicts come along in `Verdict.beside`: from the same execution for a candidate that
     `protocol` accepts, from a hearing of their own for one that it rejects.
+    `sanitize` has what is accepted watched by compute-sanitizer as well, on a GPU and where it is installed.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
 
@@ -51,6 +55,7 @@ class VerifierPool:
         devices: Sequence[int] = (),
         compiled: bool = True,
         beside: Sequence[ProtocolName] = (),
+        sanitize: bool = False,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
@@ -69,6 +74,7 @@ class VerifierPool:
         others = [protocol_rules(name) for name in beside]
         self.judge = Judge(protocol_rules(protocol), target, secret, deadline_s, compiled, others)
         self._others = [Judge(other, target, secret, deadline_s, compiled=False) for other in others]
+        self.sanitize = sanitize and not sanitizer.unavailable(self.backend)
         self._zygote: Zygote | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -174,30 +180,52 @@ class VerifierPool:
 
         return MeasuredHearing(judge, zygote, self._gpu_for(task), task, candidate)
 
+    def _watched(self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict) -> Hearing:
+        zygote = self._current_zygote()
+        zygote.wait()
+        gpu = self._gpu_for(task) if self.gpus else None
+        return sanitizer.WatchedHearing(judge, zygote, task, candidate, accepted, gpu)
+
     def _gpu_for(self, task: Task) -> Any:
         """The one that has what the task's candidates share, unless others have much less to do."""
-        favourite = self.gpus[int(task.digest, 16) % len(self.gpus)]
-        idlest = min(self.gpus, key=lambda gpu: gpu.hearings)
+        gpus = [gpu for gpu in self.gpus if not gpu.lost] or self.gpus
+        favourite = gpus[int(task.digest, 16) % len(gpus)]
+        idlest = min(gpus, key=lambda gpu: gpu.hearings)
         return favourite if favourite.hearings <= idlest.hearings + 2 else idlest
 
     def _hear(self, task: Task, candidate: Candidate) -> Verdict:
         """One candidate under every protocol that was asked for."""
         verdict, hearing = self._heard(task, candidate, self.judge)
+        if self.sanitize and verdict.correct:
+            watched, _ = self._heard(task, candidate, self.judge, verdict)
+            verdict, hearing = watched, hearing if watched.correct else None
         if hearing is not None and verdict.correct:
             beside = hearing.beside(verdict)
         else:
             beside = tuple(self._heard(task, candidate, judge)[0] for judge in self._others)
         return verdict.model_copy(update={"beside": beside}) if beside else verdict
 
-    def _heard(self, task: Task, candidate: Candidate, judge: Judge) -> tuple[Verdict, Hearing | None]:
-        """A verdict and the hearing that it comes from, which there is none of when the judge itself failed twice."""
+    def _heard(
+        self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict | None = None
+    ) -> tuple[Verdict, Hearing | None]:
+        """A verdict and the hearing that it comes from, which there is none of when the judge itself failed twice.
+
+        What was `accepted` is watched by the sanitizer.
+        """
         problem = ""
         for _ in range(2):
             try:
+                if accepted is not None:
+                    return self._watched(task, candidate, judge, accepted).verdict(), None
                 hearing = self._hearing(task, candidate, judge)
                 return hearing.verdict(), hearing
             except (InfrastructureError, OSError) as error:
-                problem = f"{type(error).__name__}: {error}"
+                problem = _told(error)
+            except RuntimeError as error:
+                # Of the judge's own work on the GPU; what a task raises by itself is the user's.
+                if type(error).__name__ not in ("AcceleratorError", "OutOfMemoryError"):
+                    raise
+                problem = _told(error)
         failed = Verdict(
             task_id=task.id,
             outcome=Outcome.INFRASTRUCTURE_ERROR,
@@ -208,6 +236,30 @@ class VerifierPool:
             candidate_digest=candidate.digest,
         )
         return failed, None
+
+
+def _told(error: Exception) -> str:
+    """One line: what failed, where, and the mend where there is one."""
+    text = " ".join(str(error).split())
+    if not isinstance(error, InfrastructureError):
+        text = f"{type(error).__name__}: {text}"
+    number = error.errno if isinstance(error, OSError) else None
+    place = getattr(error, "filename", None) or tempfile.gettempdir()
+    if number in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in text:
+        return f"the disk is full ({text}): free some space, or set TMPDIR and TRITON_CACHE_DIR to a disk with room"
+    if number in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return f"{place} cannot be written ({text}): set TMPDIR to a folder that can"
+    if number in (errno.EMFILE, errno.ENFILE):
+        return f"too many open files ({text}): raise ulimit -n, or use fewer workers"
+    if number in (errno.ENOMEM, errno.EAGAIN):
+        return f"no memory or no process left ({text}): use fewer workers, or raise ulimit -u"
+    if "CUDA out of memory" in text:
+        return f"the GPU's memory is taken ({text[:200]}): end what else runs on it, or use fewer workers"
+    if type(error).__name__ == "AcceleratorError":
+        return (
+            f"the judge lost its GPU ({text[:200]}): see nvidia-smi and kernelwright doctor, then run again"
+        )
+    return text
 
 
 def _gpu_present() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Outcome
 from kernelwright.verify import channel
 
@@ -41,6 +42,8 @@ def serve(sock: socket.socket, service: Service) -> None:
             answer = service.answer(body, tensors, outputs)
         except Failure as failure:
             answer, outputs = {"outcome": str(failure.outcome), "detail": failure.detail}, []
+        except InfrastructureError as error:
+            answer, outputs = {"outcome": str(Outcome.INFRASTRUCTURE_ERROR), "detail": str(error)[:600]}, []
         except MemoryError:
             answer, outputs = {"outcome": str(Outcome.OUT_OF_MEMORY), "detail": "out of host memory"}, []
         channel.send(sock, answer, outputs)

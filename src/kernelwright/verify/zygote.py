@@ -29,17 +29,46 @@ _READY_TIMEOUT_S = 120.0
 _FAREWELL_S, _DEATH_S = 0.1, 2.0
 """Waits for a worker that hung up by itself, to learn of what; and for one that was killed. A GPU's driver may hold that
 up for long, and nobody else shall wait for it."""
-_BINARIES = "kernelwright-triton-"
+_GRACE_S = 3600.0
 _TRITON_ENVIRONMENT = {
     "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
     "TRITON_DISABLE_LINE_INFO": "1",  # less to assemble, and equal kernels give equal text
 }
 
 
+def sweep(folder: Path) -> None:
+    """Remove the scratch folders in `folder` of judges that were killed together with their zygote.
+
+    They are named `kernelwright-PID-...`; an hour of grace is for judges in another PID namespace.
+    """
+    for path in folder.glob("kernelwright-*-*"):
+        owner = path.name.split("-")[1]
+        with contextlib.suppress(OSError):
+            found = path.stat()
+            old = found.st_mtime < time.time() - _GRACE_S and found.st_uid == os.getuid()
+            if owner.isdigit() and old and not os.path.exists(f"/proc/{owner}"):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _can_be_written(folder: str) -> bool:
+    if not folder:
+        return False
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
 class Zygote:
     """The judge's handle. Thread-safe: one request at a time."""
 
+    _gone = False
+    """It hung up: dead from then on, also while the process is still being put away."""
+
     def __init__(self, target_name: str) -> None:
+        sweep(Path(tempfile.gettempdir()))
         self.target_name = target_name
         self._lock = threading.Lock()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -51,8 +80,9 @@ class Zygote:
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= _TRITON_ENVIRONMENT
         # What device processes compile, kept while there is a judge; whoever of the two lives longer takes it away.
-        self._binaries = "" if "TRITON_CACHE_DIR" in environment else tempfile.mkdtemp(prefix=_BINARIES)
-        if self._binaries:
+        self._binaries = ""
+        if not _can_be_written(environment.get("TRITON_CACHE_DIR", "")):
+            self._binaries = tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-triton-")
             environment["TRITON_CACHE_DIR"] = self._binaries
         module = "kernelwright.verify.zygote"
         self._process = subprocess.Popen(
@@ -75,8 +105,10 @@ class Zygote:
             try:
                 data = self._socket.recv(4096)
             except OSError as error:
+                self._gone = not isinstance(error, TimeoutError)
                 raise InfrastructureError(f"the zygote does not answer: {error}") from None
             if not data:
+                self._gone = True
                 raise InfrastructureError("the zygote is gone")
             answer = dict(json.loads(data))
             if answer["number"] == self._number:
@@ -87,6 +119,7 @@ class Zygote:
         try:
             socket.send_fds(self._socket, [json.dumps({"number": self._number, **fields}).encode()], fds)
         except OSError as error:
+            self._gone = True
             raise InfrastructureError(f"the zygote is gone: {error}") from None
         return self._receive()
 
@@ -128,9 +161,10 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._gone and self._process.poll() is None
 
     def close(self) -> None:
+        self._gone = True
         with contextlib.suppress(OSError):
             self._socket.close()
         try:
@@ -202,7 +236,8 @@ def main(fd: int, target_name: str) -> None:
 
 
 def _serve(control: socket.socket, target_name: str) -> None:
-    children: set[int] = set()
+    children: dict[int, str] = {}
+    """Scratch folders by process."""
     dying: set[int] = set()
     while True:
         data, fds, _, _ = socket.recv_fds(control, 4096, 1)
@@ -212,11 +247,11 @@ def _serve(control: socket.socket, target_name: str) -> None:
         dying -= {pid for pid in dying if _status(pid, 0.0) is not None}
         if "fork" in request:
             answer = _fork(control, fds[0], request, target_name)
-            children |= {answer["pid"]} if "pid" in answer else set()
+            children |= {answer["pid"]: request["fork"]} if "pid" in answer else {}
         else:
             pid, status = int(request["reap"]), -9
             if pid in children:
-                children.discard(pid)
+                del children[pid]
                 found = _status(pid, _FAREWELL_S if request["ended"] else 0.0)
                 if found is None:
                     _kill(pid)
@@ -225,8 +260,9 @@ def _serve(control: socket.socket, target_name: str) -> None:
                 status = -9 if found is None else found
             answer = {"status": status}
         control.send(json.dumps({**answer, "number": request["number"]}).encode())
-    for pid in children:
+    for pid, scratch in children.items():
         _kill(pid)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _fork(control: socket.socket, fd: int, request: dict[str, Any], target_name: str) -> dict[str, Any]:
