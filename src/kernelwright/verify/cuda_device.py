@@ -137,10 +137,7 @@ class CudaSession(Session):
                 storage, size = operation.fields["storage"], operation.fields["bytes"]
                 if storage not in self.storages:
                     self.provide(storage, size)
-                memory = torch.empty(0, dtype=torch.uint8, device=self.device)
-                fresh.append(
-                    (memory.set_(self.storages[storage], 0, (size,), (1,)), operation.fields["dtype"])
-                )
+                fresh.append((self._bytes(storage)[:size], operation.fields["dtype"]))
             else:
                 steps.append((operation.kind == "launch", self._step(operation, place)))
 

@@ -146,6 +146,16 @@ class Arena(Mapping):
             "dtype": str(like.dtype).removeprefix("torch."),
         }
 
+    def slots(self, expected: list[Any]) -> list[dict[str, Any]]:
+        """Poisoned room for outputs of the shapes and dtypes that are `expected`."""
+        from kernelwright.verify.device import poison_
+
+        found = []
+        for item in expected:
+            found.append(self.reserve(torch.empty(item.shape, dtype=item.dtype, device="meta")))
+            poison_(self.locate(found[-1]))
+        return found
+
     def locate(self, described: dict[str, Any]) -> torch.Tensor:
         return locate(self, described)
 

@@ -294,16 +294,10 @@ class MeasuredHearing(Hearing):
     ) -> float:
         import torch
 
-        from kernelwright.verify.device import poison_
-
         arena = self._arena
         arena.reset()
         inputs = [arena.place(tensor) for tensor in oracle.flatten(case.inputs)]
-        slots = []
-        for expected in case.expected:
-            like = torch.empty(expected.shape, dtype=expected.dtype, device="meta")
-            slots.append(arena.reserve(like))
-            poison_(arena.locate(slots[-1]))
+        slots = arena.slots(case.expected)
         torch.cuda.current_stream().synchronize()
         body = {
             "command": "run",

@@ -543,9 +543,8 @@ def make_case(
     """
     native = copy.deepcopy(module)
     given = convert(inputs, torch.clone)
-    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
     products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
-    with torch.no_grad(), precision(protocol), products, DRAWING if on_gpu else contextlib.nullcontext():
+    with _running(given, protocol), products:
         output = native(*given)
     flat, originals = flatten(given), flatten(inputs)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
@@ -601,7 +600,7 @@ def _unlucky(
     worst = [item.honest_error for item in expected]
     for run in range(_RUNS):
         nudged = convert(inputs, lambda tensor, run=run: _nudged(tensor, run))
-        with torch.no_grad(), precision(protocol):
+        with _running(nudged, protocol):
             outputs = flatten(copy.deepcopy(module)(*nudged))
         for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
             if reduced[index]:
@@ -623,8 +622,8 @@ def _nudged(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     if not tensor.is_floating_point():
         return tensor.clone()
     generator = torch.Generator(tensor.device).manual_seed(seed)
-    steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device)
-    return tensor * (1.0 + steps.to(tensor.dtype) * torch.finfo(tensor.dtype).eps)
+    steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype)
+    return tensor * (1.0 + steps * torch.finfo(tensor.dtype).eps)
 
 
 @contextlib.contextmanager
@@ -639,11 +638,19 @@ def precision(protocol: Protocol) -> Iterator[None]:
         matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
+@contextlib.contextmanager
+def _running(inputs: Any, protocol: Protocol) -> Iterator[None]:
+    """How a reference is run here. What it draws on a GPU it draws while nobody captures a graph there."""
+    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
+    with torch.no_grad(), precision(protocol), DRAWING if on_gpu else contextlib.nullcontext():
+        yield
+
+
 def native(case: Case, protocol: Protocol) -> list[Expected]:
     """What a protocol without calibration expects: the reference's own output under that protocol's flags."""
-    module = copy.deepcopy(case.module)
-    with torch.no_grad(), precision(protocol):
-        output = flatten(module(*convert(case.inputs, torch.clone)))
+    given = convert(case.inputs, torch.clone)
+    with _running(given, protocol):
+        output = flatten(copy.deepcopy(case.module)(*given))
     return [_expected(tensor, tensor) for tensor in output]
 
 

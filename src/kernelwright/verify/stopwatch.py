@@ -35,8 +35,6 @@ class Stopwatch:
         """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
         import torch
 
-        from kernelwright.verify.device import poison_
-
         inputs = self._shape.audit.inputs()
         body = {
             "command": "reference",
@@ -50,11 +48,7 @@ class Stopwatch:
         arena = self._arena
         arena.reset()
         self._audited = [arena.place(tensor) for tensor in inputs]
-        self._outputs = []
-        for expected in self._shape.expected:
-            like = torch.empty(expected.shape, dtype=expected.dtype, device="meta")
-            self._outputs.append(arena.reserve(like))
-            poison_(arena.locate(self._outputs[-1]))
+        self._outputs = arena.slots(self._shape.expected)
         self._unseen = [self._stretch(tensor) for tensor in self._shape.unseen()]
         torch.cuda.current_stream().synchronize()
 
