@@ -26,6 +26,7 @@ from pathlib import Path
 
 from kernelwright import tasks
 from kernelwright.outcomes import Outcome
+from kernelwright.progress import Bar
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.verify import VerifierPool
 
@@ -202,6 +203,7 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
             with guard:
                 seconds[number] = time.perf_counter() - began
                 outcomes[number] = verdict.outcome
+                bar.advance(1)
                 if item is None:
                     wrong = moved if differs(verdict, alone[task.id]) else None
                 else:
@@ -214,7 +216,7 @@ def soak(options: argparse.Namespace, below: set[int], scratch: Path) -> int:
                     gauges.read(len(outcomes))
 
         start = time.perf_counter()
-        with ThreadPoolExecutor(options.workers) as threads:
+        with Bar("soak", options.verdicts) as bar, ThreadPoolExecutor(options.workers) as threads:
             list(threads.map(hear, range(options.verdicts)))
         total = time.perf_counter() - start
     time.sleep(1.0)
