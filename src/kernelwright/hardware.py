@@ -46,11 +46,13 @@ class Target(BaseModel):
 
     @property
     def peak_tflops(self) -> dict[str, float]:
-        """Rate by the dtype of the operands of a `dot` (`float32` is IEEE, `tf32` the matrix units)."""
+        """Rate by the dtype of the operands of a `dot` (`float32` is IEEE, `tf32` the matrix units, `tf32x3` three products
+        there for one)."""
         return {
             "float64": self.fp64_tflops,
             "float32": self.fp32_tflops,
             "tf32": self.tf32_tflops,
+            "tf32x3": self.tf32_tflops / 3,
             "bfloat16": self.bf16_tflops,
             "float16": self.bf16_tflops,
         }

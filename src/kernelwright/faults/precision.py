@@ -15,15 +15,17 @@ _LOWER = {"float32": "bfloat16", "float16": "bfloat16"}
 """A format with fewer digits than the task's own; below bfloat16 Triton computes in none."""
 _OWN = {"float32": "float16", "float16": "float16", "bfloat16": "bfloat16"}
 """What a careless sum is kept in."""
+_FULL = ("ieee", "tf32x3")
+"""How float32 is multiplied to its own precision."""
 _FUNCTIONS = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "erf", "tanh", "sin", "cos")
 
 
 def tf32_products(source: Source, dtype: str) -> Iterator[Fault]:
-    """Products in TF32 where IEEE float32 was asked for."""
+    """Products in TF32 where float32 in full was asked for."""
     for kernel in source.kernels:
         for call in kernel.calls("dot"):
             for word in call.keywords:
-                if word.arg == "input_precision" and "ieee" in source.text(word.value):
+                if word.arg == "input_precision" and source.text(word.value)[1:-1] in _FULL:
                     yield source.fault("tf32_products", word.value, '"tf32"')
 
 

@@ -41,7 +41,7 @@ _MEND = {
     Outcome.WRONG_VALUE: "check formula, indices, strides and masks against the reference",
     Outcome.WRONG_ON_DISTRIBUTION: "handle negative, large and small values as the reference does",
     Outcome.WRONG_ON_SHAPE: "handle sizes that are no multiple of the block; check masks and strides",
-    Outcome.LOW_PRECISION: 'accumulate in float32; tl.dot needs input_precision="ieee"',
+    Outcome.LOW_PRECISION: 'accumulate in float32; tl.dot needs input_precision="tf32x3" or "ieee"',
     Outcome.KERNEL_NOT_LAUNCHED: "launch your kernel in forward",
     Outcome.TORCH_COMPUTE: "move that computing into a @triton.jit kernel",
     Outcome.DECOY_KERNEL: "let your kernel compute the output",

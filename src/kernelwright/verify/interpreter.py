@@ -418,13 +418,14 @@ class Engine:
         def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, *rest: Any) -> Any:
             unit = str(a.dtype.scalar)
             if unit == "fp32":
-                unit = "float32" if "IEEE" in str(input_precision) else "tf32"
+                unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
+                unit = "float32" if "IEEE" in str(input_precision) else unit
             engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
             if engine.mode == "model":
                 return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
             engine.barrier()
             a, b = _widened(a), _widened(b)
-            if unit == "tf32" and "x3" not in str(input_precision):
+            if unit == "tf32":
                 a, b = _to_tf32(a), _to_tf32(b)
             return dot(self, a, b, d, input_precision, *rest)
 

@@ -11,6 +11,11 @@ from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, 
 
 CORES = 132
 """Multiprocessors of the GPU that full sizes are meant for."""
+TILES = (
+    *((128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (32, 128)),
+    *((64, 32), (32, 64), (128, 16), (16, 128), (32, 32), (16, 64), (64, 16), (16, 32), (32, 16), (16, 16)),
+)
+"""(BLOCK_M, BLOCK_N), the largest first: the larger, the less is read for a product."""
 Triangle = Literal["", "upper", "lower"]
 
 
@@ -125,7 +130,7 @@ def gemm(
         passed.append("GROUP=8")
     passed.append(f"num_warps={warps}")
     if draw.tune.random() < 0.3:
-        passed.append(f"num_stages={2 if not half else draw.tune.choice((2, 3))}")
+        passed.append("num_stages=3")
     grid = f"triton.cdiv(M, {tiles[0]}), triton.cdiv(N, {tiles[1]})"
     if swizzled:
         grid = f"triton.cdiv(M, {tiles[0]}) * triton.cdiv(N, {tiles[1]}),"
@@ -144,22 +149,17 @@ def gemm(
 def _blocks(
     draw: Draw, layout: Layout, half: bool, extent: tuple[int, int, int]
 ) -> list[tuple[int, int, int, int]]:
-    """(BLOCK_M, BLOCK_N, BLOCK_K, warps) to choose from: of the large tiles those that keep `CORES` busy."""
-    large = (
-        [(128, 64, 64, 4), (128, 128, 32, 8), (128, 128, 64, 8), (64, 128, 32, 4), (64, 128, 64, 4)]
-        if half
-        else [(64, 64, 16, 4), (64, 64, 32, 8), (128, 64, 16, 8), (64, 128, 16, 8), (32, 64, 32, 4)]
-    )
-    small = [(32, 32, 16, 8), (32, 32, 16, 2), (16, 64, 16, 8)]
-    if layout.triangle:
-        return small if draw.slow else [(64, 64, 32, 4), (32, 32, 16, 4), (64, 64, 16, 8)]
+    """(BLOCK_M, BLOCK_N, BLOCK_K, warps) to choose from: the largest tiles of which enough keep `CORES` busy."""
     m, n, batch = extent
-    busy = [
-        b for b in large if -(-m // b[0]) * -(-n // b[1]) * batch >= CORES and b[0] < 2 * m and b[1] < 2 * n
-    ]
+    fits = [t for t in TILES if t[0] < 2 * max(m, 16) and t[1] < 2 * max(n, 16)]
+    busy = [t for t in fits if -(-m // t[0]) * -(-n // t[1]) * batch >= CORES]
+    step = 64 if half else 32
     if draw.slow:
-        return small if busy else [(64, 64, 16, 8), (128, 64, 16, 8), (64, 128, 16, 4)]
-    return busy or [(32, 64, 32, 4), (32, 32, 32, 4), (16, 64, 32, 4), (64, 32, 32, 4)]
+        return [(32, 32, 16, 8), (16, 64, 16, 8), (32, 32, 16, 2)] if busy else [(128, 128, 32, 8)]
+    if layout.triangle:
+        busy = [(128, 64), (64, 64)]
+    tiles = (busy or fits[-2:])[:2]
+    return [(*tile, step, 8 if tile[0] * tile[1] > 8192 else 4) for tile in tiles]
 
 
 def _tiles(draw: Draw, m: int, n: int, k: int) -> tuple[str, str, str]:

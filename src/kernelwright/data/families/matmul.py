@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.data.families.epilogue import NOTHING, Chain, chain
@@ -93,6 +94,7 @@ def square(draw: Draw) -> Design:
         "matmul",
         Layout(),
         dtype,
+        extent=(size.full, size.full, 1),
         shape=shape,
         out="torch.empty((M, N), device=a.device, dtype=a.dtype)",
     )
@@ -165,7 +167,10 @@ def symmetric(draw: Draw) -> Design:
     op = Op("matmul:symmetric", draw.pick(SPELLED).format(a="a", b="b"), inputs=(("a", made), ("b", made)))
     layout = Layout(b=draw.tune.choice(("KN", "NK")))
     shape = ("M = N = K = a.shape[0]",)
-    stage = gemm(draw, "symmetric_matmul", layout, "float32", shape=shape, out="torch.empty_like(a)")
+    extent = (size.full, size.full, 1)
+    stage = gemm(
+        draw, "symmetric_matmul", layout, "float32", extent=extent, shape=shape, out="torch.empty_like(a)"
+    )
     return Design((op,), (stage,), {"N": size}, "float32", draw.constants)
 
 
@@ -227,6 +232,7 @@ def by_matrix(draw: Draw, rank: int) -> Design:
         "tensor_matmul",
         Layout(batched="a"),
         dtype,
+        extent=(math.prod(sizes[key].full for key in lead), sizes["N"].full, 1),
         shape=shape,
         out="torch.empty((*a.shape[:-1], N), device=a.device, dtype=a.dtype)",
     )

@@ -38,6 +38,10 @@ _PLAIN = frozenset(
 """Functions of `tl` that every kernel has: addresses, masks, loops."""
 
 
+_PRODUCTS = {"ieee": "ieee float32", "tf32x3": "float32 by three tf32"}
+"""How a product of float32 is made, by its `input_precision`."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """What a code says about its programs."""
@@ -71,8 +75,10 @@ def read(code: str) -> Facts:
     dots = [n for n in calls if n.func.attr == "dot"]  # type: ignore[attr-defined]
     products = ""
     if dots:
-        ieee = all(any(word.arg == "input_precision" for word in n.keywords) for n in dots)
-        products = "ieee float32" if ieee else "tensor cores"
+        asked = {
+            word.value.value for n in dots for word in n.keywords if isinstance(word.value, ast.Constant)
+        }
+        products = next((how for key, how in _PRODUCTS.items() if key in asked), "tensor cores")
     uses = [n.func.attr for n in calls if getattr(n.func.value, "id", "") == "tl"]  # type: ignore[attr-defined]
     return Facts(
         tuple(grids),
@@ -115,7 +121,7 @@ def problems(text: str, code: str) -> list[str]:
                 for name in line.removeprefix("uses ").split(", ")
                 if name not in facts.uses
             ]
-    for match in re.finditer(r"\bdot in (ieee float32|tensor cores)", text):
+    for match in re.finditer(r"\bdot in (ieee float32|float32 by three tf32|tensor cores)", text):
         if match[1] != facts.products:
             found.append(f"says {match[0]}, the code has {facts.products or 'no dot'}")
     if "loops over tiles" in text and not facts.loops:
