@@ -1,6 +1,5 @@
 # task: wright/relu
 # expect: correct
-# known_gap: interpret: tuples as arguments are not interpreted
 # why: strides handed to the kernel as one tuple
 import torch
 import torch.nn as nn

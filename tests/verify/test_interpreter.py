@@ -8,6 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
+from kernelwright.hardware import target
+from kernelwright.verify.crosscompile import to_assembly
 from kernelwright.verify.interpreter import Engine, KernelError, Race, Unsupported
 from kernelwright.verify.memory import OutOfBounds
 
@@ -337,6 +339,30 @@ def test_scalars_arrive_as_they_are(device: Device, i: int, f: float, flag: bool
     out = torch.empty(1)
     device.run(arguments_kernel, (1,), out, i, f, flag, None, N=3)
     torch.testing.assert_close(out.item(), torch.tensor(float(i) + f + flag + 3).item())
+
+
+@triton.jit
+def tuple_kernel(tensors, shape, strides, BLOCK: tl.constexpr):
+    (x_ptr,), out_ptr = tensors[0], tensors[1]
+    at = tl.program_id(0) * strides[0] + tl.arange(0, BLOCK) * strides[1][0]
+    mask = tl.arange(0, BLOCK) < shape[1]
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=mask) + shape[0], mask=mask)
+
+
+def test_tuples_are_taken_apart_as_the_compiler_does(device: Device) -> None:
+    x = torch.randn(3, 40)
+    out = torch.empty_like(x)
+    device.run(tuple_kernel, (3,), ((x,), out), tuple(x.shape), (x.stride(0), (1,)), BLOCK=64)
+    torch.testing.assert_close(out, x + 3)
+    (launch,) = device.engine.launches
+    assert launch.signature == {
+        "tensors": (("*fp32",), "*fp32"),
+        "shape": ("i32", "i32"),
+        "strides": ("i32", ("constexpr",)),
+        "BLOCK": "constexpr",
+    }
+    device.engine.uninstall()
+    assert "tuple_kernel" in to_assembly(launch, target("H200")).text
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,7 @@ def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[
     arch: Any = int(target.arch) if target.backend == "cuda" else target.arch
     gpu = GPUTarget(target.backend, arch, target.warp_size)
     backend = make_backend(gpu)
-    names = launch.function.arg_names
-    attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in launch.divisible}
+    attributes = {path: [["tt.divisibility", 16]] for path in launch.divisible}
     try:
         source = ASTSource(launch.function, launch.signature, launch.constexprs, attributes)
         options = backend.parse_options({**launch.options})

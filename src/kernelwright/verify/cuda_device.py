@@ -69,6 +69,20 @@ class _Stand:
         return 0
 
 
+def _standing(kernels: Kernels, value: dict[str, Any]) -> Any:
+    """A launch argument with stands for tensors."""
+    if "view" in value:
+        return _Stand(View.read(value["view"]))
+    if "tuple" in value:
+        return tuple(_standing(kernels, item) for item in value["tuple"])
+    return kernels.argument(value)
+
+
+def _described(value: dict[str, Any]) -> bool:
+    """Whether a launch argument is a descriptor, or holds one."""
+    return "descriptor" in value or any(map(_described, value.get("tuple", ())))
+
+
 class CudaSession(Session):
     """Launches go to the GPU; tuning tries every configuration there."""
 
@@ -242,12 +256,9 @@ class CudaDevice(Service):
         """Every configuration of one launch; among several, some may fail."""
         failures = []
         for launch in launches:
-            if launch.programs == 0 or any("descriptor" in value for value in launch.arguments.values()):
+            if launch.programs == 0 or any(map(_described, launch.arguments.values())):
                 continue  # what has a descriptor is compiled when it runs
-            arguments = {
-                name: _Stand(View.read(value["view"])) if "view" in value else kernels.argument(value)
-                for name, value in launch.arguments.items()
-            }
+            arguments = {name: _standing(kernels, value) for name, value in launch.arguments.items()}
             try:
                 kernels[launch.kernel].warmup(grid=launch.grid, **arguments, **launch.options)
             except CompilationError as error:

@@ -252,6 +252,8 @@ class Recorder(TorchDispatchMode):
             return {"kernel": kernels.describe(value, self.kernels)}
         if isinstance(value, TensorDescriptor):
             return {"descriptor": self._descriptor(name, value)}
+        if isinstance(value, tuple):
+            return {"tuple": [self._argument(f"{name}[{place}]", item) for place, item in enumerate(value)]}
         found = kernels.constant(value)
         if found is None:
             raise TypeError(f"argument `{name}` has type {type(value).__name__}, which Triton does not take")

@@ -299,7 +299,7 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
         "grid": list(launch.grid),
         "num_warps": int(launch.options.get("num_warps", 4)),
         "num_stages": int(launch.options.get("num_stages", 3)),
-        "constexprs": {name: repr(value)[:60] for name, value in launch.constexprs.items()},
+        "constexprs": {str(name): repr(value)[:60] for name, value in launch.constexprs.items()},
         "signature": launch.signature,
         "work": summarise(launch).to_json(),
     }

@@ -38,6 +38,8 @@ from kernelwright.verify.memory import Memory, OutOfBounds, Region, Traffic
 from kernelwright.verify.races import Race, Races
 
 Mode = Literal["execute", "model"]
+Path = tuple[int, ...]
+"""An argument's number, and for an item of a tuple its place there, however deep."""
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SAMPLED_PROGRAMS = 4
@@ -73,10 +75,12 @@ class TracedLaunch:
     function: jit.JITFunction
     grid: tuple[int, int, int]
     options: dict[str, Any]
-    constexprs: dict[str, Any]
-    signature: dict[str, str]
-    divisible: tuple[str, ...]
-    """Names of arguments that are divisible by 16 (what the compiler specialises on)."""
+    constexprs: dict[str | Path, Any]
+    """By name, within tuples by path."""
+    signature: dict[str, Any]
+    """Types by argument, as Triton spells them; a tuple of them for a tuple."""
+    divisible: tuple[Path, ...]
+    """Arguments that are divisible by 16 (what the compiler specialises on)."""
     traffic: list[Traffic] = dataclasses.field(default_factory=list)
     scale: float = 1.0
     """Factor for instances that were cut off."""
@@ -90,6 +94,31 @@ class TracedLaunch:
 
 def _constant(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _type(launch: TracedLaunch, name: str, path: Path, value: Any, specialise: bool = True) -> Any:
+    """Triton's type for an argument; what it specialises on is entered in `launch`. Raises TypeError, Unsupported."""
+    if value is None or isinstance(value, tl.constexpr) or (type(value) is int and value == 1 and specialise):
+        launch.constexprs[path if path[1:] else name] = _constant(value)
+        return "constexpr"
+    if isinstance(value, bool):
+        return "u1"
+    if isinstance(value, torch.Tensor):
+        if value.storage_offset() * value.element_size() % 16 == 0:
+            launch.divisible += (path,)
+        return "*" + _TYPES[value.dtype]
+    if isinstance(value, int):
+        if value % 16 == 0 and specialise:
+            launch.divisible += (path,)
+        return "i32" if -(2**31) <= value < 2**31 else "i64"
+    if isinstance(value, float):
+        return "fp32"
+    if isinstance(value, tuple):
+        items = enumerate(value)
+        return tuple(_type(launch, f"{name}[{place}]", (*path, place), item) for place, item in items)
+    if type(value).__name__ == "TensorDescriptor":
+        raise Unsupported("host-side tensor descriptors are not interpreted")
+    raise TypeError(f"argument `{name}` has type {type(value).__name__}, which Triton does not take")
 
 
 _OPTION_NAMES = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
@@ -169,43 +198,20 @@ class Engine:
     def _trace(
         self, function: jit.JITFunction, grid: Any, options: dict[str, Any], values: dict[str, Any]
     ) -> TracedLaunch:
-        constexprs: dict[str, Any] = {}
-        signature: dict[str, str] = {}
-        divisible: list[str] = []
-        for parameter in function.params:
+        made = TracedLaunch(function, grid, options, {}, {}, ())
+        for number, parameter in enumerate(function.params):
             value = values[parameter.name]
             if parameter.is_constexpr:
-                constexprs[parameter.name] = value
-                signature[parameter.name] = "constexpr"
-            elif value is None or (value is True or value is False):
-                if value is None:
-                    constexprs[parameter.name] = None
-                signature[parameter.name] = "constexpr" if value is None else "u1"
-            elif isinstance(value, torch.Tensor):
-                signature[parameter.name] = "*" + _TYPES[value.dtype]
-                if value.storage_offset() * value.element_size() % 16 == 0:
-                    divisible.append(parameter.name)
-            elif isinstance(value, int):
-                if value == 1 and not parameter.do_not_specialize:
-                    constexprs[parameter.name] = 1
-                    signature[parameter.name] = "constexpr"
-                else:
-                    signature[parameter.name] = "i32" if -(2**31) <= value < 2**31 else "i64"
-                    if value % 16 == 0 and not parameter.do_not_specialize:
-                        divisible.append(parameter.name)
-            elif isinstance(value, float):
-                signature[parameter.name] = "fp32"
-            elif isinstance(value, tuple):
-                raise Unsupported("tuple arguments are not interpreted")
-            elif type(value).__name__ == "TensorDescriptor":
-                raise Unsupported("host-side tensor descriptors are not interpreted")
+                made.constexprs[parameter.name] = value
+                made.signature[parameter.name] = "constexpr"
             else:
-                raise TypeError(
-                    f"argument `{parameter.name}` has type {type(value).__name__}, which Triton does not take"
-                )
-        return TracedLaunch(function, grid, options, constexprs, signature, tuple(divisible))
+                specialise = not parameter.do_not_specialize
+                made.signature[parameter.name] = _type(made, parameter.name, (number,), value, specialise)
+        return made
 
     def _argument(self, name: str, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._argument(f"{name}[{place}]", item) for place, item in enumerate(value))
         if isinstance(value, torch.Tensor):
             element = tl.pointer_type(tl.str_to_ty(_TYPES[value.dtype], None))
             handle = interpreter.TensorHandle(

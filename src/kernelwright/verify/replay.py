@@ -42,6 +42,8 @@ class Session:
         """A launch argument as the object that it stands for. Raises TapeError, NotAKernel."""
         if "view" in value:
             return self.tensor(View.read(value["view"]))
+        if "tuple" in value:
+            return tuple(self.argument(item) for item in value["tuple"])
         if "descriptor" not in value:
             return self.kernels.argument(value)
         given = Descriptor.read(value["descriptor"])

@@ -145,12 +145,18 @@ class Launch:
         return math.prod(self.grid)
 
     def views(self) -> Iterator[tuple[str, View]]:
-        """(argument name, tensor) of every tensor argument, those behind descriptors among them."""
+        """(argument name, tensor) of every tensor argument, those behind descriptors and in tuples among them."""
         for name, value in self.arguments.items():
-            if "view" in value:
-                yield name, View.read(value["view"])
-            elif "descriptor" in value:
-                yield name, Descriptor.read(value["descriptor"]).view
+            yield from _tensors(name, value)
+
+
+def _tensors(name: str, value: dict[str, Any]) -> Iterator[tuple[str, View]]:
+    if "view" in value:
+        yield name, View.read(value["view"])
+    elif "descriptor" in value:
+        yield name, Descriptor.read(value["descriptor"]).view
+    for place, item in enumerate(value.get("tuple", ())):
+        yield from _tensors(f"{name}[{place}]", item)
 
 
 def whole(value: Any, most: int = MAX_BYTES) -> int:
@@ -293,12 +299,16 @@ class Tape:
 
 
 def _scalars(launch: Launch) -> dict[str, Any]:
-    views = {name: [view.shape, view.dtype] for name, view in launch.views()}
-    return {name: [views.get(name), _plain(value)] for name, value in launch.arguments.items()}
+    return {
+        name: [[[view.shape, view.dtype] for _, view in _tensors(name, value)], _plain(value)]
+        for name, value in launch.arguments.items()
+    }
 
 
 def _plain(value: dict[str, Any]) -> Any:
-    """What an argument says beside the tensor that it is about."""
+    """What an argument says beside the tensors that it is about."""
+    if "tuple" in value:
+        return [_plain(item) for item in value["tuple"]]
     return value["descriptor"][1:] if "descriptor" in value else None if "view" in value else value
 
 
