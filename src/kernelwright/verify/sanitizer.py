@@ -1,7 +1,8 @@
 """An optional gate on a GPU: a candidate's tapes replayed under NVIDIA's compute-sanitizer, its report read.
 
 The tool runs a process of ours that allocates every storage at its exact size, without padding or caching, and plays
-the tape of the smallest shape once per tuning alternative. memcheck sees each access outside of an allocation, also one
+the tape of a small shape once per tuning alternative: every small shape under memcheck (a missing mask shows at ragged
+sizes only), the first under racecheck. memcheck sees each access outside of an allocation, also one
 that lands in a neighbour's; racecheck sees hazards in shared memory. Only findings inside the candidate's own kernels
 count, and a hazard between writes alone is told but accuses nobody: Triton's own reductions make those on purpose
 (triton-lang/triton#7264). Where the tool is not installed the gate is skipped (`unavailable` says why).
@@ -242,7 +243,7 @@ def _bare(name: str) -> str:
 
 
 class WatchedHearing(Hearing):
-    """A candidate that was found correct, once more: its tape of the first small shape under each tool."""
+    """A candidate that was found correct, once more: its tapes of small shapes under memcheck, the first under racecheck."""
 
     backend: Backend = "cuda"
 
@@ -273,9 +274,30 @@ class WatchedHearing(Hearing):
         )
 
     def _funnel(self) -> Timing | None:
-        from kernelwright.verify import channel, oracle
+        from kernelwright.verify import channel
 
-        shape = self.judge.cases(self.task)[0]
+        device, busy = (
+            (0, contextlib.nullcontext) if self.gpu is None else (self.gpu.index, self.gpu.lock.busy)
+        )
+        try:
+            for number, shape in enumerate(self.judge.cases(self.task)):
+                kernels, body, tensors = self._replayed(shape)
+                for tool in TOOLS if number == 0 else TOOLS[:1]:
+                    gate = Gate.SMALL if tool == "memcheck" else Gate.DETERMINISM
+                    with self._timed(gate), busy():
+                        found = examine(tool, kernels, body, tensors, device)
+                    for finding in found:
+                        if finding.certain:
+                            raise Stop(finding.outcome, gate, finding.detail, where=shape.name)
+                        self.told.append(f"{tool} warns: {finding.detail}")
+        except channel.ChannelError as error:
+            raise InfrastructureError(f"{NAME}: {error}") from None
+        return None
+
+    def _replayed(self, shape: Any) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
+        """(names of the candidate's kernels, body, tensors) for `examine`."""
+        from kernelwright.verify import oracle
+
         host = self._summon("host")
         host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         inputs = list(shape.cases[0].inputs)
@@ -285,20 +307,7 @@ class WatchedHearing(Hearing):
         tensors = [*trace.blobs, *(shape.state[name] for name in names), *oracle.flatten(inputs)]
         calls = [*trace.warm_up(), -1]
         body = {"trace": trace.answer, "blobs": len(trace.blobs), "state": names, "calls": calls}
-        device, busy = (
-            (0, contextlib.nullcontext) if self.gpu is None else (self.gpu.index, self.gpu.lock.busy)
-        )
-        try:
-            for tool, gate in ((TOOLS[0], Gate.SMALL), (TOOLS[1], Gate.DETERMINISM)):
-                with self._timed(gate), busy():
-                    found = examine(tool, trace.kernels, body, tensors, device)
-                for finding in found:
-                    if finding.certain:
-                        raise Stop(finding.outcome, gate, finding.detail, where=shape.name)
-                    self.told.append(f"{tool} warns: {finding.detail}")
-        except channel.ChannelError as error:
-            raise InfrastructureError(f"{NAME}: {error}") from None
-        return None
+        return trace.kernels, body, tensors
 
 
 # -- the run ---------------------------------------------------------------------------------------------------
