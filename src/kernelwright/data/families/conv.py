@@ -1,15 +1,17 @@
-"""Convolutions as stages: implicit GEMM over unfolded windows, products tap by tap, depthwise and transposed forms.
+"""Convolutions as stages: implicit GEMM of unfolded windows and filters, depthwise and transposed forms.
 
 Written for one to three spatial dimensions; strides, padding, dilation and groups are in the code only where the task
-has them. Tensors are contiguous, channels before space.
+has them. Tensors are contiguous, channels before space. A tile is (places, channels out): of places there are many.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernelwright.data.families.epilogue import NOTHING, Chain
+from kernelwright.data.families.gemm import blocks
 from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, precision, widened
 
 
@@ -93,12 +95,12 @@ def _coordinates(g: Geometry, *, flip: bool = False) -> list[str]:
             place += f" * {g.tap('S', axis)}"
         if g.padding:
             place += f" {'+' if flip else '-'} {g.tap('P', axis)}"
-        lines.append(f"t{axis} = {place}" if flip else f"{axis}0 = {place}")
+        lines.append(f"{axis}0 = {place}")
     return lines
 
 
 def _tap_of(g: Geometry, index: int, axis: str) -> str:
-    """The tap on an axis of the flat window place `r`."""
+    """The tap on an axis of the flat window place `r`, as far as it reaches."""
     place = f"{_place('r', [g.tap('K', a) for a in g.axes], index)} % {g.tap('K', axis)}"
     return f"{place} * {g.tap('D', axis)}" if g.dilation else place
 
@@ -157,43 +159,26 @@ def host_sizes(g: Geometry) -> list[str]:
     return lines
 
 
-def _blocks(draw: Draw, channels: int) -> tuple[int, int, int, int]:
-    blocks = [(64, 64, 16, 4), (64, 64, 32, 8), (64, 128, 16, 8), (32, 128, 16, 4), (32, 64, 32, 4)]
-    if channels <= 32:
-        blocks = [(32, 128, 16, 4), (32, 64, 32, 4), (16, 128, 32, 4), (32, 128, 32, 8)]
-    if draw.slow:
-        blocks = [(32, 64, 16, 8), (16, 128, 16, 8), (32, 64, 32, 1)]
-    return draw.tune.choice(blocks)
+_ZEROS = "acc = tl.zeros((BLOCK_P, BLOCK_CO), dtype=tl.float32)"
 
 
-_ZEROS = "acc = tl.zeros((BLOCK_CO, BLOCK_P), dtype=tl.float32)"
-
-
-def _tile(places: str, outs: str) -> list[str]:
-    """Kernel lines: which outputs, channels and image a program has."""
+def _tile(places: str, outs: str, phases: str = "") -> list[str]:
+    """Kernel lines: which outputs, channels, image and, of `phases`, phase a program has."""
+    image = "image = tl.program_id(2).to(tl.int64)"
+    if phases:
+        image = f"image = (tl.program_id(2) // {_parens(phases)}).to(tl.int64)"
     return [
         "p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)",
         "co = tl.program_id(1) * BLOCK_CO + tl.arange(0, BLOCK_CO)",
-        "image = tl.program_id(2).to(tl.int64)",
+        *([f"phase = tl.program_id(2) % {_parens(phases)}"] if phases else []),
+        image,
         f"x_ptr += image * CI * {places}",
         f"y_ptr += image * CO * {outs}",
     ]
 
 
-def _over_channels(g: Geometry, places: str, weight: tuple[str, str], dtype: Dtype) -> list[str]:
-    """Kernel lines: the sum of the products at one tap. `weight` are the lines that load the weights there."""
-    return [
-        "for start in range(0, CI, BLOCK_R):",
-        "    ci = start + tl.arange(0, BLOCK_R)",
-        f"    x_at = ci[:, None] * {_parens(places)} + ({_flat(g)})[None, :]",
-        "    x = tl.load(x_ptr + x_at, mask=(ci < CI)[:, None] & inside[None, :], other=0.0)",
-        *(f"    {line}" for line in weight),
-        f"    {_product(dtype)}",
-    ]
-
-
 def _product(dtype: Dtype) -> str:
-    return f"acc = tl.dot(weight, x, acc{precision(dtype)})"
+    return f"acc = tl.dot(x, weight, acc{precision(dtype)})"
 
 
 def _outs(g: Geometry) -> list[str]:
@@ -212,10 +197,10 @@ def _named(sizes: list[str]) -> list[tuple[str, str]]:
     return [(size, size.lower()) for size in sizes]
 
 
-def _grid(g: Geometry, tiles: Mapping[str, str], outs: str) -> str:
-    """A program for each tile of places, each of `outs` channels, each image and group."""
-    places = f"triton.cdiv({' * '.join(_outs(g))}, {tiles['BLOCK_P']})"
-    return f"{places}, triton.cdiv({outs}, {tiles['BLOCK_CO']}), n{' * groups' if g.groups else ''}"
+def _grid(places: list[str], tiles: Mapping[str, str], outs: str, images: list[str]) -> str:
+    """A program for each tile of places, each of `outs` channels, each of `images`."""
+    first = f"triton.cdiv({' * '.join(places)}, {tiles['BLOCK_P']})"
+    return f"{first}, triton.cdiv({outs}, {tiles['BLOCK_CO']}), {' * '.join(images)}"
 
 
 def _stage(
@@ -263,28 +248,62 @@ def _takes(g: Geometry, module: str, after: Chain) -> tuple[tuple[str, str], ...
     return (("x", "{x}"), weight, *bias, *g.takes(module), *after.takes, *more)
 
 
-def _tiles(draw: Draw, co: int, p: int, r: int) -> dict[str, str]:
-    tiles = {"BLOCK_CO": co, "BLOCK_P": p, "BLOCK_R": r}
+def _tiles(draw: Draw, dtype: Dtype, extent: tuple[int, int, int]) -> tuple[dict[str, str], str]:
+    """The tile's sizes, and the keyword of the warps. `extent` are places, channels out and images at full size."""
+    p, co, r, warps = draw.tune.choice(blocks(draw, dtype != "float32", extent))
+    tiles = {"BLOCK_P": p, "BLOCK_CO": co, "BLOCK_R": r}
     if draw.tune.random() < 0.35:
         draw.constants.update(tiles)
-        return {name: name for name in tiles}
-    return {name: str(size) for name, size in tiles.items()}
+        return {name: name for name in tiles}, f"num_warps={warps}"
+    return {name: str(size) for name, size in tiles.items()}, f"num_warps={warps}"
 
 
-def _finish(g: Geometry, after: Chain, channel: str, outs: str) -> list[str]:
-    """Bias, maps and the store of a tile `acc` of (channels, places)."""
+def _finish(g: Geometry, after: Chain, channel: str, outs: str, at: str = "p", inside: str = "") -> list[str]:
+    """Bias, maps and the store of a tile `acc` of (places, channels); `at` are its places."""
     lines = []
     if g.bias:
-        lines.append(f"acc += tl.load(b_ptr + {channel}, mask=co < CO, other=0.0)[:, None]")
+        lines.append(f"acc += tl.load(b_ptr + {channel}, mask=co < CO, other=0.0)[None, :]")
     lines += [
-        f"mask = (co < CO)[:, None] & (p < {outs})[None, :]",
-        f"offs = co[:, None] * {_parens(outs)} + p[None, :]",
+        f"mask = ({inside or f'p < {outs}'})[:, None] & (co < CO)[None, :]",
+        f"offs = ({at})[:, None] + co[None, :] * {_parens(outs)}".replace("(p)[", "p["),
     ]
     full = f"image * CO * {outs} + offs"
     lines += after.lines(
-        "acc", channel=channel, channel_mask="co < CO", expand="[:, None]", offsets=full, mask="mask"
+        "acc", channel=channel, channel_mask="co < CO", expand="[None, :]", offsets=full, mask="mask"
     )
     return [*lines, "tl.store(y_ptr + offs, acc, mask=mask)"]
+
+
+def _windows(g: Geometry, taps: list[str], *, sign: str = "+", bounded: bool = True) -> list[str]:
+    """Loop lines that load `x` of (places, window): `taps` are lines that make `ci` and the taps from `r`.
+
+    `sign` joins a window's first coordinate and a tap; a transposed convolution's taps are taken away.
+    """
+    lines = ["r = start + tl.arange(0, BLOCK_R)", *taps]
+    if not bounded:
+        rows, columns = _flat(g), _flat(g)
+        for axis in g.axes:
+            rows, columns = _spelled(rows, axis, f"{axis}0"), _spelled(columns, axis, f"k{axis}")
+        size = _parens(" * ".join(g.sizes()))
+        return [
+            *lines,
+            f"x_at = ({rows})[:, None] + (ci * {size} + {columns})[None, :]".replace("(w0)[", "w0["),
+            f"inside = (p < {' * '.join(g.sizes('O'))})[:, None] & (r < R)[None, :]",
+            "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
+        ]
+    for axis in g.axes:
+        lines.append(f"{axis} = {axis}0[:, None] {sign} k{axis}[None, :]")
+    lines.append(f"inside = {_inside(g, True)} & (r < R)[None, :]")
+    return [
+        *lines,
+        f"x_at = (ci * {_parens(' * '.join(g.sizes()))})[None, :] + {_flat(g)}",
+        "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
+    ]
+
+
+def _spelled(text: str, axis: str, name: str) -> str:
+    """`text`, in which the coordinate `axis` is called `name`."""
+    return re.sub(rf"\b{axis}\b", name, text)
 
 
 def forward_conv(
@@ -292,48 +311,29 @@ def forward_conv(
     name: str,
     g: Geometry,
     dtype: Dtype,
-    channels: int,
+    extent: tuple[int, int, int],
     *,
     module: str = "conv",
     after: Chain = NOTHING,
 ) -> Stage:
-    """A convolution with `channels` output channels a group at full size, `after` done on its tiles."""
-    *blocks, warps = _blocks(draw, channels)
-    unfolded = draw.tune.random() < 0.65
-    places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
+    """A convolution with `after` done on its tiles. `extent` are places, channels of a group and images."""
+    places, outs, taps = " * ".join(g.sizes()), " * ".join(g.sizes("O")), g.taps()
     body = [*_tile(places, outs), *_coordinates(g)]
     channel = "co"
     if g.groups:
         body.append("channel = (image % groups) * CO + co")
         channel = "channel"
-    if unfolded:
-        taps = g.taps()
-        body += [
-            f"R = CI * {taps}",
-            _ZEROS,
-            "for start in range(0, R, BLOCK_R):",
-            "    r = start + tl.arange(0, BLOCK_R)",
-        ]
-        for index, axis in enumerate(g.axes):
-            body.append(f"    {axis} = {axis}0[None, :] + ({_tap_of(g, index, axis)})[:, None]")
-        body += [
-            f"    inside = {_inside(g, g.padding)} & (r < R)[:, None]",
-            f"    x_at = (r // ({taps}) * {_parens(places)})[:, None] + {_flat(g)}",
-            "    x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
-            f"    w_at = {channel}[:, None] * R + r[None, :]",
-            "    weight = tl.load(w_ptr + w_at, mask=(co < CO)[:, None] & (r < R)[None, :], other=0.0)",
-            f"    {_product(dtype)}",
-        ]
-    else:
-        loops, indent = _over_taps(g, "range", lambda axis, step: [f"{axis} = {axis}0 + {step}"])
-        body += [_ZEROS, *loops, f"{indent}inside = {_inside(g, g.padding)}"]
-        weight = (
-            f"w_at = ({channel}[:, None] * CI + ci[None, :]) * {_parens(g.taps())} + {_tap_place(g)}",
-            "weight = tl.load(w_ptr + w_at, mask=(co < CO)[:, None] & (ci < CI)[None, :], other=0.0)",
-        )
-        body += [indent + line for line in _over_channels(g, places, weight, dtype)]
+    unfolded = [f"ci = r // {_parens(taps)}"]
+    unfolded += [f"k{axis} = {_tap_of(g, index, axis)}" for index, axis in enumerate(g.axes)]
+    loop = [
+        *_windows(g, unfolded, bounded=g.padding),
+        "w_mask = (r < R)[:, None] & (co < CO)[None, :]",
+        f"weight = tl.load(w_ptr + {channel}[None, :] * R + r[:, None], mask=w_mask, other=0.0)",
+        _product(dtype),
+    ]
+    body += [f"R = CI * {taps}", _ZEROS, "for start in range(0, R, BLOCK_R):", *(f"    {x}" for x in loop)]
     body += _finish(g, after, channel, outs)
-    tiles = _tiles(draw, *blocks)
+    tiles, warps = _tiles(draw, dtype, extent)
     per_out = "co // groups" if g.groups else "co"
     return _stage(
         name,
@@ -343,10 +343,10 @@ def forward_conv(
         body,
         sizes=_sizes(g, "per_group", per_out),
         constants=[*g.constants(), *tiles.items()],
-        warps=f"num_warps={warps}",
+        warps=warps,
         host=host_sizes(g),
         shape=f"n, co, {', '.join(_outs(g))}",
-        grid=_grid(g, tiles, per_out),
+        grid=_grid(_outs(g), tiles, per_out, ["n", *["groups"] * g.groups]),
     )
 
 
@@ -390,25 +390,24 @@ def depthwise(
 
 
 def pointwise(
-    draw: Draw, name: str, rank: int, dtype: Dtype, channels: int, *, bias: bool = True, module: str = "conv",
-    after: Chain = NOTHING,
+    draw: Draw, name: str, rank: int, dtype: Dtype, extent: tuple[int, int, int], *, bias: bool = True,
+    module: str = "conv", after: Chain = NOTHING,
 ) -> Stage:  # fmt: skip
-    """A kernel of size one: for each image a product of the weights and (channels, places)."""
-    *blocks, warps = _blocks(draw, channels)
+    """A kernel of size one: for each image a product of (places, channels in) and the weights."""
     g = Geometry(rank, bias=bias)
     body = [
         *_tile("size", "size"),
         _ZEROS,
         "for start in range(0, CI, BLOCK_R):",
         "    ci = start + tl.arange(0, BLOCK_R)",
-        "    x_mask = (ci < CI)[:, None] & (p < size)[None, :]",
-        "    x = tl.load(x_ptr + ci[:, None] * size + p[None, :], mask=x_mask, other=0.0)",
-        "    w_mask = (co < CO)[:, None] & (ci < CI)[None, :]",
-        "    weight = tl.load(w_ptr + co[:, None] * CI + ci[None, :], mask=w_mask, other=0.0)",
+        "    x_mask = (p < size)[:, None] & (ci < CI)[None, :]",
+        "    x = tl.load(x_ptr + p[:, None] + ci[None, :] * size, mask=x_mask, other=0.0)",
+        "    w_mask = (ci < CI)[:, None] & (co < CO)[None, :]",
+        "    weight = tl.load(w_ptr + co[None, :] * CI + ci[:, None], mask=w_mask, other=0.0)",
         f"    {_product(dtype)}",
         *_finish(g, after, "co", "size"),
     ]
-    tiles = _tiles(draw, *blocks)
+    tiles, warps = _tiles(draw, dtype, extent)
     return _stage(
         name,
         g,
@@ -417,10 +416,10 @@ def pointwise(
         body,
         sizes=[("CI", "ci"), ("CO", "co"), ("size", "size")],
         constants=[*tiles.items()],
-        warps=f"num_warps={warps}",
+        warps=warps,
         host=["n, ci = x.shape[:2]", "co = weight.shape[0]", "size = x[0, 0].numel()"],
         shape="n, co, *x.shape[2:]",
-        grid=f"triton.cdiv(size, {tiles['BLOCK_P']}), triton.cdiv(co, {tiles['BLOCK_CO']}), n",
+        grid=_grid(["size"], tiles, "co", ["n"]),
     )
 
 
@@ -429,52 +428,70 @@ def transposed(
     name: str,
     g: Geometry,
     dtype: Dtype,
-    channels: int,
+    extent: tuple[int, int, int],
     *,
     module: str = "conv",
     after: Chain = NOTHING,
 ) -> Stage:
-    """A transposed convolution by gathering: every output asks which inputs reach it through each tap."""
-    *blocks, warps = _blocks(draw, channels)
-    places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
-    body = _tile(places, outs)
+    """A transposed convolution by gathering. With a stride, outputs of one phase, `o + PAD` modulo the stride, are
+    reached through the same taps and no others: a program has outputs of one phase."""
+    places, outs, taps = " * ".join(g.sizes()), " * ".join(g.sizes("O")), g.taps()
+    phased = g.stride and not g.dilation
+    steps = [g.tap("S", axis) for axis in g.axes]
+    body = _tile(places, outs, " * ".join(steps) if phased else "")
     channel = "co"
     if g.groups:
         body += [
             "group = image % groups",
             "channel = group * CO + co",
-            f"w_ptr += group * CI * CO * {_parens(g.taps())}",
+            f"w_ptr += group * CI * CO * {_parens(taps)}",
         ]
         channel = "channel"
-
-    def reached(axis: str, step: str) -> list[str]:
-        if not g.stride:
-            return [
-                f"{axis} = t{axis} - {step}",
-                f"{axis}_ok = ({axis} >= 0) & ({axis} < {axis.upper()})",
-            ]
-        stride = g.tap("S", axis)
-        return [
-            f"reach = t{axis} - {step}",
-            f"{axis} = reach // {stride}",
-            f"{axis}_ok = (reach >= 0) & (reach % {stride} == 0) & ({axis} < {axis.upper()})",
-        ]
-
-    loops, indent = _over_taps(g, "range", reached)
-    ok = " & ".join(f"{axis}_ok" for axis in g.axes)
-    body += [
-        *_coordinates(g, flip=True),
-        _ZEROS,
-        *loops,
-        f"{indent}inside = {ok}" + (f" & (p < {outs})" if g.rank < 3 else ""),
+    filters = [g.tap("K", axis) for axis in g.axes]
+    at, inside = "p", ""
+    if phased:
+        counts = [f"n{axis}" for axis in g.axes]
+        wraps = [f" % {step}" if index else "" for index, step in enumerate(steps)]
+        body += [f"f{a} = {_place('phase', steps, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
+        extents = [f"Q{axis.upper()}" for axis in g.axes]
+        wraps = [f" % {extent}" if index else "" for index, extent in enumerate(extents)]
+        body += [f"{a}0 = {_place('p', extents, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
+        body += [f"n{a} = tl.cdiv({k} - f{a}, {s})" for a, k, s in zip(g.axes, filters, steps, strict=True)]
+        window = " * ".join(counts)
+        unfolded = [f"ci = r // {_parens(window)}"]
+        unfolded += [f"k{a} = {_place('r', counts, i)} % n{a}" for i, a in enumerate(g.axes)]
+        tap = _tap_place(g)
+        for axis, step in zip(g.axes, steps, strict=True):
+            tap = _spelled(tap, f"k{axis}", f"(k{axis} * {step} + f{axis})")
+        tap = tap if g.rank > 1 else tap[1:-1]
+    else:
+        body += _coordinates(g, flip=True)
+        window = taps
+        unfolded = [f"ci = r // {_parens(taps)}"]
+        unfolded += [f"k{axis} = {_tap_of(g, index, axis)}" for index, axis in enumerate(g.axes)]
+        tap = f"r % {_parens(taps)}"
+    loop = _windows(g, unfolded, sign="-")
+    if g.stride and g.dilation:
+        loop = _divided(g, loop)
+    loop += [
+        f"tap = {tap}",
+        f"w_at = (ci * CO * {_parens(taps)} + tap)[:, None] + co[None, :] * {_parens(taps)}",
+        "w_mask = (r < R)[:, None] & (co < CO)[None, :]",
+        "weight = tl.load(w_ptr + w_at, mask=w_mask, other=0.0)",
+        _product(dtype),
     ]
-    weight = (
-        f"w_at = (ci[None, :] * CO + co[:, None]) * {_parens(g.taps())} + {_tap_place(g)}",
-        "weight = tl.load(w_ptr + w_at, mask=(ci < CI)[None, :] & (co < CO)[:, None], other=0.0)",
-    )
-    body += [indent + line for line in _over_channels(g, places, weight, dtype)]
-    body += _finish(g, after, channel, outs)
-    tiles = _tiles(draw, *blocks)
+    body += [f"R = CI * {window}", _ZEROS, "for start in range(0, R, BLOCK_R):", *(f"    {x}" for x in loop)]
+    if phased:
+        ends = []
+        for axis, step in zip(g.axes, steps, strict=True):
+            pad = f" - {g.tap('P', axis)}" if g.padding else ""
+            body.append(f"o{axis} = {axis}0 * {step} + f{axis}{pad}")
+            ends += [f"(o{axis} >= 0)"] * g.padding + [f"(o{axis} < O{axis.upper()})"]
+        at, inside = _flat(g), " & ".join(ends)
+        for axis in g.axes:
+            at = _spelled(_spelled(at, axis, f"o{axis}"), axis.upper(), f"O{axis.upper()}")
+    body += _finish(g, after, channel, outs, at, inside)
+    tiles, warps = _tiles(draw, dtype, extent)
     host = [
         f"n, ci, {', '.join(g.axes)} = x.shape",
         f"_, co, {', '.join(f'k{a}' for a in g.axes)} = weight.shape",
@@ -482,19 +499,44 @@ def transposed(
     for index, axis in enumerate(g.axes):
         step = f"({axis} - 1) * stride[{index}]" if g.stride else f"{axis} - 1"
         pad = f" - 2 * padding[{index}]" if g.padding else ""
-        window = f"dilation[{index}] * (k{axis} - 1) + 1" if g.dilation else f"k{axis}"
+        reach = f"dilation[{index}] * (k{axis} - 1) + 1" if g.dilation else f"k{axis}"
         more = f" + output_padding[{index}]" if g.output_padding else ""
-        host.append(f"o{axis} = {step}{pad} + {window}{more}")
+        host.append(f"o{axis} = {step}{pad} + {reach}{more}")
+    sizes = _sizes(g, "ci // groups" if g.groups else "ci", "co")
+    tiled, images = _outs(g), ["n", *["groups"] * g.groups]
+    if phased:
+        for index, axis in enumerate(g.axes):
+            length = f"o{axis} + padding[{index}]" if g.padding else f"o{axis}"
+            host.append(f"q{axis} = triton.cdiv({length}, stride[{index}])")
+        tiled = [f"q{axis}" for axis in g.axes]
+        images += [f"stride[{index}]" for index in range(g.rank)]
+        sizes += [(f"Q{axis.upper()}", f"q{axis}") for axis in g.axes[1:]]
     return _stage(
         name,
         g,
         module,
         after,
         body,
-        sizes=_sizes(g, "ci // groups" if g.groups else "ci", "co"),
+        sizes=sizes,
         constants=[*g.constants(), *tiles.items()],
-        warps=f"num_warps={warps}",
+        warps=warps,
         host=host,
         shape=f"n, {'co * groups' if g.groups else 'co'}, {', '.join(_outs(g))}",
-        grid=_grid(g, tiles, "co"),
+        grid=_grid(tiled, tiles, "co", images),
     )
+
+
+def _divided(g: Geometry, loop: list[str]) -> list[str]:
+    """With a stride and a dilation: `loop`, whose coordinates are the input's only where the stride divides them."""
+    found = []
+    for line in loop:
+        axis = line.partition(" = ")[0]
+        if axis in g.axes:
+            found += [f"t{axis} = {line.partition(' = ')[2]}", f"{axis} = t{axis} // {g.tap('S', axis)}"]
+        elif axis == "inside":
+            steps = " & ".join(f"(t{a} >= 0) & (t{a} % {g.tap('S', a)} == 0)" for a in g.axes)
+            bounds = _inside(g, False)
+            found.append(f"inside = {steps} & {bounds} & (r < R)[None, :]")
+        else:
+            found.append(line)
+    return found

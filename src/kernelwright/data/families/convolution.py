@@ -4,7 +4,8 @@ maps done on their output."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernelwright.data.families.conv import Geometry, depthwise, forward_conv, pointwise, transposed
@@ -187,14 +188,21 @@ def single(draw: Draw, rank: int, **options: object) -> Design:
     return fused(draw, rank, 0, **options)
 
 
+def extents(sizes: Mapping[str, Size], rank: int, groups: int = 1) -> tuple[int, int, int]:
+    """Places (as many as the input has), channels out of a group, and images with their groups, at full size."""
+    places = math.prod(sizes[axis].full for axis in SPACE[rank])
+    return places, sizes["CO"].full // groups, sizes["B"].full * groups
+
+
 def stage(draw: Draw, made: Convolution, after: Chain = NOTHING, name: str = "") -> Stage:
     """The kernel of a convolution that is neither depthwise nor of size one."""
     g = made.geometry
-    channels = made.sizes["CO"].full // (made.sizes["GROUPS"].full if g.groups else 1)
+    groups = made.sizes["GROUPS"].full if g.groups else 1
+    extent = extents(made.sizes, g.rank, groups)
     flips = made.op.name.startswith("conv_transpose")
     write = transposed if flips else forward_conv
     return write(
-        draw, name or f"conv{'_transpose' if flips else ''}{g.rank}d", g, made.dtype, channels, after=after
+        draw, name or f"conv{'_transpose' if flips else ''}{g.rank}d", g, made.dtype, extent, after=after
     )
 
 
@@ -291,7 +299,7 @@ def pointwise_2d(draw: Draw) -> Design:
     sizes = _sizes(draw, rank, 1, 0)
     sizes["CI"] = draw.size((32, 64, 128, 256), (16, 24), (19, 37))
     op = _one_by_one(rank, dtype, bias, "conv", "CI")
-    kernel = pointwise(draw, "conv1x1", rank, dtype, sizes["CO"].full, bias=bias)
+    kernel = pointwise(draw, "conv1x1", rank, dtype, extents(sizes, rank), bias=bias)
     return Design((op,), (kernel,), sizes, dtype, draw.constants)
 
 
@@ -316,7 +324,7 @@ def separable(draw: Draw) -> Design:
     second = Op(second.name, second.expression, second.state, second.init)
     stages = (
         depthwise(draw, "depthwise2d", made.geometry, dtype, module="depthwise"),
-        pointwise(draw, "pointwise2d", 2, dtype, sizes["CO"].full, bias=bias, module="pointwise"),
+        pointwise(draw, "pointwise2d", 2, dtype, extents(sizes, 2), bias=bias, module="pointwise"),
     )
     return Design((made.op, second), stages, sizes, dtype, draw.constants)
 

@@ -51,7 +51,7 @@ def gemm(
     function that holds one value a column; `extent` is M, N and the batch at full size, for the choice of tiles.
     """
     half = dtype != "float32"
-    block_m, block_n, block_k, warps = draw.tune.choice(_blocks(draw, layout, half, extent))
+    block_m, block_n, block_k, warps = draw.tune.choice(blocks(draw, half, extent, bool(layout.triangle)))
     tiles = _tiles(draw, block_m, block_n, block_k)
     swizzled = not layout.triangle and not draw.slow and draw.tune.random() < 0.3
     wide = ".to(tl.int64)" if layout.wide_offsets else ""
@@ -146,20 +146,21 @@ def gemm(
     )
 
 
-def _blocks(
-    draw: Draw, layout: Layout, half: bool, extent: tuple[int, int, int]
+def blocks(
+    draw: Draw, half: bool, extent: tuple[int, int, int], triangle: bool = False
 ) -> list[tuple[int, int, int, int]]:
-    """(BLOCK_M, BLOCK_N, BLOCK_K, warps) to choose from: the largest tiles of which enough keep `CORES` busy."""
+    """(BLOCK_M, BLOCK_N, BLOCK_K, warps) to choose from: the largest tiles of which enough keep `CORES` busy. `extent`
+    are M, N and the batch."""
     m, n, batch = extent
     fits = [t for t in TILES if t[0] < 2 * max(m, 16) and t[1] < 2 * max(n, 16)]
     busy = [t for t in fits if -(-m // t[0]) * -(-n // t[1]) * batch >= CORES]
     step = 64 if half else 32
     if draw.slow:
         return [(32, 32, 16, 8), (16, 64, 16, 8), (32, 32, 16, 2)] if busy else [(128, 128, 32, 8)]
-    if layout.triangle:
+    if triangle:
         busy = [(128, 64), (64, 64)]
     tiles = (busy or fits[-2:])[:2]
-    return [(*tile, step, 8 if tile[0] * tile[1] > 8192 else 4) for tile in tiles]
+    return [(*tile, step, 8 if tile[0] * tile[1] >= 8192 else 4) for tile in tiles]
 
 
 def _tiles(draw: Draw, m: int, n: int, k: int) -> tuple[str, str, str]:
