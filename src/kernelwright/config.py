@@ -21,7 +21,8 @@ from kernelwright.records import ProtocolName
 
 Stage = Literal["sft", "frontend", "midend", "backend"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-Style = Literal["compact", "chat"]
+Style = Literal["compact", "chat", "lowered"]
+Kind = Literal["translate", "repair", "improve"]
 
 
 class Section(BaseModel):
@@ -116,7 +117,20 @@ class SftConfig(Section):
     max_grad_norm: float = Field(1.0, gt=0)
     save_every: int = Field(50, gt=0)
     """Steps between checkpoints."""
-    kinds: tuple[Literal["translate", "repair", "improve"], ...] = ("translate", "repair", "improve")
+    log_every: int = Field(1, gt=0)
+    """Steps that a line of the curves is about. Each line waits for the GPU."""
+    compile: bool = False
+    """Compile the model's layers with `torch.compile` where there is a GPU: under a minute before the first step."""
+    kinds: tuple[Kind, ...] = ("translate", "repair", "improve")
+    shares: Mapping[Kind, Annotated[float, Field(ge=0)]] = {}
+    """How much of each kind's examples an epoch goes through, drawn anew in each, such as `{ repair = 0.3 }`; a kind
+    not named: all of them."""
+    eval_every: int = Field(200, ge=0)
+    """Steps between evaluations on examples that are held out, besides the one at the end; 0: none, nothing held out."""
+    eval_examples: int = Field(256, gt=0)
+    """At most so many of them."""
+    eval_share: float = Field(0.02, ge=0, lt=1)
+    """Share of the operator graphs to hold out where the examples have no validation split."""
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> SftConfig:

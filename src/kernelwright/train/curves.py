@@ -21,7 +21,7 @@ from kernelwright.train.board import Board, note
 
 
 class Curves(transformers.TrainerCallback):
-    """Writes one line a step for `stage`; `extra` is what the trainer wants added to the next line.
+    """Writes one line a step for `stage`, or one for several; `extra` is what the trainer wants added to the next line.
 
     TRL counts updates of the weights; a step of ours makes `updates` of them and is logged after the last.
     """
@@ -32,9 +32,10 @@ class Curves(transformers.TrainerCallback):
         self._bar: Bar | None = None
         self._board: Board | None = None
         self._since = 0.0
+        self._shown = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._since = time.perf_counter()
+        self._since, self._shown = time.perf_counter(), state.global_step // self.updates
         if state.is_world_process_zero:
             steps, done = state.max_steps // self.updates, state.global_step // self.updates
             if self.stage != "sft" and sys.stderr.isatty() and not self.quiet:
@@ -43,12 +44,21 @@ class Curves(transformers.TrainerCallback):
             else:
                 self._bar = Bar(self.stage, steps, done=done, quiet=self.quiet).__enter__()
 
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """A line ends with each checkpoint and with the last step, so that a resumed run's are about the same steps."""
+        if state.global_step % args.save_steps == 0 or state.global_step >= state.max_steps:
+            control.should_log = True
+        return control
+
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if not state.is_world_process_zero or "loss" not in (logs or {}):
             return
         extra, self.extra = self.extra, {}
         now, step = time.perf_counter(), state.global_step // self.updates
-        seconds = {**extra.pop("seconds", {}), "step": round(now - self._since, 3)}
+        steps, self._shown = max(1, step - self._shown), step
+        seconds = {**extra.pop("seconds", {}), "step": round((now - self._since) / steps, 4)}
+        if "tokens" in extra and self.stage == "sft":
+            extra["tokens"] //= steps
         if "generate" in seconds:
             seconds["update"] = round(max(0.0, seconds["step"] - seconds["generate"] - seconds["verify"]), 3)
         self._since = now

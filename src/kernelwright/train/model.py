@@ -127,6 +127,18 @@ def adapters(config: LoraConfig) -> Any:
     )
 
 
+def compile_layers(model: Any) -> None:
+    """Have every decoder layer compiled when it is first called: one compilation serves all, for any length.
+
+    The module tree and the names of its weights stay what they are.
+    """
+    inner = model.get_base_model() if hasattr(model, "peft_config") else model
+    names = set(inner._no_split_modules or ())
+    for module in inner.modules():
+        if type(module).__name__ in names:
+            module.compile(dynamic=True)
+
+
 def parameters(model: Any) -> int:
     """Number of weights, each counted once."""
     return sum(p.numel() for p in model.parameters())

@@ -7,6 +7,7 @@ of every weight matrix. On a very small model trained from scratch it learns in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,6 +43,69 @@ class Together(torch.optim.Optimizer):
         self._share()
 
 
+class BatchedMuon(torch.optim.Muon):
+    """`torch.optim.Muon`, its state and its arithmetic, in a few kernels for all matrices of one shape.
+
+    One matrix after the other, a small model's step is a thousand kernels that each take a GPU less time than the host.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            moved = [p for p in group["params"] if p.grad is not None]
+            if not moved:
+                continue
+            grads = [p.grad for p in moved]
+            for p in moved:
+                if "momentum_buffer" not in self.state[p]:
+                    self.state[p]["momentum_buffer"] = torch.zeros_like(p.grad)
+            momenta = [self.state[p]["momentum_buffer"] for p in moved]
+            torch._foreach_lerp_(momenta, grads, 1 - group["momentum"])
+            updates = momenta
+            if group["nesterov"]:
+                updates = list(torch._foreach_lerp(grads, momenta, group["momentum"]))
+            ways = directions(updates, group["ns_coefficients"], group["ns_steps"], group["eps"])
+            if group["adjust_lr_fn"] == "match_rms_adamw":
+                ratios = [0.2 * math.sqrt(max(p.shape)) for p in moved]
+            else:
+                ratios = [math.sqrt(max(1.0, p.shape[0] / p.shape[1])) for p in moved]
+            torch._foreach_mul_(moved, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_mul_(ways, [-group["lr"] * ratio for ratio in ratios])
+            torch._foreach_add_(moved, ways)
+        return loss
+
+
+def directions(
+    updates: Sequence[torch.Tensor], coefficients: tuple[float, float, float], steps: int, eps: float
+) -> list[torch.Tensor]:
+    """Each matrix (m, n) with its singular values brought near 1 by Newton-Schulz iterations in bfloat16; in float32.
+
+    Matrices of one shape, or of its transpose, are iterated as one batch.
+    """
+    a, b, c = coefficients
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for place, update in enumerate(updates):
+        shapes.setdefault((min(update.shape), max(update.shape)), []).append(place)
+    made: list[torch.Tensor] = [*updates]
+    for places in shapes.values():
+        places.sort(key=lambda place: updates[place].shape[0] > updates[place].shape[1])
+        tall = sum(updates[place].shape[0] > updates[place].shape[1] for place in places)
+        x = torch.stack(
+            [updates[p] if i < len(places) - tall else updates[p].mT for i, p in enumerate(places)]
+        )
+        x = x.bfloat16()
+        x /= torch.linalg.matrix_norm(x, keepdim=True).clamp(min=eps)
+        for _ in range(steps):
+            gram = x @ x.mT
+            x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        # Laid out as the weights are, or adding them together would go one by one.
+        wide, turned = x.float().split([len(places) - tall, tall])
+        for place, way in zip(places, (*wide, *turned.mT.contiguous()), strict=True):
+            made[place] = way
+    return made
+
+
 def muon(model: nn.Module, matrix_rate: float, rate: float, weight_decay: float) -> Together:
     """Muon at `matrix_rate` for the weight matrices inside layers, AdamW at `rate` for all else that is trained."""
     matrices: list[nn.Parameter] = []
@@ -53,8 +117,8 @@ def muon(model: nn.Module, matrix_rate: float, rate: float, weight_decay: float)
         inner = parameter.ndim == 2 and id(parameter) not in ends and not name.startswith("lm_head")
         (matrices if inner else rest).append(parameter)
     parts: list[torch.optim.Optimizer] = [
-        torch.optim.Muon(matrices, lr=matrix_rate, weight_decay=weight_decay),
-        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.99), weight_decay=0.0),
+        BatchedMuon(matrices, lr=matrix_rate, weight_decay=weight_decay),
+        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.99), weight_decay=0.0, fused=rest[0].is_cuda or None),
     ]
     return Together(parts)
 

@@ -41,14 +41,21 @@ class Ask:
 
 def read_examples(path: Path) -> list[Example]:
     """The training split of a JSONL file of examples. Raises UserError where there is none."""
+    return read_splits(path)[0]
+
+
+def read_splits(path: Path) -> tuple[list[Example], list[Example]]:
+    """(training split, validation split) of a JSONL file of examples. Raises UserError where nothing is to train on."""
     if not path.exists():
         raise UserError(
             f"no examples at {path}; make them with kernelwright data synth, or set data.examples"
         )
-    examples = [example for example in read_jsonl(path, Example) if example.split == "train"]
-    if not examples:
+    splits: dict[str, list[Example]] = {"train": [], "validation": [], "heldout": []}
+    for example in read_jsonl(path, Example):
+        splits[example.split].append(example)
+    if not splits["train"]:
         raise UserError(f'{path} holds no example with split = "train"')
-    return examples
+    return splits["train"], splits["validation"]
 
 
 def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:

@@ -1,86 +1,110 @@
 """Supervised fine-tuning on examples, through TRL's SFTTrainer; the loss is on the completions only.
 
-Tokens are made by `policy.text`, the same as in sampling, and handed to TRL ready-made: the prompt's labels
-are -100 and it never tokenises. Batches hold examples of like length, so that little is padding.
+Tokens are made by `policy.text`, the same as in sampling; batches and their order by `batches.py`, without TRL. Small
+models are bound by the host, so `lean.py` leaves out what a step does not need.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kernelwright.config import Recipe
-from kernelwright.errors import UserError
-from kernelwright.policy.text import completion_ids, prompt_ids
-from kernelwright.prompts import example_pair
 from kernelwright.records import Example
+from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, training_rows
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.curves import Curves
-from kernelwright.train.model import adapters
+from kernelwright.train.heldout import HeldOut, held_out
+from kernelwright.train.lean import LeanSteps
+from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
-from kernelwright.train.processes import PATIENCE_S, share_of
+from kernelwright.train.processes import PATIENCE_S, count, share_of
+
+PAD_TO = 32
+"""Lengths of batches on a GPU are multiples of this: compiled code then has aligned rows."""
 
 
 def run_sft(
-    recipe: Recipe, model: Any, tokenizer: Any, examples: Sequence[Example], steps_dir: Path, curves: Curves
+    recipe: Recipe,
+    model: Any,
+    tokenizer: Any,
+    examples: Sequence[Example],
+    validation: Sequence[Example],
+    steps_dir: Path,
+    curves: Curves,
 ) -> Any:
     """Train `model` on `examples`, going on from the last checkpoint in `steps_dir`. Returns the model."""
-    import trl
+    train, held = held_out(recipe.sft, examples, validation)
+    rows = training_rows(recipe, tokenizer, train)
+    trainer = sft_trainer(recipe, model, tokenizer, rows, steps_dir, curves)
+    if held:
+        collate = Collator(tokenised(recipe, tokenizer, held), tokenizer.pad_token_id)
+        batch = trainer.args.per_device_train_batch_size
+        trainer.add_callback(HeldOut(collate, recipe.sft.eval_every, batch, curves, trainer.accelerator))
+    return fit(trainer, steps_dir, curves)
 
-    class Trainer(ChosenOptimizer, AtomicCheckpoints, trl.SFTTrainer):
-        """TRL's trainer with whole checkpoints."""
+
+def sft_trainer(
+    recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, steps_dir: Path, curves: Curves, **changes: Any
+) -> Any:
+    """The trainer of `run_sft`; `changes` are arguments of TRL's SFTConfig."""
+    import torch
+    import trl
+    from datasets import Dataset
+
+    config, cuda = recipe.sft, torch.cuda.is_available()
+
+    class Trainer(LeanSteps, ChosenOptimizer, AtomicCheckpoints, trl.SFTTrainer):  # type: ignore[misc]
+        """TRL's trainer with whole checkpoints, and steps that do not wait."""
 
         chosen = recipe.sft
         compact = recipe.compact_checkpoints
 
-    config = recipe.sft
+        def _get_train_sampler(self, train_dataset: Any = None) -> Mixture:
+            return Mixture(rows, config.shares, config.batch, recipe.seed, self.epochs_done)
+
+        def epochs_done(self) -> int:
+            """Whole epochs before the next step."""
+            made = math.ceil(len(self._get_train_sampler()) / minibatch)
+            return self.state.global_step // math.ceil(math.ceil(made / count()) / accumulation)
+
     share = share_of(config.batch, "sft.batch")
     minibatch = min(config.minibatch or share, share)
-    rows = tokenised(recipe, tokenizer, [e for e in examples if e.kind in config.kinds])
+    accumulation = share // minibatch
+    arguments: dict[str, Any] = {
+        **common_args(recipe, steps_dir, config.save_every, config.learning_rate, config.warmup),
+        "logging_steps": config.log_every,
+        # Reads the loss of every step back from the GPU.
+        "logging_nan_inf_filter": False,
+        "per_device_train_batch_size": minibatch,
+        "gradient_accumulation_steps": accumulation,
+        "max_steps": config.steps or -1,
+        "num_train_epochs": config.epochs,
+        "lr_scheduler_type": "cosine",
+        "weight_decay": config.weight_decay,
+        "max_grad_norm": config.max_grad_norm,
+        "max_length": None,
+        "dataset_kwargs": {"skip_prepare_dataset": True},
+        "remove_unused_columns": False,
+        # Else a batch that is copied to the GPU waits for all that the GPU was asked before.
+        "accelerator_config": {"non_blocking": cuda},
+    }
+    collate = Collator(rows, tokenizer.pad_token_id, PAD_TO if cuda else 1, recipe.model.context)
     trainer = Trainer(
         model=model,
-        args=trl.SFTConfig(
-            **common_args(recipe, steps_dir, config.save_every, config.learning_rate, config.warmup),
-            logging_steps=1,
-            per_device_train_batch_size=minibatch,
-            gradient_accumulation_steps=share // minibatch,
-            max_steps=config.steps or -1,
-            num_train_epochs=config.epochs,
-            lr_scheduler_type="cosine",
-            weight_decay=config.weight_decay,
-            max_grad_norm=config.max_grad_norm,
-            train_sampling_strategy="group_by_length",
-            length_column_name="length",
-            max_length=None,
-            dataset_kwargs={"skip_prepare_dataset": True},
-        ),
-        train_dataset=rows,
+        args=trl.SFTConfig(**(arguments | changes)),
+        data_collator=collate,
+        train_dataset=Dataset.from_dict({"row": range(len(rows))}),
         processing_class=tokenizer,
         peft_config=None if hasattr(model, "peft_config") else adapters(recipe.lora),
         callbacks=[curves],
     )
-    return fit(trainer, steps_dir, curves)
-
-
-def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Any:
-    """A data set of input_ids, labels and length. Raises UserError when no example fits the context."""
-    from datasets import Dataset
-
-    rows: dict[str, list[Any]] = {"input_ids": [], "labels": [], "length": []}
-    for example in examples:
-        prompt, text = example_pair(example, recipe.data.style)
-        asked, said = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)
-        if len(asked) + len(said) <= recipe.model.context:
-            rows["input_ids"].append(asked + said)
-            rows["labels"].append([-100] * len(asked) + said)
-            rows["length"].append(len(asked) + len(said))
-    if not rows["input_ids"]:
-        raise UserError(
-            f"none of {len(examples)} examples of kinds {', '.join(recipe.sft.kinds)} fits in "
-            f"{recipe.model.context} tokens; raise model.context or widen sft.kinds"
-        )
-    return Dataset.from_dict(rows)
+    trainer.curves = curves
+    if config.compile and cuda:
+        compile_layers(trainer.model)
+    return trainer
 
 
 def common_args(

@@ -64,10 +64,10 @@ def train_stage(
     from kernelwright.train.checkpoints import last_checkpoint, save_model, step_of
     from kernelwright.train.curves import Curves
     from kernelwright.train.estimate import check_fits
-    from kernelwright.train.prompts import read_examples
+    from kernelwright.train.prompts import read_splits
 
     check_fits(recipe, stage)
-    examples = read_examples(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
+    examples, validation = read_splits(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
     reached = last_checkpoint(steps_dir)
     updates = 1 if stage == "sft" else recipe.rl(stage).updates_per_step
     if processes.first():
@@ -79,7 +79,7 @@ def train_stage(
     if stage == "sft":
         from kernelwright.train.sft import run_sft
 
-        model = run_sft(recipe, model, tokenizer, examples, steps_dir, curves)
+        model = run_sft(recipe, model, tokenizer, examples, validation, steps_dir, curves)
     else:
         model = _reinforce(recipe, run, stage, model, tokenizer, examples, verifier, steps_dir, curves)
     if processes.first():

@@ -1,0 +1,150 @@
+"""Examples as tokens, and the batches of supervised fine-tuning: shares of each kind, like lengths together.
+
+Sequences are padded on the right, where a causal model does not look, so batches carry no attention mask and the
+fastest attention applies. The order is a function of (seed, epoch) alone: a resumed run draws what it would have drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kernelwright.config import Kind, Recipe
+from kernelwright.errors import UserError
+from kernelwright.policy.text import completion_ids, prompt_ids
+from kernelwright.prompts import example_pair
+from kernelwright.records import Example
+
+IGNORED = -100
+"""Label of a token that is not trained on."""
+LIKE = 50
+"""Batches that are sorted by length together: fewer leave more padding, more leave less chance."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tokenised examples end to end: row i is `tokens[starts[i]:starts[i + 1]]`, of which the first `asked[i]` are
+    the prompt."""
+
+    tokens: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    asked: NDArray[np.int64]
+    kinds: tuple[Kind, ...]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each row."""
+        return np.diff(self.starts)
+
+
+def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Rows:
+    """The examples of the kinds that the recipe wants which fit the context; none may be left."""
+    tokens: list[int] = []
+    starts, asked, kinds = [0], [], []
+    for example in examples:
+        if example.kind not in recipe.sft.kinds:
+            continue
+        prompt, text = example_pair(example, recipe.data.style)
+        question, answer = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)
+        if len(question) + len(answer) <= recipe.model.context:
+            tokens += question
+            tokens += answer
+            starts.append(len(tokens))
+            asked.append(len(question))
+            kinds.append(example.kind)
+    return Rows(np.array(tokens, np.int32), np.array(starts), np.array(asked, np.int64), tuple(kinds))
+
+
+def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Rows:
+    """`tokenised`, or a UserError when no example is left to train on."""
+    rows = tokenised(recipe, tokenizer, examples)
+    wanted = sum(example.kind in recipe.sft.kinds for example in examples)
+    if not any(recipe.sft.shares.get(kind, 1.0) for kind in rows.kinds):
+        raise UserError(
+            f"none of {wanted} examples of kinds {', '.join(recipe.sft.kinds)} fits in "
+            f"{recipe.model.context} tokens; raise model.context or widen sft.kinds and sft.shares"
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class Collator:
+    """Makes a batch of rows: `input_ids` and `labels` (B, T), T the longest row rounded up to `multiple`."""
+
+    rows: Rows
+    padding: int
+    multiple: int = 1
+    limit: int = 0
+    """T is never rounded up beyond this; 0: no limit."""
+    mask: bool = False
+    """Whether there is an `attention_mask` too, which a causal model does not need."""
+
+    def __call__(self, examples: Sequence[Mapping[str, int]]) -> dict[str, torch.Tensor]:
+        chosen = [example["row"] for example in examples]
+        lengths = self.rows.lengths[chosen]
+        longest = int(lengths.max())
+        width = -(-longest // self.multiple) * self.multiple
+        width = max(longest, min(width, self.limit)) if self.limit else width
+        ids = np.full((len(chosen), width), self.padding, np.int64)
+        labels = np.full((len(chosen), width), IGNORED, np.int64)
+        for place, row in enumerate(chosen):
+            start, length, asked = self.rows.starts[row], lengths[place], self.rows.asked[row]
+            text = self.rows.tokens[start : start + length]
+            ids[place, :length] = text
+            labels[place, asked:length] = text[asked:]
+        batch = {"input_ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
+        if self.mask:
+            batch["attention_mask"] = torch.from_numpy(np.arange(width) < lengths[:, None]).long()
+        return batch
+
+
+class Mixture(torch.utils.data.Sampler[int]):
+    """Rows of one epoch: of each kind its share, drawn anew; in batches of like length, in random order.
+
+    The first batch is the longest, so that what does not fit in memory shows at once. `epoch` says which is wanted.
+    """
+
+    def __init__(
+        self, rows: Rows, shares: Mapping[Kind, float], batch: int, seed: int, epoch: Callable[[], int]
+    ) -> None:
+        self.lengths, self.batch, self.seed, self.epoch = rows.lengths, batch, seed, epoch
+        kinds = np.array(rows.kinds)
+        self.pools = {kind: np.flatnonzero(kinds == kind) for kind in sorted(set(rows.kinds))}
+        self.wanted = {kind: round(len(pool) * shares.get(kind, 1.0)) for kind, pool in self.pools.items()}
+
+    def __len__(self) -> int:
+        return sum(self.wanted.values())
+
+    def __iter__(self) -> Iterator[int]:
+        chance = np.random.default_rng((self.seed, self.epoch()))
+        drawn = [_draw(pool, self.wanted[kind], chance) for kind, pool in self.pools.items()]
+        rows = chance.permutation(np.concatenate(drawn))
+        whole = len(rows) // self.batch * self.batch
+        group = self.batch * LIKE
+        batches: list[NDArray[np.int64]] = []
+        for start in range(0, whole, group):
+            part = rows[start : min(start + group, whole)]
+            ordered = part[np.argsort(-self.lengths[part], kind="stable")]
+            batches += np.split(ordered, len(ordered) // self.batch)
+        order = chance.permutation(len(batches)).tolist()
+        if order:
+            longest = max(order, key=lambda number: int(self.lengths[batches[number]].max()))
+            order.remove(longest)
+            order.insert(0, longest)
+        yield from (int(row) for number in order for row in batches[number])
+        yield from rows[whole:].tolist()
+
+
+def _draw(pool: NDArray[np.int64], wanted: int, chance: np.random.Generator) -> NDArray[np.int64]:
+    """`wanted` of `pool`, none twice more often than another."""
+    rounds = [chance.permutation(pool) for _ in range(math.ceil(wanted / len(pool)))] if wanted else []
+    return np.concatenate(rounds)[:wanted] if rounds else pool[:0]

@@ -1,0 +1,90 @@
+"""Loss on examples that are not trained on, by kind: what shows learning by heart, at the price of a few forward passes.
+
+They are the corpus's validation split; where it has none, a share of the operator graphs is kept from training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import transformers
+
+from kernelwright.config import SftConfig
+from kernelwright.records import Example
+from kernelwright.train.batches import Collator
+from kernelwright.train.curves import Curves
+from kernelwright.train.lean import no_mask
+
+
+def held_out(
+    config: SftConfig, train: Sequence[Example], validation: Sequence[Example]
+) -> tuple[list[Example], list[Example]]:
+    """(examples to train on, at most `eval_examples` to evaluate on). Neither has an operator graph of the other's.
+
+    Without a validation split `eval_share` of the graphs are held out, none where that is less than one.
+    """
+    if not config.eval_every:
+        return list(train), []
+    held = {_graph(example) for example in validation}
+    if not held:
+        graphs = sorted({_graph(example) for example in train}, key=_rank)
+        held = set(graphs[: int(len(graphs) * config.eval_share)])
+        validation = [example for example in train if _graph(example) in held]
+    chosen = sorted(validation, key=lambda example: _rank(example.model_dump_json()))
+    return [e for e in train if _graph(e) not in held], chosen[: config.eval_examples]
+
+
+def _graph(example: Example) -> str:
+    return example.graph or example.task.id
+
+
+def _rank(text: str) -> str:
+    """An order that is nobody's, the same on every machine."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class HeldOut(transformers.TrainerCallback):
+    """Evaluates every `every` steps and after the last; the losses go into that step's line of the curves."""
+
+    def __init__(self, collate: Collator, every: int, batch: int, curves: Curves, accelerator: Any) -> None:
+        self.collate, self.every, self.batch, self.curves = collate, every, batch, curves
+        self.accelerator = accelerator
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> Any:
+        last = state.global_step >= state.max_steps
+        if len(self.collate.rows) and (last or state.global_step % self.every == 0):
+            self.curves.extra.update(self.losses(model))
+            control.should_log = True
+        return control
+
+    @torch.no_grad()
+    def losses(self, model: Any) -> dict[str, float]:
+        """`heldout_loss` and `heldout_loss_<kind>`: nats a trained token, each process doing its share of the rows."""
+        kinds = sorted(set(self.collate.rows.kinds))
+        device, world = self.accelerator.device, self.accelerator.num_processes
+        sums = torch.zeros(2, len(kinds), dtype=torch.float64, device=device)
+        mine = range(self.accelerator.process_index, len(self.collate.rows), world)
+        rows = sorted(mine, key=lambda row: int(self.collate.rows.lengths[row]))
+        training = model.training
+        model.eval()
+        # Compiling once more, without gradients, would take longer than it saves.
+        with torch.compiler.set_stance("force_eager"):
+            for start in range(0, len(rows), self.batch):
+                chosen = rows[start : start + self.batch]
+                batch = {k: v.to(device) for k, v in self.collate([{"row": row} for row in chosen]).items()}
+                out = model(
+                    **batch, attention_mask=no_mask(model.config), use_cache=False, fused_lm_head=True
+                )
+                where = torch.tensor([kinds.index(self.collate.rows.kinds[row]) for row in chosen]).to(device)
+                sums[0].index_add_(0, where, -out.log_probs.sum(1, dtype=torch.float64))
+                sums[1].index_add_(0, where, out.label_mask.sum(1, dtype=torch.float64))
+        model.train(training)
+        loss, count = self.accelerator.reduce(sums, "sum").tolist()
+        shown = {
+            f"heldout_loss_{kind}": total / max(n, 1.0)
+            for kind, total, n in zip(kinds, loss, count, strict=True)
+        }
+        return {"heldout_loss": sum(loss) / max(sum(count), 1.0), **shown}
