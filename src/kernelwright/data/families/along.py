@@ -29,9 +29,11 @@ def rows(
     after: Chain = NOTHING,
     keep: bool = False,
     other: str = "",
+    by_row: bool = False,
 ) -> Stage:
     """Along the last dimension, `width` long at full size. `before` and `after` are done on the way; `keep` keeps a
-    reduced dimension; `other` is the name of a second input that is added first."""
+    reduced dimension; `other` is the name of a second input that is added first; `by_row` says that a row is of one
+    channel."""
     walks = width > LONGEST or (draw.slow and draw.tune.random() < 0.8)
     wide = widened(dtype)
     formula = ROWS[operator]
@@ -45,7 +47,7 @@ def rows(
     if other:
         load.append(f"x += tl.load({other}_ptr + {inside}, mask=mask, other=0.0){wide}")
     load += before.lines("x", channel="cols", channel_mask="mask", offsets=inside, mask="mask")
-    finish = _finish(formula, after)
+    finish = _finish(formula, after, by_row)
     body = [draw.tune.choice(("row = tl.program_id(0).to(tl.int64)", "row = tl.program_id(0)"))]
     if not walks:
         body += ["cols = tl.arange(0, BLOCK)", "mask = cols < n", *load, *_statistics(formula), *finish]
@@ -60,6 +62,9 @@ def rows(
         body += finish if reduces else [*tile, *(f"    {line}" for line in finish)]
     pointers = ["x_ptr", *([f"{other}_ptr"] if other else []), *before.pointers, *after.pointers, "out_ptr"]
     passed = ["x", *([other] if other else []), *before.arguments, *after.arguments, "out"]
+    if by_row and after.by_channel:
+        pointers.append("channels")
+        passed.append("x.shape[1]")
     shape = "x.shape[:-1]" if not keep else "*x.shape[:-1], 1"
     host = [f"out = x.new_empty({shape})" if reduces else "out = torch.empty_like(x)", "n = x.shape[-1]"]
     host += [
@@ -92,13 +97,16 @@ def _statistics(formula: RowOperator, tile: Sequence[str] = (), shape: str = "")
     return lines
 
 
-def _finish(formula: RowOperator, after: Chain) -> list[str]:
+def _finish(formula: RowOperator, after: Chain, by_row: bool) -> list[str]:
+    channel, one = ("row % channels", True) if by_row else ("cols", False)
     if formula.final is None:
-        value, steps = formula.statistics[-1].name, after.lines("total", offsets="row")
+        value = formula.statistics[-1].name
+        steps = after.lines("total", channel=channel, one=one, offsets="row")
         if steps:
             return [f"total = {value}", *steps, "tl.store(out_ptr + row, total)"]
         return [f"tl.store(out_ptr + row, {value})"]
-    steps = after.lines("y", channel="cols", channel_mask="mask", offsets="row * n + cols", mask="mask")
+    at = "row * n + cols"
+    steps = after.lines("y", channel=channel, channel_mask="mask", one=one, offsets=at, mask="mask")
     return [f"y = {formula.final.format(x='x')}", *steps, "tl.store(out_ptr + row * n + cols, y, mask=mask)"]
 
 
@@ -115,7 +123,7 @@ def strided(
     keep: bool = False,
 ) -> Stage:
     """Along dimension `dim`, which is not the last one and `length` long at full size. Channel operands of the chains
-    run along it."""
+    run along it; those of a reduction along the dimension before, which is the second then."""
     formula = ROWS[operator]
     reduces = formula.final is None
     wide = widened(dtype)
@@ -140,7 +148,8 @@ def strided(
         ]
     else:
         out_at = "tl.program_id(1).to(tl.int64) * inner + i"
-        steps = after.lines("total", offsets=out_at, mask="i < inner")
+        channel = "tl.program_id(1) % channels"
+        steps = after.lines("total", channel=channel, one=True, offsets=out_at, mask="i < inner")
         value = formula.statistics[-1].name
         finish = [f"tl.store(out_ptr + {out_at}, {'total' if steps else value}, mask=i < inner)"]
         finish = [*([f"total = {value}", *steps] if steps else []), *finish]
@@ -160,7 +169,8 @@ def strided(
         host.append(f"out = x.new_empty({shape.replace(f'{dim} + 1', str(dim + 1))})")
     else:
         host.append("out = torch.empty_like(x)")
-    passed = ["x", *before.arguments, *after.arguments, "out", "n", "inner"]
+    counts = reduces and after.by_channel
+    passed = ["x", *before.arguments, *after.arguments, "out", *(["x.shape[1]"] if counts else []), "n", "inner"]
     host += [
         *launch(
             f"{name}_kernel",
@@ -169,7 +179,8 @@ def strided(
         ),
         "return out",
     ]
-    parameters = ["x_ptr", *before.pointers, *after.pointers, "out_ptr", "n", "inner"]
+    parameters = ["x_ptr", *before.pointers, *after.pointers, "out_ptr", *(["channels"] if counts else [])]
+    parameters += ["n", "inner"]
     text = kernel(f"{name}_kernel", [*parameters, "BLOCK_R: tl.constexpr", "BLOCK_I: tl.constexpr"], body)
     takes = (("x", "{x}"), *before.takes, *after.takes)
     return Stage(name, (text,), takes, tuple(host), (*before.helpers, *after.helpers))
