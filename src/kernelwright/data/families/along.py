@@ -16,6 +16,8 @@ from kernelwright.data.operators import ROWS, RowOperator
 
 LONGEST = 16384
 """Elements of a row that are held at once."""
+TILE = 4096
+"""Elements of a tile: as many loads in flight as the memory's latency takes."""
 
 
 def rows(
@@ -128,8 +130,10 @@ def strided(
     reduces = formula.final is None
     wide = widened(dtype)
     walks = length > 256 or (draw.slow and draw.tune.random() < 0.5)
-    inner_block = draw.tile("BLOCK_I", (32, 64, 128) if length <= 64 or walks else (16, 32), (16,))
-    row_block = draw.tile("BLOCK_R", (16, 32), (4, 8)) if walks else "triton.next_power_of_2(n)"
+    held = 64 if walks else 1 << (length - 1).bit_length()
+    wide_block = min(max(TILE // held, 32), 512)
+    inner_block = draw.tile("BLOCK_I", (32, 64) if walks else (wide_block,), (16,))
+    row_block = draw.tile("BLOCK_R", (64, 128), (4, 8)) if walks else "triton.next_power_of_2(n)"
     at = "base + r[:, None] * inner + i[None, :]"
     load = [
         "mask = (r < n)[:, None] & (i < inner)[None, :]",
@@ -175,7 +179,7 @@ def strided(
         *launch(
             f"{name}_kernel",
             f"triton.cdiv(inner, {inner_block}), outer",
-            [*passed, f"BLOCK_R={row_block}", f"BLOCK_I={inner_block}", draw.warps((4, 8), (1, 8))],
+            [*passed, f"BLOCK_R={row_block}", f"BLOCK_I={inner_block}", draw.warps((8,), (1,))],
         ),
         "return out",
     ]

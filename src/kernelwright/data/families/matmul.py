@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.data.families.epilogue import NOTHING, Chain, chain
-from kernelwright.data.families.gemm import Layout, gemm
+from kernelwright.data.families.gemm import CORES, Layout, gemm
 from kernelwright.data.families.spec import (
     MOST_INT32,
     Design,
@@ -252,7 +252,9 @@ def matvec(draw: Draw) -> Design:
         draw.pick(("torch.mv(a, b)", "a @ b") if flat else ("torch.matmul(a, b)", "a @ b", "torch.mm(a, b)")),
         inputs=(("a", tensor("M, K", dtype)), ("b", tensor("K" if flat else "K, 1", dtype))),
     )
-    m, k = draw.tile("BLOCK_M", (4, 8, 16), (1, 32)), draw.tile("BLOCK_K", (128, 256, 512), (64,))
+    few = sizes["M"].full < 8 * CORES
+    m = draw.tile("BLOCK_M", (1,) if few else (2, 4), (32,))
+    k = draw.tile("BLOCK_K", (2048, 4096) if few else (1024,), (64,))
     wide = widened(dtype)
     body = [
         "m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)",
@@ -271,7 +273,7 @@ def matvec(draw: Draw) -> Design:
         *launch(
             "matvec_kernel",
             f"triton.cdiv(M, {m}),",
-            ["a", "b", "out", "M", "K", f"BLOCK_M={m}", f"BLOCK_K={k}", draw.warps((4, 8), (1, 2))],
+            ["a", "b", "out", "M", "K", f"BLOCK_M={m}", f"BLOCK_K={k}", draw.warps((8,), (1,))],
         ),
         "return out",
     ]
@@ -372,9 +374,9 @@ def large_k(draw: Draw) -> Design:
         draw.pick(SPELLED).format(a="a", b="b"),
         inputs=(("a", tensor("M, K", dtype)), ("b", tensor("K, N", dtype))),
     )
-    split = draw.tile("SPLIT_K", (8, 16), (2,))
-    size = draw.tune.choice((32, 64))
-    step = draw.tune.choice((32, 64) if dtype != "float32" else (16, 32))
+    size, step = 64, 64 if dtype != "float32" else 32
+    tiles = -(-sizes["M"].full // size) * -(-sizes["N"].full // size)
+    split = draw.tile("SPLIT_K", (1 << max(3, (4 * CORES // tiles).bit_length() - 1),), (2,))
     block = draw.tile("BLOCK", (512, 1024), (128,))
     body = [
         "m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernelwright.data.families.along import geometry, rows, strided
+from kernelwright.data.families.along import TILE, geometry, rows, strided
 from kernelwright.data.families.epilogue import chain
 from kernelwright.data.families.spec import (
     Design,
@@ -117,8 +117,11 @@ def position(draw: Draw, operator: str) -> Design:
     op = Op(operator, spelling, inputs=(("x", tensor(", ".join(sizes))),))
     last = dim == rank - 1
     compare = ">" if operator == "argmax" else "<"
+    kept = "1, " if keep else ""
     if last:
-        block = draw.tile("BLOCK", (1024, 2048), (128, 256))
+        width = list(sizes.values())[dim].full
+        block = draw.tile("BLOCK", (min(1 << (width - 1).bit_length(), 4096),), (128, 256))
+        warps = (1, 2) if width <= 512 else (4,) if width <= 4096 else (8,)
         body = [
             "row = tl.program_id(0).to(tl.int64)",
             f"best = tl.full([BLOCK], {worst}, tl.float32)",
@@ -134,44 +137,48 @@ def position(draw: Draw, operator: str) -> Design:
             "tl.store(out_ptr + row, first.to(tl.int64))",
         ]
         parameters = ["x_ptr", "out_ptr", "n", "BLOCK: tl.constexpr"]
-        shape = "*x.shape[:-1], 1" if keep else "x.shape[:-1]"
+        shape = "(*x.shape[:-1], 1)" if keep else "x.shape[:-1]"
         host = [
             "n = x.shape[-1]",
-            f"out = torch.empty({shape if not keep else f'({shape})'}, device=x.device, dtype=torch.int64)",
+            f"out = torch.empty({shape}, device=x.device, dtype=torch.int64)",
             *launch(
                 f"{operator}_kernel",
                 "x.numel() // n,",
-                ["x", "out", "n", f"BLOCK={block}", draw.warps((4, 8), (1,))],
+                ["x", "out", "n", f"BLOCK={block}", draw.warps(warps, (1,))],
             ),
             "return out",
         ]
     else:
-        block = draw.tile("BLOCK", (64, 128, 256), (16, 32))
+        block_r, block_i = draw.tile("BLOCK_R", (64, 128), (4,)), draw.tile("BLOCK_I", (32,), (16,))
         body = [
-            "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
-            "inside = i < inner",
-            "x_ptr += tl.program_id(1).to(tl.int64) * n * inner",
-            f"best = tl.full([BLOCK], {worst}, tl.float32)",
-            "place = tl.zeros([BLOCK], tl.int64)",
-            "for r in range(n):",
-            f"    x = tl.load(x_ptr + r * inner + i, mask=inside, other={worst})",
+            "base = tl.program_id(1).to(tl.int64) * n * inner",
+            "i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)",
+            f"best = tl.full([BLOCK_R, BLOCK_I], {worst}, tl.float32)",
+            "place = tl.zeros([BLOCK_R, BLOCK_I], tl.int32)",
+            "for start in range(0, n, BLOCK_R):",
+            "    r = start + tl.arange(0, BLOCK_R)",
+            "    mask = (r < n)[:, None] & (i < inner)[None, :]",
+            f"    x = tl.load(x_ptr + base + r[:, None] * inner + i[None, :], mask=mask, other={worst})",
             f"    better = x {compare} best",
             "    best = tl.where(better, x, best)",
-            "    place = tl.where(better, r, place)",
-            "tl.store(out_ptr + tl.program_id(1).to(tl.int64) * inner + i, place, mask=inside)",
+            "    place = tl.where(better, r[:, None], place)",
+            f"extreme = tl.{operator[3:]}(best, 0)",
+            "first = tl.min(tl.where(best == extreme[None, :], place, n), 0)",
+            "out_at = tl.program_id(1).to(tl.int64) * inner + i",
+            "tl.store(out_ptr + out_at, first.to(tl.int64), mask=i < inner)",
         ]
-        parameters = ["x_ptr", "out_ptr", "n", "inner", "BLOCK: tl.constexpr"]
-        kept = "1, " if keep else ""
+        parameters = ["x_ptr", "out_ptr", "n", "inner", "BLOCK_R: tl.constexpr", "BLOCK_I: tl.constexpr"]
         lead = f"*x.shape[:{dim}], " if dim else ""
         shape = f"{lead}{kept}*x.shape[{dim + 1}:]"
         shape = f"({shape},)" if shape.count(",") == 0 else f"({shape})"
+        passed = ["x", "out", "n", "inner", f"BLOCK_R={block_r}", f"BLOCK_I={block_i}"]
         host = [
             *geometry(dim),
             f"out = torch.empty({shape}, device=x.device, dtype=torch.int64)",
             *launch(
                 f"{operator}_kernel",
-                f"triton.cdiv(inner, {block}), outer",
-                ["x", "out", "n", "inner", f"BLOCK={block}", draw.warps((2, 4), (8,))],
+                f"triton.cdiv(inner, {block_i}), outer",
+                [*passed, draw.warps((4, 8), (1,))],
             ),
             "return out",
         ]
@@ -201,47 +208,42 @@ def product(draw: Draw) -> Design:
     )
     made = f"1.0 + 0.1 * torch.randn({', '.join(sizes)})"
     spelling = draw.pick((f"torch.prod({{x}}, dim={dim})", f"{{x}}.prod(dim={dim})"))
-    block = draw.tile("BLOCK", (64, 128, 256), (16, 32))
-    body = [
-        "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
-        "inside = i < inner",
-        "x_ptr += tl.program_id(1).to(tl.int64) * n * inner",
-        "total = tl.full([BLOCK], 1.0, tl.float32)",
-        "for r in range(n):",
-        "    total *= tl.load(x_ptr + r * inner + i, mask=inside, other=1.0)",
-        "tl.store(out_ptr + tl.program_id(1).to(tl.int64) * inner + i, total, mask=inside)",
-    ]
-    parameters = ["x_ptr", "out_ptr", "n", "inner", "BLOCK: tl.constexpr"]
-    host = [*geometry(dim), f"out = x.new_empty({f'*x.shape[:{dim}], ' if dim else ''}*x.shape[{dim + 1}:])"]
-    grid = f"triton.cdiv(inner, {block}), outer"
+    length = list(sizes.values())[dim].full
+    held = 1 << (length - 1).bit_length()
+    join = kernel("multiply", ["a", "b"], ["return a * b"])
     if dim == rank - 1:
         body = [
-            "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
-            "total = tl.full([BLOCK], 1.0, tl.float32)",
-            "for c in range(n):",
-            "    total *= tl.load(x_ptr + i.to(tl.int64) * n + c, mask=i < rows, other=1.0)",
-            "tl.store(out_ptr + i, total, mask=i < rows)",
+            "row = tl.program_id(0).to(tl.int64)",
+            "cols = tl.arange(0, BLOCK)",
+            "x = tl.load(x_ptr + row * n + cols, mask=cols < n, other=1.0)",
+            "tl.store(out_ptr + row, tl.reduce(x, 0, multiply))",
         ]
-        parameters = ["x_ptr", "out_ptr", "n", "rows", "BLOCK: tl.constexpr"]
-        host = ["n = x.shape[-1]", "rows = x.numel() // n", "out = x.new_empty(x.shape[:-1])"]
-        grid = f"triton.cdiv(rows, {block}),"
-    host += [
-        *launch(
-            "prod_kernel",
-            grid,
-            [
-                "x",
-                "out",
-                "n",
-                "rows" if dim == rank - 1 else "inner",
-                f"BLOCK={block}",
-                draw.warps((2, 4), (8,)),
-            ],
-        ),
-        "return out",
-    ]
+        parameters = ["x_ptr", "out_ptr", "n", "BLOCK: tl.constexpr"]
+        host = ["n = x.shape[-1]", "out = x.new_empty(x.shape[:-1])"]
+        passed = ["x", "out", "n", "BLOCK=triton.next_power_of_2(n)", draw.warps((1, 2), (8,))]
+        grid = "x.numel() // n,"
+    else:
+        block = draw.tile("BLOCK_I", (min(max(TILE // held, 32), 512),), (16,))
+        body = [
+            "base = tl.program_id(1).to(tl.int64) * n * inner",
+            "i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)",
+            "r = tl.arange(0, BLOCK_R)",
+            "mask = (r < n)[:, None] & (i < inner)[None, :]",
+            "x = tl.load(x_ptr + base + r[:, None] * inner + i[None, :], mask=mask, other=1.0)",
+            "out_at = tl.program_id(1).to(tl.int64) * inner + i",
+            "tl.store(out_ptr + out_at, tl.reduce(x, 0, multiply), mask=i < inner)",
+        ]
+        parameters = ["x_ptr", "out_ptr", "n", "inner", "BLOCK_R: tl.constexpr", "BLOCK_I: tl.constexpr"]
+        host = [
+            *geometry(dim),
+            f"out = x.new_empty({f'*x.shape[:{dim}], ' if dim else ''}*x.shape[{dim + 1}:])",
+        ]
+        passed = ["x", "out", "n", "inner", "BLOCK_R=triton.next_power_of_2(n)", f"BLOCK_I={block}"]
+        passed.append(draw.warps((8,), (1,)))
+        grid = f"triton.cdiv(inner, {block}), outer"
+    host += [*launch("prod_kernel", grid, passed), "return out"]
     op = Op(f"prod:{'last' if dim == rank - 1 else 'inner'}", spelling, inputs=(("x", made),))
-    stage = Stage("prod", (kernel("prod_kernel", parameters, body),), (("x", "{x}"),), tuple(host))
+    stage = Stage("prod", (join, kernel("prod_kernel", parameters, body)), (("x", "{x}"),), tuple(host))
     return Design((op,), (stage,), sizes, "float32", draw.constants)
 
 

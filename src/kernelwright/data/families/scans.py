@@ -123,37 +123,44 @@ def _rows(draw: Draw, kind: str, width: int, dim: int) -> Stage:
 
 
 def _inner(draw: Draw, kind: str, width: int, dim: int) -> Stage:
-    """A program a block of columns, down the dimension one step after the other."""
+    """A program a block of columns, down the dimension in tiles that hand on what was summed so far."""
     del width
     name, pointers, arguments, takes, empty = _names(kind)
-    block = draw.tile("BLOCK", (64, 128, 256), (16, 32))
-    join = "*" if kind == "cumprod" else "+"
+    block_r, block_i = draw.tile("BLOCK_R", (32, 64), (4,)), draw.tile("BLOCK_I", (32,), (16,))
+    verb, join = ("tl.cumprod", "*") if kind == "cumprod" else ("tl.cumsum", "+")
+    at = "base + r[:, None] * inner + i[None, :]"
+    load_at, load_mask = "offs", "mask"
+    if kind == "reverse":
+        at = at.replace("r[:, None]", "(n - 1 - r)[:, None]")
+    if kind == "exclusive":
+        load_at, load_mask = "offs - inner", "mask & (r > 0)[:, None]"
+    loads = []
+    if kind == "masked":
+        loads.append("    keep = tl.load(keep_ptr + offs, mask=mask, other=0)")
+        load_mask = "mask & (keep != 0)"
     body = [
         "base = tl.program_id(1).to(tl.int64) * n * inner",
-        "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
-        f"total = tl.full([BLOCK], {empty}, tl.float32)",
-        "for step in range(n):",
-        f"    offs = base + {'(n - 1 - step)' if kind == 'reverse' else 'step'} * inner + i",
+        "i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)",
+        f"carry = tl.full([BLOCK_I], {empty}, tl.float32)",
+        "for start in range(0, n, BLOCK_R):",
+        "    r = start + tl.arange(0, BLOCK_R)",
+        "    mask = (r < n)[:, None] & (i < inner)[None, :]",
+        f"    offs = {at}",
+        *loads,
+        f"    x = tl.load(x_ptr + {load_at}, mask={load_mask}, other={empty})",
+        f"    y = {verb}(x, 0) {join} carry[None, :]",
+        "    tl.store(y_ptr + offs, y, mask=mask)",
+        "    carry = tl.sum(tl.where((r == start + BLOCK_R - 1)[:, None], y, 0.0), 0)",
     ]
-    load = "tl.load(x_ptr + offs, mask=i < inner, other=0.0)"
-    if kind == "masked":
-        body.append("    keep = tl.load(keep_ptr + offs, mask=i < inner, other=0)")
-        load = "tl.load(x_ptr + offs, mask=(i < inner) & (keep != 0), other=0.0)"
-    if kind == "exclusive":
-        body += ["    tl.store(y_ptr + offs, total, mask=i < inner)", f"    total += {load}"]
-    else:
-        body += [f"    total {join}= {load}", "    tl.store(y_ptr + offs, total, mask=i < inner)"]
+    passed = [*arguments, "y", "n", "inner", f"BLOCK_R={block_r}", f"BLOCK_I={block_i}"]
     host = [
         *geometry(dim),
         "y = torch.empty_like(x)",
-        *launch(
-            f"{name}_kernel",
-            f"triton.cdiv(inner, {block}), outer",
-            [*arguments, "y", "n", "inner", f"BLOCK={block}", draw.warps((2, 4), (8,))],
-        ),
+        *launch(f"{name}_kernel", f"triton.cdiv(inner, {block_i}), outer", [*passed, draw.warps((4,), (1,))]),
         "return y",
     ]
-    text = kernel(f"{name}_kernel", [*pointers, "y_ptr", "n", "inner", "BLOCK: tl.constexpr"], body)
+    parameters = [*pointers, "y_ptr", "n", "inner", "BLOCK_R: tl.constexpr", "BLOCK_I: tl.constexpr"]
+    text = kernel(f"{name}_kernel", parameters, body)
     return Stage(name, (text,), tuple(takes), tuple(host))
 
 
