@@ -186,7 +186,11 @@ def profile(recipe: Recipe, tokenizer: Any, rows: Rows, steps: int, off: set[str
         if e.device_type == torch.autograd.DeviceType.CUDA and not e.is_user_annotation
     )
     host = [e for e in events if e.device_type == torch.autograd.DeviceType.CPU]
-    print(f"  operators a step: {sum(e.name.startswith('aten::') for e in host) / timed:.0f}")
+    reads = sum(e.name in ("aten::_local_scalar_dense", "aten::nonzero") for e in host)
+    print(
+        f"  operators a step: {sum(e.name.startswith('aten::') for e in host) / timed:.0f}; "
+        f"numbers read back, each waiting for the GPU: {reads / timed:.1f}"
+    )
     if device:
         busy, reached = 0.0, device[0][0]
         for start, end in device:
@@ -240,8 +244,6 @@ def main() -> None:
     )
     names = list(CHANGES) if asked.without is None else [n for n in asked.without if n != "all"]
     runs: list[tuple[str, set[str]]] = [("as it is", set()), ("without any of it", set(CHANGES))]
-    if asked.without == []:
-        runs = runs[:1]
     for name in names:
         if asked.alone:
             runs.append((f"alone: {CHANGES[name]}", set(CHANGES) - {name}))

@@ -275,7 +275,7 @@ def test_sft_learns_the_answers_and_rl_learns_which_is_right(data: Path, tmp_pat
         data,
         stages=["sft", "frontend"],
         sft={"steps": 60, "learning_rate": 0.02, "save_every": 60},
-        frontend={"steps": 20, "samples": 8, "learning_rate": 0.003, "save_every": 20},
+        frontend={"steps": 28, "samples": 8, "learning_rate": 0.003, "save_every": 28},
     )
     run(recipe, tmp_path, OnlyFast())
     rates = [line["pass_rate"] for line in curve(tmp_path) if line["stage"] == "frontend"]
