@@ -206,10 +206,11 @@ def test_one_model_plays_all_agents_and_the_back_end_for_a_named_target() -> Non
         (SimpleNamespace(), "chat"),
         (SimpleNamespace(tokenizer=SimpleNamespace(chat_template="{{ x }}")), "chat"),
         (SimpleNamespace(tokenizer=SimpleNamespace(chat_template=None)), "compact"),
+        (SimpleNamespace(tokenizer=SimpleNamespace(init_kwargs={"prompt_style": "lowered"})), "lowered"),
     ],
-    ids=["endpoint", "chat model", "ours"],
+    ids=["endpoint", "chat model", "ours", "ours, trained on lowered references"],
 )
-def test_a_model_without_a_chat_template_is_asked_compactly(policy: Any, style: str) -> None:
+def test_a_model_without_a_chat_template_is_asked_as_it_was_trained(policy: Any, style: str) -> None:
     assert style_of(policy) == style
 
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright import prompts
+from kernelwright.config import Style
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy, load_policy
 from kernelwright.progress import Bar
-from kernelwright.prompts import Style
 from kernelwright.records import Agent, Candidate, Rollout, Task, Verdict
 from kernelwright.rollouts import Judge, Verifier, hand_on, roll
 from kernelwright.runs import RunFolder, write_text
@@ -72,9 +72,12 @@ def agents_of(spec: str, target: str = "") -> dict[Agent, str]:
 
 
 def style_of(policy: Policy) -> Style:
-    """How to ask: `compact` for a local model without a chat template (ours), else `chat`."""
+    """How to ask: as a local model without a chat template (ours) was trained, which its tokenizer says; else `chat`."""
     tokenizer = getattr(policy, "tokenizer", None)
-    return "compact" if tokenizer is not None and not getattr(tokenizer, "chat_template", None) else "chat"
+    if tokenizer is None or getattr(tokenizer, "chat_template", None):
+        return "chat"
+    style: Style = getattr(tokenizer, "init_kwargs", {}).get("prompt_style", "compact")
+    return style
 
 
 def optimize(

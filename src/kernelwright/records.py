@@ -59,6 +59,8 @@ class Task(Record):
     """`full`: only allocation, views and metadata outside the candidate's kernels. `partial`: see `min_share`."""
     min_share: float = Field(default=1.0, ge=0.0, le=1.0)
     """Least share of GPU time in the candidate's own kernels, under `partial`."""
+    lowered: str = ""
+    """What `tasks.lowered` says of it, where that was kept: no part of its identity."""
 
     def shape_sets(self, prefix: str) -> dict[str, dict[str, int]]:
         """The shape sets whose name starts with `prefix` (`small` also matches `small_odd`)."""

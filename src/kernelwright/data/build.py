@@ -66,11 +66,11 @@ def finish(
     guard = Guard(example for example in kept if example.split == "heldout")
     tasks = [t for t in practice(config, {e.graph for e in kept}) if not guard.leak(t, "")]
     lengths: dict[str, Any] = {}
-    if config.style == "compact":
+    if config.style != "chat":
         texts = [text_of(example, config.style) for example in kept]
         learned = ["".join(text) for text, e in zip(texts, kept, strict=True) if e.split == "train"]
         with new_folder(folder / "tokenizer") as staging:
-            tokenizer = train_tokenizer(learned, config.vocab_size, staging)
+            tokenizer = train_tokenizer(learned, config.vocab_size, staging, style=config.style)
         counts = [tuple(len(tokenizer(part)["input_ids"]) for part in text) for text in texts]
         fits = [not config.max_tokens or sum(count) < config.max_tokens for count in counts]
         dropped["too long"] = len(kept) - sum(fits)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelwright.config import Style
 from kernelwright.errors import UserError
 
 PAD, END = "<|pad|>", "<|end|>"
@@ -36,10 +37,12 @@ def train_tokenizer(
     *,
     share: float = 0.08,
     min_frequency: int = 3,
+    style: Style = "compact",
 ) -> Any:
     """Learn at most `vocab_size` tokens (256 bytes and 2 specials among them); save to `folder` where given.
 
-    `share` is the least share of `texts` that hold a stretch which becomes one token. Returns a
+    `share` is the least share of `texts` that hold a stretch which becomes one token; `style` is how `texts` ask, and is
+    kept with the tokenizer (`prompt_style`), so that a policy is asked as it was trained. Returns a
     `transformers.PreTrainedTokenizerFast` with `pad_token != eos_token`, left padding, no chat template: messages
     are joined by line ends. Raises UserError when `vocab_size` leaves no room for a merge.
     """
@@ -76,6 +79,7 @@ def train_tokenizer(
         eos_token=END,
         padding_side="left",
         clean_up_tokenization_spaces=False,
+        prompt_style=style,
     )
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,25 +1,26 @@
 """What the policy is asked, and the form in which it should answer.
 
 One template per agent in `templates/` for the `chat` style (any instruct model); one `compact` template for
-small from-scratch models, which has no chat roles: training and policy concatenate the message contents.
+small from-scratch models, which has no chat roles: training and policy concatenate the message contents. The
+`lowered` style is the compact one with the reference as `tasks.lowered` writes it instead of its source.
 Rendering is pure: same arguments, same prompt. A prompt never holds seeds, tolerances or expected outputs.
 """
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 import jinja2
 
 from kernelwright import hardware
+from kernelwright.config import Style
 from kernelwright.errors import UserError
 from kernelwright.prompts.feedback import feedback, profile
 from kernelwright.records import Agent, Example, Message, Prompt, Task
+from kernelwright.tasks import lowered
 
 __all__ = ["completion_text", "example_pair", "feedback", "profile", "render"]
 
-Style = Literal["chat", "compact"]
-STYLES: tuple[Style, ...] = ("chat", "compact")
+STYLES: tuple[Style, ...] = ("chat", "compact", "lowered")
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 
 
@@ -51,7 +52,7 @@ def render(
         raise UserError(f"prompt for {agent}: no kernel; pass the verified kernel that it should improve")
     sheet = _sheet(target) if agent == "backend" else ""
     fields = {
-        "source": task.source.strip(),
+        "source": (lowered(task) if style == "lowered" else "") or task.source.strip(),
         "kernel": kernel.strip(),
         "feedback": feedback.strip(),
         "profile": profile.strip(),
@@ -61,7 +62,7 @@ def render(
         "min_share": task.min_share,
         "example_answer": "",
     }
-    if style == "compact":
+    if style != "chat":
         messages: tuple[Message, ...] = (Message(role="user", content=_fill("compact", fields) + "\n"),)
     else:
         fields["example_answer"] = completion_text(_fill("example_plan", {}), _fill("example_code", {}))

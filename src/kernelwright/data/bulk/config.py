@@ -71,7 +71,7 @@ class BulkConfig(BaseModel):
     """Seconds a hearing may take."""
     alike: int = Field(4, ge=1)
     """Examples that differ in nothing but numbers; the others are near-duplicates."""
-    style: Style = "compact"
+    style: Style = "lowered"
     vocab_size: int = Field(4096, ge=260)
     max_tokens: int = Field(2048, ge=0)
     """Drop examples whose prompt and answer together are longer; 0: none."""

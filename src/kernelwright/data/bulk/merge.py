@@ -77,7 +77,7 @@ def merge(
         raise UserError(
             f"data: no example for training was accepted; {folder / 'parts'}/*.rejected.jsonl say why"
         )
-    tokenizer = _tokenizer(config, folder, kept) if config.style == "compact" else None
+    tokenizer = _tokenizer(config, folder, kept) if config.style != "chat" else None
     table = cards.Table()
     with shards.Writer(folder) as out:
         for start in range(0, len(kept), BATCH):
@@ -218,7 +218,7 @@ def _tokenizer(config: BulkConfig, folder: Path, kept: Sequence[tuple[Place, Key
     train = [place for place, key in kept if key.split == "train"][:LEARNED]
     texts = ["".join(text_of(_example(place), config.style)) for place in train]
     with new_folder(folder / "tokenizer") as staging:
-        return train_tokenizer(texts, config.vocab_size, staging)
+        return train_tokenizer(texts, config.vocab_size, staging, style=config.style)
 
 
 def _count(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:

@@ -1,0 +1,208 @@
+"""A reference lowered, as a compiler's front end would: constructor, inputs with shapes, and the forward as ATen operators.
+
+The forward is traced with fake tensors before PyTorch takes composite operators apart, so that `nn.Softmax`, `F.softmax`
+and `x.softmax` are one line, with every option and shape known, whoever wrote the source and however:
+
+    class Model(nn.Module):
+        def __init__(self, in_channels, out_channels):
+            self.proj = nn.Linear(in_channels, out_channels)
+    init: 512, 256
+    x: [16, 512]
+    self.proj.weight: [256, 512]
+    self.proj.bias: [256]
+    h1 = linear(x, self.proj.weight, self.proj.bias) -> [16, 256]
+    h2 = relu(h1) -> [16, 256]
+    return h2
+
+Tensors are float32 where no type is named. Executes the reference, which is trusted; no tensor has memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelwright.records import Task
+
+_SAME = frozenset({"alias", "detach", "lift_fresh_copy", "lift_fresh"})
+"""Operators that hand on what they are given."""
+_SILENT = frozenset({"device", "layout", "pin_memory", "memory_format"})
+_COUNTER = "num_batches_tracked"
+"""A buffer of batch norms that nobody reads."""
+_LONGEST = 120
+"""Operators of the longest forward that is lowered."""
+
+
+def lowered(task: Task) -> str:
+    """The text above for `task`, or nothing where its reference cannot be traced (data-dependent control flow, code
+    that raises, a forward of more than 120 operators)."""
+    return task.lowered or _lowered(task.source)
+
+
+@functools.lru_cache(maxsize=4096)
+def _lowered(source: str) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _lower(source)
+    except (Exception, SystemExit):  # a reference may raise anything; the prompt shows its source then
+        return ""
+
+
+def _lower(source: str) -> str:
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    scope: dict[str, Any] = {"__name__": "reference"}
+    exec(compile(source, "<reference>", "exec"), scope)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, torch.no_grad():
+        given = scope["get_init_inputs"]()
+        model = scope["Model"](*given)
+        inputs = list(scope["get_inputs"]())
+        state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+        def forward(state: Any, tensors: Any) -> Any:
+            values = iter(tensors)
+            arguments = [next(values) if isinstance(one, torch.Tensor) else one for one in inputs]
+            return torch.func.functional_call(model, state, tuple(arguments))
+
+        tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+        graph = make_fx(forward, pre_dispatch=True, tracing_mode="real")(state, tensors).graph
+    if len(graph.nodes) > _LONGEST + len(state):
+        return ""
+    names = list(inspect.signature(model.forward).parameters)
+    names += [f"arg{n}" for n in range(len(names), len(inputs))]
+    lines = [_constructors(source, scope)]
+    if given:
+        lines.append(f"init: {', '.join(_value(one) for one in given)}")
+    lines += [f"{name}: {_value(one)}" for name, one in zip(names, inputs, strict=False)]
+    of_tensors = [name for name, one in zip(names, inputs, strict=False) if isinstance(one, torch.Tensor)]
+    leaves = [*(f"self.{name}" for name in state), *of_tensors]
+    shapes = {f"self.{name}": _value(tensor) for name, tensor in state.items()}
+    lines += _forward(graph, leaves, shapes)
+    return "\n".join(line for line in lines if line)
+
+
+def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> list[str]:
+    """The weights that are used with their shapes, then a line an operator. `leaves` names the placeholders."""
+    import torch
+
+    given = (node for node in graph.nodes if node.op == "placeholder")
+    said: dict[Any, str] = dict(zip(given, leaves, strict=True))
+    used: dict[str, None] = {}
+    body: list[str] = []
+
+    def text(value: Any) -> str:
+        if isinstance(value, torch.fx.Node):
+            if said[value] in shapes:
+                used[said[value]] = None
+            return said[value]
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(text(one) for one in value)}]"
+        return _value(value)
+
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            continue
+        if node.op == "output":
+            result = node.args[0]
+            single = not isinstance(result, list | tuple)
+            body.append(f"return {text(result) if single else ', '.join(text(one) for one in result)}")
+            continue
+        if node.op == "get_attr":
+            said[node] = str(node.target).lstrip("_")
+            continue
+        name = _operator(node.target)
+        if name == "getitem":
+            said[node] = f"{said[node.args[0]]}[{node.args[1]}]"
+        elif name in _SAME or said.get(node.args[0], "").endswith(_COUNTER):
+            said[node] = said[node.args[0]]
+        else:
+            arguments = [text(one) for one in node.args]
+            arguments += [f"{key}={text(one)}" for key, one in node.kwargs.items() if key not in _SILENT]
+            said[node] = f"h{len(body) + 1}"
+            made = node.meta.get("val")
+            if isinstance(made, list | tuple):
+                made = made[0]
+            body.append(f"{said[node]} = {name}({', '.join(arguments)}) -> {_value(made)}")
+    return [*(f"{name}: {shapes[name]}" for name in used), *body]
+
+
+def _operator(target: Any) -> str:
+    packet = getattr(target, "overloadpacket", None)
+    return str(packet.__name__ if packet is not None else getattr(target, "__name__", target))
+
+
+def _value(value: Any) -> str:
+    """A tensor as its type, where that is not float32, and shape; anything else as Python writes it."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        kind = "" if value.dtype == torch.float32 else f"{value.dtype} ".removeprefix("torch.")
+        return f"{kind}{list(value.shape)}"
+    return repr(value).removeprefix("torch.")
+
+
+def _constructors(source: str, scope: Mapping[str, Any]) -> str:
+    """The classes with nothing but their constructors, without docstrings, annotations and names of constants."""
+    kept: list[ast.stmt] = []
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        inits = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+        statements: list[ast.stmt] = [made for one in inits if (made := _constructor(one, scope)) is not None]
+        if statements:
+            node.body, node.decorator_list = statements, []
+            kept.append(node)
+    return "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in kept)
+
+
+def _constructor(function: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.FunctionDef | None:
+    """None where it does nothing and takes nothing."""
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for one in (*every, arguments.vararg, arguments.kwarg):
+        if one is not None:
+            one.annotation = None
+    function.returns = None
+    function.body = [one for one in function.body if not _says_nothing(one)]
+    if not function.body and len(every) == 1:
+        return None
+    function.body = function.body or [ast.Pass()]
+    own = {one.arg for one in every}
+    own |= {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+    class Constants(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            value = scope.get(node.id)
+            return ast.Constant(value) if node.id not in own and type(value) in (int, float, str) else node
+
+    made: ast.FunctionDef = Constants().visit(function)
+    return made
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """A docstring, or the call of `super().__init__()`."""
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value
+    if isinstance(value, ast.Constant):
+        return True
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == "__init__"
+        and isinstance(value.func.value, ast.Call)
+        and isinstance(value.func.value.func, ast.Name)
+        and value.func.value.func.id == "super"
+    )

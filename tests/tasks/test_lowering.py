@@ -1,0 +1,109 @@
+"""References as graphs: one text for many spellings, nothing where a reference cannot be traced."""
+
+import textwrap
+
+import pytest
+
+from kernelwright.prompts import render
+from kernelwright.records import Task
+from kernelwright.tasks import load_suite, lowered
+
+
+def task(body: str, inputs: str = "torch.rand(4, 8)", init: str = "", before: str = "") -> Task:
+    source = (
+        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+        + before
+        + "class Model(nn.Module):\n"
+        + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ")
+        + f"\n\ndef get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return [{init}]\n"
+    )
+    return Task(id="made/up", source=source)
+
+
+MODULE = '''
+def __init__(self, width: int, eps: float = 1e-5):
+    """Says nothing."""
+    super(Model, self).__init__()
+    self.proj = nn.Linear(width, SIZE)
+    self.act = nn.ReLU()
+
+def forward(self, x: torch.Tensor) -> torch.Tensor:
+    """Nor does this."""
+    return self.act(self.proj(x))
+'''
+
+
+def test_constructor_shapes_and_operators_are_said_and_nothing_else() -> None:
+    assert lowered(task(MODULE, init="8", before="SIZE = 2 * 3\n")) == textwrap.dedent(
+        """\
+        class Model(nn.Module):
+
+            def __init__(self, width, eps=1e-05):
+                self.proj = nn.Linear(width, 6)
+                self.act = nn.ReLU()
+        init: 8
+        x: [4, 8]
+        self.proj.weight: [6, 8]
+        self.proj.bias: [6]
+        h1 = linear(x, self.proj.weight, self.proj.bias) -> [4, 6]
+        h2 = relu(h1) -> [4, 6]
+        return h2"""
+    )
+
+
+@pytest.mark.parametrize(
+    "expression", ["torch.softmax(x, dim=-1)", "F.softmax(x, -1)", "x.softmax(-1)", "nn.Softmax(-1)(x)"]
+)
+def test_spellings_of_one_operator_are_one_text(expression: str) -> None:
+    said = lowered(task(f"def forward(self, x):\n    return {expression}"))
+    assert said == "x: [4, 8]\nh1 = softmax(x, -1) -> [4, 8]\nreturn h1"
+
+
+def test_parts_of_results_other_types_and_plain_values() -> None:
+    body = "def forward(self, x, k):\n    return torch.max(x, dim=1)[0] + k, x.argmin(0)"
+    said = lowered(task(body, "torch.rand(4, 8, dtype=torch.float16), 3"))
+    assert said.splitlines() == [
+        "x: float16 [4, 8]",
+        "k: 3",
+        "h1 = max(x, 1) -> float16 [4]",
+        "h2 = add(h1[0], 3) -> float16 [4]",
+        "h3 = argmin(x, 0) -> int64 [8]",
+        "return h2, h3",
+    ]
+
+
+def test_no_memory_is_taken_and_no_counter_is_told() -> None:
+    body = """
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(64)
+
+    def forward(self, x):
+        return self.norm(x)
+    """
+    said = lowered(task(body, "torch.rand(4096, 64, 4096, 4096)"))
+    assert "batch_norm(x, self.norm.weight, self.norm.bias, self.norm.running_mean" in said
+    assert "num_batches_tracked" not in said
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["x if x.sum() > 0 else -x", "x.no_such_method()", "sum(x * i for i in range(500))"],
+    ids=["depends on data", "raises", "too long"],
+)
+def test_what_cannot_be_lowered_is_shown_as_source(expression: str) -> None:
+    odd = task(f"def forward(self, x):\n    return {expression}")
+    assert lowered(odd) == ""
+    assert odd.source.strip() in render("frontend", odd, style="lowered").messages[0].content
+
+
+def test_what_was_kept_with_a_task_is_taken_and_is_no_part_of_its_identity() -> None:
+    plain = task("def forward(self, x):\n    return x + 1")
+    kept = plain.model_copy(update={"lowered": "x: [1]"})
+    assert lowered(kept) == "x: [1]"
+    assert kept.digest == plain.digest
+
+
+def test_the_built_in_suite_is_lowered() -> None:
+    silent = [one.id for one in load_suite("wright") if not lowered(one)]
+    assert silent == []
