@@ -256,7 +256,10 @@ def add_layernorm(draw: Draw) -> Design:
 
 
 def quantise(draw: Draw) -> Design:
-    """Rows to int8 by the largest magnitude; the scales are a second output."""
+    """Rows to int8 by the largest magnitude; the scales are a second output.
+
+    Not spelled `/ 127.0`: on a GPU, PyTorch divides by a number as it multiplies by its reciprocal, on a CPU it does not.
+    """
     sizes = {
         "M": draw.size((1024, 4096, 8192), (4, 6), (5, 7)),
         "N": draw.size((1024, 2048, 4096, 8192), (64, 128), (77, 133)),
@@ -265,14 +268,14 @@ def quantise(draw: Draw) -> Design:
         "quantise:rows",
         "torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale.squeeze(-1)",
         inputs=(("x", "torch.randn(M, N)"),),
-        lines=("scale = x.abs().amax(dim=-1, keepdim=True).clamp(min=1e-8) / 127.0",),
+        lines=("scale = x.abs().amax(dim=-1, keepdim=True).clamp(min=1e-8) * (1.0 / 127.0)",),
     )
     body = [
         "row = tl.program_id(0).to(tl.int64)",
         "cols = tl.arange(0, BLOCK)",
         "mask = cols < n",
         "x = tl.load(x_ptr + row * n + cols, mask=mask, other=0.0)",
-        "scale = tl.div_rn(tl.maximum(tl.max(tl.abs(x), 0), 1e-8), 127.0)",
+        "scale = tl.maximum(tl.max(tl.abs(x), 0), 1e-8) * (1.0 / 127.0)",
         "q = tl.div_rn(x, tl.zeros_like(x) + scale)",
         "q = (q + 12582912.0) - 12582912.0  # adding 1.5 * 2**23 rounds to the nearest even integer",
         "q = tl.minimum(tl.maximum(q, -127.0), 127.0)",
