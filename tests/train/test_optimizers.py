@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config
 
-from kernelwright.train.optimizers import Together, muon
+from kernelwright.train.optimizers import BatchedMuon, Together, muon
 
 
 def tiny_model() -> Any:
@@ -62,3 +62,24 @@ def test_a_loaded_state_goes_on_as_if_never_stopped() -> None:
         step(again, resumed, seed)
     for one, other in zip(whole.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("adjust", [None, "match_rms_adamw"])
+def test_batches_of_matrices_step_as_torchs_muon_does_one_by_one(adjust: Any) -> None:
+    torch.manual_seed(0)
+    shapes = [(12, 12), (4, 12), (12, 4), (12, 12), (30, 12), (12, 30)]
+    one = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    many = [torch.nn.Parameter(p.detach().clone()) for p in one]
+    options: dict[str, Any] = {"lr": 0.02, "weight_decay": 0.1, "adjust_lr_fn": adjust}
+    theirs, ours = torch.optim.Muon(one, **options), BatchedMuon(many, **options)
+    for _ in range(3):
+        for a, b in zip(one, many, strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        one[1].grad = many[1].grad = None
+        theirs.step()
+        ours.step()
+    for a, b in zip(one, many, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-3)
+    torch.testing.assert_close(theirs.state[one[0]], ours.state[many[0]])
+    assert theirs.state_dict()["param_groups"] == ours.state_dict()["param_groups"]
