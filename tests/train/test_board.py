@@ -48,3 +48,23 @@ def test_the_table_shows_every_figure_and_the_mean_of_the_last_steps() -> None:
     assert "ETA 0:00" in said
     assert said.split("\n")[2].split()[:3] == ["reward", "1.5", "1"]
     assert "decoy_kernel" in said
+
+
+def test_supervised_steps_have_a_table_of_their_own_with_held_out_losses() -> None:
+    line: dict[str, Any] = {
+        "stage": "sft", "step": 20, "loss": 0.5, "heldout_loss": 0.75, "heldout_loss_repair": 0.9, "tokens": 900,
+        "seconds": {"step": 0.05}, "trl": {"mean_token_accuracy": 0.875, "learning_rate": 1e-3},
+    }  # fmt: skip
+    shown = figures(line)
+    assert (shown["loss, held out"], shown["loss, held out, repair"], shown["tokens/s"]) == (
+        0.75,
+        0.9,
+        18000.0,
+    )
+    assert note(line) == "loss 0.500, held out 0.750"
+    board = Board("sft", 100, 10)
+    board.show(20, line)
+    out = StringIO()
+    Console(file=out, width=100).print(board.render(line))
+    assert "87.5%" in out.getvalue()
+    assert "outcomes" not in out.getvalue()

@@ -1,4 +1,4 @@
-"""The live table of a reinforcement stage in a terminal: what the last step did, beside the mean of the last ten.
+"""The live table of a stage in a terminal: what the last step did, beside the mean of the last ten.
 
 Everything shown is in curves.jsonl. Where there is no terminal, `progress.Bar` says a line now and then.
 """
@@ -13,16 +13,33 @@ from typing import Any
 from kernelwright.outcomes import Category, Outcome
 
 Figures = dict[str, float | None]
-_PERCENT = ("pass rate", "zero variance", "clipped", "ratio clipped", "hacks")
+_PERCENT = ("likeliest token", "pass rate", "zero variance", "clipped", "ratio clipped", "hacks")
 _LATELY = 10
+_LOSS, _HELD = "heldout_loss", "loss, held out"
 
 
 def figures(line: Mapping[str, Any]) -> Figures:
     """The numbers of one line of curves.jsonl that the table shows, by name; None where a step has none.
 
-    Rates are of the step: tokens by the time spent generating, verdicts by the whole step's.
+    Rates are of the step: tokens by the time spent generating, or in SFT by the whole step's as verdicts are.
     """
     seconds, trl = line.get("seconds", {}), line.get("trl", {})
+    if line.get("stage") == "sft":
+        held = {
+            f"{_HELD}{key[len(_LOSS) :].replace('_', ', ')}": line[key]
+            for key in line
+            if key.startswith(_LOSS)
+        }
+        return {
+            "loss": line["loss"],
+            **held,
+            "likeliest token": trl.get("mean_token_accuracy"),
+            "entropy": trl.get("entropy"),
+            "gradient": trl.get("grad_norm"),
+            "learning rate": trl.get("learning_rate"),
+            "tokens/s": _per(line.get("tokens"), seconds.get("step")),
+            "step, s": seconds.get("step"),
+        }
     outcomes = {Outcome(name): count for name, count in line.get("outcomes", {}).items()}
     total = sum(outcomes.values())
     shown: Figures = {
@@ -101,7 +118,7 @@ class Board:
         head = Table.grid(padding=1)
         head.add_row(self.stage, f"{self.done}/{self.steps}", f"ETA {self._eta()}")
         bar = ProgressBar(total=self.steps, completed=self.done, width=60)
-        return Group(head, bar, table, f"outcomes  {mix(line)}")
+        return Group(head, bar, table, *([f"outcomes  {mix(line)}"] if "outcomes" in line else []))
 
     def _cells(self, name: str) -> tuple[str, str, str]:
         known = [value for each in self._lately if (value := each.get(name)) is not None]
@@ -120,7 +137,8 @@ class Board:
 def note(line: Mapping[str, Any]) -> str:
     """The few words beside a progress bar."""
     if line.get("pass_rate") is None:
-        return f"loss {line['loss']:.3f}"
+        held = f", held out {line[_LOSS]:.3f}" if _LOSS in line else ""
+        return f"loss {line['loss']:.3f}{held}"
     speedup = f" speedup {line['speedup']:.2f}x" if line.get("speedup") else ""
     return f"reward {line['reward'] or 0:.2f} correct {line['pass_rate']:.0%}{speedup}"
 

@@ -33,12 +33,13 @@ class Curves(transformers.TrainerCallback):
         self._board: Board | None = None
         self._since = 0.0
         self._shown = 0
+        self._held: dict[str, Any] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._since, self._shown = time.perf_counter(), state.global_step // self.updates
         if state.is_world_process_zero:
             steps, done = state.max_steps // self.updates, state.global_step // self.updates
-            if self.stage != "sft" and sys.stderr.isatty() and not self.quiet:
+            if sys.stderr.isatty() and not self.quiet:
                 self._board = Board(self.stage, steps, done)
                 self._board.start()
             else:
@@ -72,10 +73,12 @@ class Curves(transformers.TrainerCallback):
         # TRL counts tokens from the last resume on, which would make a resumed curve another one.
         line["trl"] = {key: value for key, value in logs.items() if key not in ("loss", "num_tokens")}
         self.run.append("curves.jsonl", [line])
+        # Held-out losses come now and then: the last ones stay in sight.
+        self._held.update({key: value for key, value in line.items() if key.startswith("heldout")})
         if self._bar is not None:
-            self._bar.advance(step - self._bar.done, note(line))
+            self._bar.advance(step - self._bar.done, note(self._held | line))
         if self._board is not None:
-            self._board.show(step, line)
+            self._board.show(step, self._held | line)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.close()
