@@ -22,8 +22,10 @@ from kernelwright.data.families.spec import (
     widened,
 )
 
-HELD = 8192
+HELD = 16384
 """Elements of a segment that are held at once."""
+PARTS = 16
+"""Programs that share the sums of a longer one."""
 
 
 def planes(draw: Draw, rank: int | None = None) -> tuple[int, dict[str, Size]]:
@@ -51,6 +53,23 @@ def _count(sizes: dict[str, Size], names: tuple[str, ...]) -> int:
     return count
 
 
+def _sums(loop: str, index: str, at: str, length: str, wide: str) -> list[str]:
+    """Kernel lines that sum what elements have above `shift`, one of them, and the squares of that: from both follow mean
+    and variance in one walk, without the cancellation that far-off means bring (Chan, Golub and LeVeque 1983)."""
+    name = index.partition(" = ")[0]
+    return [
+        "total = tl.zeros([BLOCK], dtype=tl.float32)",
+        "squares = tl.zeros([BLOCK], dtype=tl.float32)",
+        loop,
+        f"    {index}",
+        f"    mask = {name} < {length}",
+        f"    x = tl.load(x_ptr + {at}, mask=mask, other=0.0){wide}",
+        "    x = tl.where(mask, x - shift, 0.0)",
+        "    total += x",
+        "    squares += x * x",
+    ]
+
+
 def segments(
     draw: Draw,
     name: str,
@@ -70,12 +89,11 @@ def segments(
     `channel` is the index of an element's weight, over `segment`, `offs` and the integers `numbers`, all of which
     `host` sets.
     """
-    walks = length > HELD or (draw.slow and draw.tune.random() < 0.8)
     wide = widened(dtype)
     both = affines.then(after)
-    block = draw.tile("BLOCK", (1024, 2048, 4096), (256,)) if walks else "triton.next_power_of_2(size)"
-    load = f"x = tl.load(x_ptr + offs, mask=mask, other=0.0){wide}"
     one = "offs" not in channel
+    index = ["segment = tl.program_id(0).to(tl.int64)", "x_ptr += segment * size", "y_ptr += segment * size"]
+    load = f"x = tl.load(x_ptr + offs, mask=mask, other=0.0){wide}"
     finish = [
         "y = (x - mean) * rstd",
         *both.lines(
@@ -83,48 +101,88 @@ def segments(
         ),
         "tl.store(y_ptr + offs, y, mask=mask)",
     ]
-    body = ["segment = tl.program_id(0).to(tl.int64)", "x_ptr += segment * size", "y_ptr += segment * size"]
-    if walks:
-        tile = [
-            "for start in range(0, size, BLOCK):",
-            "    offs = start + tl.arange(0, BLOCK)",
-            "    mask = offs < size",
+    takes = (("x", "{x}"), *takes, *both.takes)
+    pointers, passed = ["x_ptr", *both.pointers, "y_ptr"], ["x", *both.arguments, "y"]
+    if length > HELD or (draw.slow and draw.tune.random() < 0.8):
+        block, warps = draw.tile("BLOCK", (2048, 4096), (256,)), draw.warps((8,), (1,))
+        sums = kernel(
+            f"{name}_sums_kernel",
+            ["x_ptr", "total_ptr", "squares_ptr", "size", "PARTS: tl.constexpr", "BLOCK: tl.constexpr"],
+            [
+                *index[:2],
+                f"shift = tl.load(x_ptr){wide}",
+                *_sums(
+                    "for start in range(tl.program_id(1) * BLOCK, size, PARTS * BLOCK):",
+                    "offs = start + tl.arange(0, BLOCK)",
+                    "offs",
+                    "size",
+                    wide,
+                ),
+                "part = segment * PARTS + tl.program_id(1)",
+                "tl.store(total_ptr + part, tl.sum(total, 0))",
+                "tl.store(squares_ptr + part, tl.sum(squares, 0))",
+            ],
+        )
+        apply = kernel(
+            f"{name}_kernel",
+            [
+                *("x_ptr", "total_ptr", "squares_ptr", *pointers[1:], "size", *numbers, "eps"),
+                *("PARTS: tl.constexpr", "BLOCK: tl.constexpr"),
+            ],
+            [
+                *index,
+                "part = segment * PARTS + tl.arange(0, PARTS)",
+                "mean = tl.sum(tl.load(total_ptr + part), 0) / size",
+                "rstd = tl.rsqrt(tl.sum(tl.load(squares_ptr + part), 0) / size - mean * mean + eps)",
+                f"mean += tl.load(x_ptr){wide}",
+                "offs = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)",
+                "mask = offs < size",
+                load,
+                *finish,
+            ],
+        )
+        lines = [
+            *host,
+            "segments = x.numel() // size",
+            f"total = torch.empty((segments, {PARTS}), device=x.device, dtype=torch.float32)",
+            "squares = torch.empty_like(total)",
+            *launch(
+                f"{name}_sums_kernel",
+                f"segments, {PARTS}",
+                ["x", "total", "squares", "size", f"PARTS={PARTS}", f"BLOCK={block}", warps],
+            ),
+            "y = torch.empty_like(x)",
+            *launch(
+                f"{name}_kernel",
+                f"segments, triton.cdiv(size, {block})",
+                [
+                    *("x", "total", "squares", *passed[1:], "size", *numbers, eps),
+                    *(f"PARTS={PARTS}", f"BLOCK={block}", warps),
+                ],
+            ),
+            "return y",
         ]
-        body += [
-            "total = tl.zeros([BLOCK], dtype=tl.float32)",
-            *tile,
-            f"    total += tl.load(x_ptr + offs, mask=mask, other=0.0){wide}",
-            "mean = tl.sum(total, 0) / size",
-            "total = tl.zeros([BLOCK], dtype=tl.float32)",
-            *tile,
-            f"    {load}",
-            "    total += tl.where(mask, (x - mean) * (x - mean), 0.0)",
-            "rstd = tl.rsqrt(tl.sum(total, 0) / size + eps)",
-            *tile,
-            f"    {load}",
-            *(f"    {line}" for line in finish),
-        ]
-    else:
-        body += [
-            "offs = tl.arange(0, BLOCK)",
-            "mask = offs < size",
-            load,
-            "mean = tl.sum(x, 0) / size",
-            "centred = tl.where(mask, x - mean, 0.0)",
-            "rstd = tl.rsqrt(tl.sum(centred * centred, 0) / size + eps)",
-            *finish,
-        ]
-    warps = draw.tune.choice((4, 8)) if length > 1024 else draw.tune.choice((1, 2, 4))
-    parameters = ["x_ptr", *both.pointers, "y_ptr", "size", *numbers, "eps", "BLOCK: tl.constexpr"]
-    passed = ["x", *both.arguments, "y", "size", *numbers, eps, f"BLOCK={block}", f"num_warps={warps}"]
+        return Stage(name, (sums, apply), takes, tuple(lines), both.helpers)
+    body = [
+        *index,
+        "offs = tl.arange(0, BLOCK)",
+        "mask = offs < size",
+        load,
+        "mean = tl.sum(x, 0) / size",
+        "centred = tl.where(mask, x - mean, 0.0)",
+        "rstd = tl.rsqrt(tl.sum(centred * centred, 0) / size + eps)",
+        *finish,
+    ]
+    parameters = [*pointers, "size", *numbers, "eps", "BLOCK: tl.constexpr"]
+    warps = draw.warps((8,) if length > 4096 else (4, 8) if length > 1024 else (1, 2, 4))
+    passed += ["size", *numbers, eps, "BLOCK=triton.next_power_of_2(size)", warps]
     lines = [
         *host,
         "y = torch.empty_like(x)",
         *launch(f"{name}_kernel", "x.numel() // size,", passed),
         "return y",
     ]
-    text = kernel(f"{name}_kernel", parameters, body)
-    return Stage(name, (text,), (("x", "{x}"), *takes, *both.takes), tuple(lines), both.helpers)
+    return Stage(name, (kernel(f"{name}_kernel", parameters, body),), takes, tuple(lines), both.helpers)
 
 
 def layernorm(draw: Draw) -> Design:
@@ -248,51 +306,57 @@ def instancenorm(draw: Draw) -> Design:
 
 
 def batch_stages(draw: Draw, dtype: Dtype, *, module: str = "bn", after: Chain = NOTHING) -> Stage:
-    """Batch normalisation by the batch's own statistics: one kernel for them, one to apply them."""
-    block = draw.tile("BLOCK", (512, 1024, 2048), (128,))
+    """Batch normalisation by the batch's own statistics: sums of every plane, then a kernel that adds those of a channel."""
+    most = draw.tune.choice((2048, 4096)) if not draw.slow else 128
     wide = widened(dtype)
     both = affine(module, dtype).then(after)
-    statistics = kernel(
-        "batch_statistics_kernel",
-        ["x_ptr", "mean_ptr", "rstd_ptr", "count", "channels", "spatial", "eps", "BLOCK: tl.constexpr"],
+    sums = kernel(
+        "batch_sums_kernel",
+        ["x_ptr", "total_ptr", "squares_ptr", "channels", "spatial", "BLOCK: tl.constexpr"],
         [
-            "channel = tl.program_id(0)",
-            "total = tl.zeros([BLOCK], dtype=tl.float32)",
-            "for start in range(0, count, BLOCK):",
-            "    i = start + tl.arange(0, BLOCK)",
-            "    offs = (i // spatial).to(tl.int64) * channels * spatial + channel * spatial + i % spatial",
-            f"    total += tl.load(x_ptr + offs, mask=i < count, other=0.0){wide}",
-            "mean = tl.sum(total, 0) / count",
-            "total = tl.zeros([BLOCK], dtype=tl.float32)",
-            "for start in range(0, count, BLOCK):",
-            "    i = start + tl.arange(0, BLOCK)",
-            "    offs = (i // spatial).to(tl.int64) * channels * spatial + channel * spatial + i % spatial",
-            f"    x = tl.load(x_ptr + offs, mask=i < count, other=0.0){wide}",
-            "    total += tl.where(i < count, (x - mean) * (x - mean), 0.0)",
-            "tl.store(mean_ptr + channel, mean)",
-            "tl.store(rstd_ptr + channel, tl.rsqrt(tl.sum(total, 0) / count + eps))",
+            "plane = tl.program_id(0).to(tl.int64)",
+            f"shift = tl.load(x_ptr + plane % channels * spatial){wide}",
+            *_sums(
+                "for start in range(0, spatial, BLOCK):",
+                "i = start + tl.arange(0, BLOCK)",
+                "plane * spatial + i",
+                "spatial",
+                wide,
+            ),
+            "tl.store(total_ptr + plane, tl.sum(total, 0))",
+            "tl.store(squares_ptr + plane, tl.sum(squares, 0))",
         ],
     )
     apply = kernel(
         "batchnorm_kernel",
         [
-            "x_ptr",
-            "mean_ptr",
-            "rstd_ptr",
-            *both.pointers,
-            "y_ptr",
-            "channels",
-            "spatial",
-            "BLOCK: tl.constexpr",
+            *(
+                "x_ptr",
+                "total_ptr",
+                "squares_ptr",
+                *both.pointers,
+                "y_ptr",
+                "n",
+                "channels",
+                "spatial",
+                "eps",
+            ),
+            *("IMAGES: tl.constexpr", "BLOCK: tl.constexpr"),
         ],
         [
             "plane = tl.program_id(0).to(tl.int64)",
             "channel = plane % channels",
+            "image = tl.arange(0, IMAGES)",
+            "at = image * channels + channel",
+            "total = tl.sum(tl.load(total_ptr + at, mask=image < n, other=0.0), 0)",
+            "squares = tl.sum(tl.load(squares_ptr + at, mask=image < n, other=0.0), 0)",
+            "mean = total / (n * spatial)",
+            "rstd = tl.rsqrt(squares / (n * spatial) - mean * mean + eps)",
+            f"mean += tl.load(x_ptr + channel * spatial){wide}",
             "i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)",
             "mask = i < spatial",
             "offs = plane * spatial + i",
-            f"y = tl.load(x_ptr + offs, mask=mask){wide}",
-            "y = (y - tl.load(mean_ptr + channel)) * tl.load(rstd_ptr + channel)",
+            f"y = (tl.load(x_ptr + offs, mask=mask){wide} - mean) * rstd",
             *both.lines("y", channel="channel", one=True, offsets="offs", mask="mask"),
             "tl.store(y_ptr + offs, y, mask=mask)",
         ],
@@ -301,23 +365,27 @@ def batch_stages(draw: Draw, dtype: Dtype, *, module: str = "bn", after: Chain =
     host = [
         "n, channels = x.shape[:2]",
         "spatial = x.numel() // (n * channels)",
-        "mean = torch.empty(channels, device=x.device, dtype=torch.float32)",
-        "rstd = torch.empty_like(mean)",
+        f"block = min({most}, triton.next_power_of_2(spatial))",
+        "total = torch.empty(n * channels, device=x.device, dtype=torch.float32)",
+        "squares = torch.empty_like(total)",
         *launch(
-            "batch_statistics_kernel",
-            "channels,",
-            ["x", "mean", "rstd", "n * spatial", "channels", "spatial", "eps", f"BLOCK={block}", warps],
+            "batch_sums_kernel",
+            "n * channels,",
+            ["x", "total", "squares", "channels", "spatial", "BLOCK=block", warps],
         ),
         "y = torch.empty_like(x)",
         *launch(
             "batchnorm_kernel",
-            f"n * channels, triton.cdiv(spatial, {block})",
-            ["x", "mean", "rstd", *both.arguments, "y", "channels", "spatial", f"BLOCK={block}"],
+            "n * channels, triton.cdiv(spatial, block)",
+            [
+                *("x", "total", "squares", *both.arguments, "y", "n", "channels", "spatial", "eps"),
+                *("IMAGES=triton.next_power_of_2(n)", "BLOCK=block", warps),
+            ],
         ),
         "return y",
     ]
     takes = (("x", "{x}"), ("eps", f"self.{module}.eps"), *both.takes)
-    return Stage("batchnorm", (statistics, apply), takes, tuple(host), both.helpers)
+    return Stage("batchnorm", (sums, apply), takes, tuple(host), both.helpers)
 
 
 def batchnorm(draw: Draw) -> Design:
