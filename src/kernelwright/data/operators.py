@@ -108,11 +108,19 @@ _POINTWISE = (
         "nn.Tanh()",
         ("tanh",),
     ),
-    Pointwise("silu", ("F.silu({x})", "{x} * torch.sigmoid({x})"), "{x} * tl.sigmoid({x})", "nn.SiLU()"),
+    Pointwise(
+        "silu",
+        ("F.silu({x})", "{x} * torch.sigmoid({x})", "torch.sigmoid({x}) * {x}"),
+        "{x} * tl.sigmoid({x})",
+        "nn.SiLU()",
+    ),
     Pointwise("gelu", ("F.gelu({x})",), "0.5 * {x} * (1.0 + tl.erf({x} * 0.70710678))", "nn.GELU()"),
     Pointwise(
         "gelu_tanh",
-        ('F.gelu({x}, approximate="tanh")',),
+        (
+            'F.gelu({x}, approximate="tanh")',
+            "0.5 * {x} * (1.0 + torch.tanh(0.7978845608 * ({x} + 0.044715 * torch.pow({x}, 3.0))))",
+        ),
         "{x} * tl.sigmoid(1.5957691 * ({x} + 0.044715 * {x} * {x} * {x}))",
         'nn.GELU(approximate="tanh")',
     ),
@@ -175,14 +183,14 @@ _POINTWISE = (
     ),
     Pointwise(
         "hardswish",
-        ("F.hardswish({x})",),
+        ("F.hardswish({x})", "{x} * torch.clamp(({x} + 3) / 6, 0, 1)"),
         "{x} * tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0",
         "nn.Hardswish()",
     ),
     Pointwise("softsign", ("F.softsign({x})",), "{x} / (1.0 + tl.abs({x}))", "nn.Softsign()"),
     Pointwise(
         "mish",
-        ("F.mish({x})",),
+        ("F.mish({x})", "{x} * torch.tanh(F.softplus({x}))"),
         "{x} * (1.0 - 2.0 / ((1.0 + tl.exp({x})) * (1.0 + tl.exp({x})) + 1.0))",
         "nn.Mish()",
     ),
@@ -219,18 +227,40 @@ _POINTWISE = (
     ),
     Pointwise(
         "cap_at",
-        ("torch.clamp({x}, max={c})", "{x}.clamp(max={c})", "{x}.clamp_max({c})"),
+        (
+            "torch.clamp({x}, max={c})",
+            "{x}.clamp(max={c})",
+            "{x}.clamp_max({c})",
+            "torch.min({x}, torch.tensor({c}, device={x}.device))",
+        ),
         "tl.minimum({x}, {c})",
         constants=(HIGH,),
+    ),
+    Pointwise("double", ("{x} + {x}",), "{x} + {x}"),
+    Pointwise(
+        "mish_gate",
+        ("{x} * F.mish({x})",),
+        "{x} * {x} * (1.0 - 2.0 / ((1.0 + tl.exp({x})) * (1.0 + tl.exp({x})) + 1.0))",
+    ),
+    Pointwise(
+        "hardswish_gate",
+        ("{x} * F.hardswish({x})",),
+        "{x} * {x} * tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0",
     ),
     Pointwise("add", ("{x} + {y}", "torch.add({x}, {y})", "{x}.add({y})"), "{x} + {y}", binary=True),
     Pointwise("sub", ("{x} - {y}", "torch.sub({x}, {y})", "{x}.sub({y})"), "{x} - {y}", binary=True),
     Pointwise("mul", ("{x} * {y}", "torch.mul({x}, {y})", "{x}.mul({y})"), "{x} * {y}", binary=True),
     Pointwise(
-        "maximum", ("torch.maximum({x}, {y})", "{x}.maximum({y})"), "tl.maximum({x}, {y})", binary=True
+        "maximum",
+        ("torch.maximum({x}, {y})", "{x}.maximum({y})", "torch.max({x}, {y})"),
+        "tl.maximum({x}, {y})",
+        binary=True,
     ),
     Pointwise(
-        "minimum", ("torch.minimum({x}, {y})", "{x}.minimum({y})"), "tl.minimum({x}, {y})", binary=True
+        "minimum",
+        ("torch.minimum({x}, {y})", "{x}.minimum({y})", "torch.min({x}, {y})"),
+        "tl.minimum({x}, {y})",
+        binary=True,
     ),
     Pointwise("gate", ("{x} * torch.sigmoid({y})",), "{x} * tl.sigmoid({y})", binary=True),
     Pointwise("swiglu", ("{x} * F.silu({y})",), "{x} * {y} * tl.sigmoid({y})", binary=True),

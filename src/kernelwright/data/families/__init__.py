@@ -1,7 +1,8 @@
 """Families of operators for a corpus of the breadth of KernelBench's levels 1 and 2, and what training needs besides.
 
     spec.py: what a family draws     epilogue.py: maps on held values    gemm.py, conv.py, along.py: cores
-      -> matmul, convolution, pointwise, norms, pooling, reductions, scans, losses, attention, training, fusions, sequences
+      -> matmul, convolution, pointwise, norms, pooling, reductions, scans, losses, attention, training
+      -> tails.py, features.py: what follows a head    compose.py: heads and tails
       -> dress.py, write.py, reference.py: `Model` and `ModelNew` as text    plans.py: the plan, read off the code
       -> table.py: families by name     sampler.py: drafts for `data synth families=...`
 

@@ -29,7 +29,7 @@ UNARY = (
         "over",
         "clamp",
     ),
-    *("abs", "square", "sin", "cos", "floor_at", "cap_at", "neg"),
+    *("abs", "square", "sin", "cos", "floor_at", "cap_at", "neg", "double", "mish_gate", "hardswish_gate"),
 )
 """What may follow another operator: of at most quadratic growth."""
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "gate", "swiglu")
@@ -39,6 +39,10 @@ ORIGINAL = "original"
 """What the value is called that a residual adds again."""
 RESIDUAL = ("add", "mul", "sub")
 """How it is joined."""
+Channel = tuple[str, tuple[tuple[str, str], ...]]
+"""The shape of a parameter by channel over constructor arguments, with those arguments."""
+SCALAR: Channel = ("1", ())
+"""The shape of a parameter where the kernel knows no channel: one number for all."""
 HELD = {
     "scale": ("scaling_factor",),
     "offset": ("add_value",),
@@ -169,7 +173,7 @@ def chain(
     count: int,
     dtype: Dtype = "float32",
     *,
-    channel: tuple[str, tuple[tuple[str, str], ...]] | None = None,
+    channel: Channel | None = None,
     full: str = "",
     names: Sequence[str] = UNARY,
     share: float = 0.4,
@@ -187,7 +191,11 @@ def chain(
     while True:
         steps = tuple(_step(draw, names, share, channel is not None, bool(full)) for _ in range(count))
         if count > 1 and draw.chance(0.12):
-            steps = (*steps[:-1], Step(draw.pick(RESIDUAL), "first"))
+            joins = {place for place in range(1, count - 1) if draw.chance(0.3)} | {count - 1}
+            steps = tuple(
+                Step(draw.pick(RESIDUAL), "first") if place in joins else step
+                for place, step in enumerate(steps)
+            )
         kinds = [step.operand for step in steps]
         if kinds.count("input") <= 1 and kinds.count("parameter") <= 2 and is_sound(steps):
             return _chain(draw, steps, dtype, channel, full, set(taken))
@@ -206,7 +214,7 @@ def _chain(
     draw: Draw,
     steps: Sequence[Step],
     dtype: Dtype,
-    channel: tuple[str, tuple[tuple[str, str], ...]] | None,
+    channel: Channel | None,
     full: str,
     taken: set[str],
 ) -> Chain:
@@ -233,9 +241,14 @@ def _chain(
             name = next(n for n in (stem, *(f"{stem}{i}" for i in range(2, 9))) if n not in taken)
             shape, init = channel
             operands.append((name, "channel"))
-            if draw.chance(0.15):
-                operands[-1], shape, init = (name, "scalar"), "1", ()
-            state = (f"self.{name} = nn.Parameter(torch.randn({shape}{placed(dtype)}))",)
+            made = f"torch.randn({shape}{placed(dtype)})"
+            if ", 1" in shape and draw.chance(0.25):
+                made = f"torch.randn(1, {shape}{placed(dtype)})"
+            if channel == SCALAR or draw.chance(0.15):
+                operands[-1], init, made = (name, "scalar"), (), f"torch.randn(1{placed(dtype)})"
+                if draw.chance(0.5):
+                    made = f"torch.tensor({draw.pick((0.5, 0.25, 1.5, 2.0))}{placed(dtype)})"
+            state = (f"self.{name} = nn.Parameter({made})",)
             spelled = f"self.{name}"
         if name:
             taken.add(name)

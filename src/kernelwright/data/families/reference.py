@@ -201,6 +201,12 @@ class _Writer:
                 taken.add(attribute)
                 state.append(f"self.{attribute} = {op.module}")
                 expression = f"self.{attribute}({{x}})"
+            if expression.count("{x}") > 1 and not value.isidentifier():
+                kept = names.get("x", "out")
+                later = " ".join(replace_names(o.expression, names) for o in ops[position:])
+                kept = f"h{position}" if re.search(rf"\b{re.escape(kept)}\b", later) else kept
+                body.append(f"{kept} = {value}")
+                value = kept
             expression = _filled(expression, value)
             last = position == len(ops) - 1
             nests = layout == "nested" and len(expression) < 60 and not op.lines

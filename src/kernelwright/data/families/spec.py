@@ -72,6 +72,8 @@ class Stage:
     """The host function's lines; the last one returns."""
     helpers: tuple[str, ...] = ()
     """Names in `operators.HELPERS` that the kernels call."""
+    result: str = ""
+    """What `forward` calls its value, where a later stage takes it by name."""
 
 
 @dataclass(frozen=True)

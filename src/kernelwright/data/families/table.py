@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from kernelwright.data.families import (
     attention,
+    compose,
     convolution,
-    fusions,
     losses,
     matmul,
     norms,
@@ -16,7 +16,6 @@ from kernelwright.data.families import (
     pooling,
     reductions,
     scans,
-    sequences,
     training,
 )
 from kernelwright.data.families.spec import Draw, Family
@@ -35,8 +34,7 @@ _MODULES = (
         losses,
         attention,
         training,
-        fusions,
-        sequences,
+        compose,
     ),
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType(

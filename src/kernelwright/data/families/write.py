@@ -118,7 +118,7 @@ def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str]
             calls.append(f"return {call}")
         else:
             later = [e for s in design.stages[position + 1 :] for _, e in s.takes]
-            value = inputs[0] if inputs[0] not in later else "h"
+            value = stage.result or (inputs[0] if inputs[0] not in later else "h")
             calls.append(f"{value} = {call}")
     state = [line for op in design.ops for line in op.state]
     model = ["class ModelNew(nn.Module):"]
@@ -131,6 +131,8 @@ def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str]
     model.append(f"    def forward({', '.join(['self', *inputs])}):")
     for line in calls:
         model += (
-            wrapped(f"        {line}") if line.startswith(("return ", f"{value} = ")) else [f"        {line}"]
+            wrapped(f"        {line}")
+            if line.startswith(("return ", f"{value} = ", "skip = "))
+            else [f"        {line}"]
         )
     return "\n\n\n".join([*parts, *kernels, *functions, "\n".join(model)]) + "\n"

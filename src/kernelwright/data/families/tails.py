@@ -1,0 +1,537 @@
+"""What may follow a head: one vocabulary of steps over a value whose shape is known, and a kernel for each.
+
+    pool      max or avg over tiles of the places               norm      group, instance, batch, layer
+    softmax   over channels, features or all places             reduce    channels, one axis, all places, all of an image
+    center    less its mean over the places                     linear    another linear layer, of features
+    nothing   dropout that drops nothing, a reduction of one number: operators that need no kernel
+
+A step gives the reference's operator and a function from the maps that follow (`Chain`) to the kernel. `Value` says
+what is left: images (batch, channels, places), features (batch, features), matrices (batch, rows, columns).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from kernelwright.data.families.along import rows, strided
+from kernelwright.data.families.epilogue import SCALAR, UNARY, Chain, Channel, affine
+from kernelwright.data.families.features import feature_batchnorm, feature_pool
+from kernelwright.data.families.gemm import Layout, gemm
+from kernelwright.data.families.norms import batch_stages, group_stage, instance_stage, segments
+from kernelwright.data.families.pooling import window
+from kernelwright.data.families.reductions import SPELLED
+from kernelwright.data.families.spec import Draw, Op, Size, Stage
+from kernelwright.data.operators import ROWS
+
+Build = Callable[[Chain], Stage]
+Extents = tuple[int, int, int]
+"""A dimension's length at full size and in the two small sets."""
+
+GENTLE = ("scale", "over", "offset", "minus", "leaky_relu", "gelu", "silu", "mish", "abs", "neg", "double")
+AFTER = {
+    "sum": ("scale", "over", "leaky_relu", "neg", "abs", "double"),
+    "logsumexp": GENTLE,
+    "max": (*GENTLE, "tanh", "sigmoid", "softsign"),
+    "min": (*GENTLE, "tanh", "sigmoid", "softsign"),
+    "softmax": ("scale", "over", "sigmoid", "tanh", "gelu", "silu", "square", "double", "softsign"),
+    "log_softmax": ("scale", "over", "offset", "abs", "neg", "leaky_relu"),
+}
+"""Maps that leave something of what a step gives: few of its values are near zero, or all of them are."""
+
+
+@dataclass
+class Value:
+    """What the value is after the steps so far."""
+
+    kind: str
+    """`image`, `features` or `matrix`."""
+    dims: list[Extents]
+    sizes: dict[str, Size]
+    name: str
+    """The constructor argument that counts the channels or features."""
+    key: str
+    """The size it is given."""
+    has_channels: bool = True
+    """Whether dimension 1 (of a matrix: the last) is the channels still, all of them."""
+    last: str = ""
+    """The step before, where no map has followed."""
+    used: dict[str, int] = field(default_factory=dict)
+    taken: list[str] = field(default_factory=list)
+    width: str = ""
+    """The last dimension over size constants, where that can be said."""
+
+    @property
+    def places(self) -> list[Extents]:
+        return self.dims[2:] if self.kind == "image" else []
+
+    @property
+    def channel(self) -> Channel:
+        """The shape of a parameter by channel."""
+        if not self.has_channels:
+            return SCALAR
+        ones = ", 1" * len(self.places)
+        return f"{self.name}{ones}", ((self.name, self.key),)
+
+    def number(self, kind: str) -> str:
+        """Nothing, 2, 3, ...: what the next step of a kind has behind its name."""
+        self.used[kind] = self.used.get(kind, 0) + 1
+        return "" if self.used[kind] == 1 else str(self.used[kind])
+
+
+@dataclass(frozen=True)
+class Tail:
+    """One step: the operator, the kernel (None where there is nothing to do) and the maps that may follow."""
+
+    op: Op
+    build: Build | None
+    names: tuple[str, ...] = UNARY
+    channel: bool = True
+    """Whether its kernel knows the channel of what it writes."""
+
+
+def _product(dims: list[Extents]) -> Extents:
+    full, small, odd = (math.prod(values) for values in zip(*dims, strict=True)) if dims else (1, 1, 1)
+    return full, small, odd
+
+
+def kinds(value: Value) -> list[str]:
+    """Kinds of steps that make sense now, the likelier ones more than once."""
+    found = ["dropout"]
+    if value.kind == "features":
+        if value.dims[1] == (1, 1, 1):
+            return ["dropout", "again", "again"]
+        found += ["reduce"] * 3 * (value.last not in ("softmax", "plane norm"))
+        found += ["softmax"] * 2 * ("softmax" not in value.used)
+        if value.has_channels:
+            found += ["norm"] * 4 * ("norm" not in value.used) + ["linear"] * ("linear" not in value.used)
+        found += ["pool"] * 2 * (value.used.get("pool", 0) < 2 and min(value.dims[1]) >= 4)
+        return found
+    if value.kind == "matrix":
+        found += ["softmax"] * 2 * ("softmax" not in value.used) + ["reduce"] * 2 + ["axis"]
+        return found + ["norm"] * 2 * ("norm" not in value.used)
+    places = _product(value.places)
+    if value.has_channels:
+        found += ["reduce"] * 2 * (value.last != "softmax")
+        found += ["softmax"] * 2 * ("softmax" not in value.used)
+        if min(places) >= 4:
+            found += ["norm"] * 4 * ("norm" not in value.used)
+            found += ["flat softmax"] * ("softmax" not in value.used)
+    if places != (1, 1, 1):
+        plain = value.last not in ("plane norm", "softmax")
+        if len(value.dims) > 2 and value.has_channels and min(min(p) for p in value.places) >= 2:
+            found += ["pool"] * 4 * (value.used.get("pool", 0) < 2)
+        found += (["places"] * 3 + ["whole"]) * plain + ["axis"] * 2
+        found += ["center"] * (plain and "center" not in value.used)
+    elif len(value.dims) > 2:
+        found += ["again"] * (value.last in ("places", ""))
+    return found
+
+
+def step(kind: str, draw: Draw, value: Value) -> Tail:
+    """The step, with `value` as it is after it."""
+    made = _STEPS[kind](draw, value)
+    value.last = {"flat softmax": "softmax"}.get(kind, kind) if kind != "norm" else value.last
+    return made
+
+
+# -- nothing to do ----------------------------------------------------------------------------------------------
+
+
+def _dropout(draw: Draw, value: Value) -> Tail:
+    number = value.number("dropout")
+    op = Op(
+        "dropout",
+        f"self.dropout{number}({{x}})",
+        (f"self.dropout{number} = nn.Dropout(dropout_p)",),
+        (("dropout_p", "0.0"),),
+    )
+    if draw.chance(0.5):
+        rate = draw.pick(("0.1", "0.2", "0.5"))
+        op = Op("dropout", f"F.dropout({{x}}, p={rate}, training=False)")
+    return Tail(op, None)
+
+
+def _again(draw: Draw, value: Value) -> Tail:
+    """A reduction of what is one number already."""
+    operator = draw.pick(("max", "mean", "logsumexp", "sum"))
+    dim: object = 1 if value.kind == "features" else tuple(range(2, len(value.dims)))
+    if value.kind == "image":
+        operator = "mean"
+        dim = dim[0] if len(dim) == 1 else dim  # type: ignore[arg-type,index]
+    spelled = draw.pick(SPELLED[operator]).format(d=dim, k=", keepdim=True")
+    return Tail(Op(f"{operator}:again", spelled), None)
+
+
+# -- pooling ----------------------------------------------------------------------------------------------------
+
+
+def _pool(draw: Draw, value: Value) -> Tail:
+    name, number = draw.pick(("max", "avg")), value.number("pool")
+    features = value.kind == "features"
+    least = min(min(dim) for dim in (value.dims[1:] if features else value.places))
+    size = draw.pick([k for k in ((2, 4, 8, 16) if features else (2, 2, 2, 3, 4)) if k <= least])
+    value.last = f"{name}pool"
+    held = f"pool{number}_kernel_size"
+    given = held if draw.chance(0.5) else str(size)
+    init = ((held, str(size)),) if given == held else ()
+    if features:
+        value.dims[1] = tuple(extent // size for extent in value.dims[1])  # type: ignore[assignment]
+        value.has_channels = False
+        spelled = f"self.pool{number}({{x}}.unsqueeze(1)).squeeze(1)"
+        state: tuple[str, ...] = (f"self.pool{number} = nn.{name.capitalize()}Pool1d({given})",)
+        if given != held and draw.chance(0.4):
+            state, spelled = (), f"F.{name}_pool1d({{x}}.unsqueeze(1), kernel_size={size}).squeeze(1)"
+        op = Op(f"{name}pool:features", spelled, state, init)
+        return Tail(op, functools.partial(feature_pool, draw, name, size), channel=False)
+    rank = len(value.places)
+    value.dims[2:] = [tuple(extent // size for extent in dim) for dim in value.places]  # type: ignore[misc]
+    value.width = ""
+    spelled = draw.pick(("{k}", "kernel_size={k}", "kernel_size={k}, stride={k}", "{k}, stride={k}"))
+    module = f"nn.{name.capitalize()}Pool{rank}d({spelled.format(k=given)})"
+    op = Op(
+        f"{name}pool{rank}d:{name},True",
+        f"self.pool{number}({{x}})",
+        (f"self.pool{number} = {module}",),
+        init,
+    )
+    build = functools.partial(_window, draw, name, rank, size, f"pool{number}")
+    return Tail(op, build)
+
+
+def _window(draw: Draw, name: str, rank: int, size: int, attribute: str, after: Chain) -> Stage:
+    return window(draw, name, rank, "float32", size, stride=size, attribute=attribute, after=after)
+
+
+# -- norms ------------------------------------------------------------------------------------------------------
+
+
+def _norm(draw: Draw, value: Value) -> Tail:
+    value.number("norm")
+    return {"features": _feature_norm, "matrix": _matrix_norm, "image": _image_norm}[value.kind](draw, value)
+
+
+def _feature_norm(draw: Draw, value: Value) -> Tail:
+    name = draw.pick(("group", "group", "batch", "batch", "layer", "instance"))
+    width, count = value.dims[1][0], value.name
+    init = ((count, value.key),)
+    value.last = "plane norm" if name in ("layer", "instance") else "norm"
+    if name == "group":
+        value.sizes["GROUPS"] = Size(draw.pick((8, 16, 32, 64)), 4, 6)
+        spelled = draw.pick(("num_groups, {c}", "num_groups=num_groups, num_channels={c}")).format(c=count)
+        op = Op("groupnorm:features", "self.norm({x})", (f"self.norm = nn.GroupNorm({spelled})",),
+                (("num_groups", "GROUPS"), *init))  # fmt: skip
+        length = width // value.sizes["GROUPS"].full
+        return Tail(op, lambda after: group_stage(draw, "float32", length, after=after))
+    if name == "batch":
+        spelled = draw.pick((count, f"{count}, eps=1e-5, momentum=0.1", f"num_features={count}"))
+        op = Op("batchnorm:features", "self.bn({x})", (f"self.bn = nn.BatchNorm1d({spelled})",), init)
+        return Tail(op, functools.partial(feature_batchnorm, draw))
+    if name == "layer":
+        op = Op("layernorm:features", "self.norm({x})", (f"self.norm = nn.LayerNorm({count})",), init)
+        return Tail(op, functools.partial(_layer, draw, width, True))
+    op = Op(
+        "instancenorm:features",
+        "self.norm({x}.unsqueeze(1)).squeeze(1)",
+        ("self.norm = nn.InstanceNorm1d(1)",),
+    )
+    if draw.chance(0.5):
+        op = replace(
+            op,
+            expression="self.norm({x}.unsqueeze(1).unsqueeze(1)).squeeze(1).squeeze(1)",
+            state=("self.norm = nn.InstanceNorm2d(1)",),
+        )
+    return Tail(op, functools.partial(_layer, draw, width, False))
+
+
+def _layer(draw: Draw, width: int, learns: bool, after: Chain, host: str = "size = x.shape[-1]") -> Stage:
+    """The mean and deviation of the last dimension."""
+    return segments(
+        draw,
+        "layernorm" if learns else "instancenorm",
+        "float32",
+        width,
+        [host],
+        channel="offs",
+        numbers=(),
+        affines=affine("norm") if learns else Chain((), (), (), (), ""),
+        after=after,
+        takes=(("eps", "self.norm.eps"),),
+        eps="eps",
+    )
+
+
+def _matrix_norm(draw: Draw, value: Value) -> Tail:
+    value.last = "plane norm"
+    width = value.dims[-1][0]
+    if not value.name or not value.has_channels or draw.chance(0.3):
+        op = Op("layernorm:plain", "F.layer_norm({x}, {x}.shape[-1:])".replace("{x}.", "{x}."))
+        return Tail(op, lambda after: rows(draw, "layernorm", "layernorm", "float32", width, after=after))
+    op = Op(
+        "layernorm:last",
+        "self.norm({x})",
+        (f"self.norm = nn.LayerNorm({value.name})",),
+        ((value.name, value.key),),
+    )
+    return Tail(op, functools.partial(_layer, draw, width, True))
+
+
+def _image_norm(draw: Draw, value: Value) -> Tail:
+    rank, count = len(value.places), value.name
+    init = ((count, value.key),)
+    places = _product(value.places)[0]
+    names = ["group", "group", "instance", "batch", "batch"] + ["layer"] * bool(value.width)
+    name = draw.pick(names)
+    value.last = "plane norm" if name in ("instance", "group", "layer") else "norm"
+    if name == "group":
+        value.sizes["GROUPS"] = Size(draw.pick((4, 8)), 4, 3)
+        spelled = draw.pick(("num_groups, {c}", "num_groups=num_groups, num_channels={c}")).format(c=count)
+        op = Op("groupnorm", "self.norm({x})", (f"self.norm = nn.GroupNorm({spelled})",),
+                (("num_groups", "GROUPS"), *init))  # fmt: skip
+        length = value.sizes[value.key].full // value.sizes["GROUPS"].full * places
+        return Tail(op, lambda after: group_stage(draw, "float32", length, after=after))
+    if name == "instance":
+        learns = draw.chance(0.25)
+        more = ", affine=True" if learns else ""
+        op = Op(f"instancenorm{rank}d:{learns}", "self.norm({x})",
+                (f"self.norm = nn.InstanceNorm{rank}d({count}{more})",), init)  # fmt: skip
+
+        def plane(after: Chain) -> Stage:
+            return instance_stage(draw, "float32", places, module="norm", learns=learns, after=after)
+
+        return Tail(op, plane)
+    if name == "batch":
+        spelled = draw.pick((count, f"{count}, eps=1e-5, momentum=0.1", f"num_features={count}"))
+        op = Op(f"batchnorm{rank}d", "self.bn({x})", (f"self.bn = nn.BatchNorm{rank}d({spelled})",), init)
+        return Tail(op, lambda after: batch_stages(draw, "float32", after=after))
+    op = Op(
+        "layernorm:last",
+        "self.norm({x})",
+        ("self.norm = nn.LayerNorm(norm_shape)",),
+        (("norm_shape", value.width),),
+    )
+    return Tail(op, functools.partial(_layer, draw, value.dims[-1][0], True), channel=False)
+
+
+# -- softmax and reductions -------------------------------------------------------------------------------------
+
+
+def _softmax(draw: Draw, value: Value) -> Tail:
+    operator = draw.pick(("softmax", "softmax", "softmax", "log_softmax"))
+    dim = len(value.dims) - 1 if value.kind == "matrix" else 1
+    value.number("softmax")
+    spelled = draw.pick((*SPELLED[operator], "module"))
+    length, last = value.dims[dim][0], dim == len(value.dims) - 1
+    name = operator.replace("softmax", "Softmax").replace("log_", "Log")
+    where = draw.pick((dim, dim - len(value.dims))) if last else dim
+    op = Op(f"{operator}:{'last' if last else 'channels'}", spelled.format(d=where))
+    if spelled == "module":
+        op = Op(op.name, f"self.{operator}({{x}})", (f"self.{operator} = nn.{name}(dim={where})",))
+    build = functools.partial(_last, draw, operator, length, False)
+    if not last:
+        build = functools.partial(_inner, draw, operator, length, dim, False)
+    return Tail(op, build, AFTER[operator])
+
+
+def _flat_softmax(draw: Draw, value: Value) -> Tail:
+    """Over all places of a plane, which are flattened for it."""
+    value.number("softmax")
+    rank, length = len(value.places), _product(value.places)[0]
+    spelled = "torch.softmax({x}, dim=-1)"
+    lines: tuple[str, ...] = ()
+    if rank > 1:
+        lines = ("planes = {x}",)
+        spelled = "torch.softmax(planes.flatten(2), dim=-1).view(planes.shape)"
+        if draw.chance(0.5):
+            spelled = (
+                "torch.softmax(planes.view(planes.shape[0], planes.shape[1], -1), dim=2).view_as(planes)"
+            )
+    op = Op("softmax:places", spelled, lines=lines)
+    return Tail(op, functools.partial(_suffix, draw, "softmax", length, 2, len(value.dims), True), ("scale",))
+
+
+def _center(draw: Draw, value: Value) -> Tail:
+    value.number("center")
+    length = _product(value.places)[0]
+    dim = _spelled_dims(draw, value)
+    op = Op("center:places", f"centered - torch.mean(centered, dim={dim}, keepdim=True)",
+            lines=("centered = {x}",))  # fmt: skip
+    build = functools.partial(_suffix, draw, "center", length, 2, len(value.dims), True)
+    return Tail(op, build, channel=value.has_channels)
+
+
+def _spelled_dims(draw: Draw, value: Value) -> str:
+    """All places, as people write them."""
+    dims = list(range(2, len(value.dims)))
+    if draw.chance(0.2):
+        dims = [dim - len(value.dims) for dim in dims]
+    if len(dims) == 1:
+        return str(dims[0])
+    return str(tuple(dims)) if draw.chance(0.5) else str(dims)
+
+
+def _places(draw: Draw, value: Value) -> Tail:
+    """All places to one."""
+    operator = draw.pick(("mean", "mean", "mean", "sum", "max"))
+    rank, length, dims = len(value.places), _product(value.places)[0], _spelled_dims(draw, value)
+    keep = draw.chance(0.65)
+    verb = {"max": "amax"}.get(operator, operator)
+    more = ", keepdim=True" if keep else ""
+    spelled = draw.pick((f"torch.{verb}({{x}}, dim={dims}{more})", f"{{x}}.{verb}(dim={dims}{more})"))
+    state: tuple[str, ...] = ()
+    if operator == "mean" and draw.chance(0.4) and value.has_channels:
+        one = "(1, 1, 1)" if rank == 3 and draw.chance(0.5) else "1"
+        spelled = f"F.adaptive_avg_pool{rank}d({{x}}, {one})"
+        if draw.chance(0.5):
+            state = (f"self.global_pool = nn.AdaptiveAvgPool{rank}d({one})",)
+            spelled = "self.global_pool({x})"
+        if not keep:
+            spelled += draw.pick((".flatten(1)", ".squeeze(-1)" * rank))
+    build = functools.partial(_suffix, draw, operator, length, 2, len(value.dims), keep)
+    op = Op(f"global_{operator}{rank}d", spelled, state)
+    value.dims[2:] = [(1, 1, 1)] * rank * keep
+    if not keep:
+        value.kind = "features"
+    value.width = ""
+    return Tail(op, build, AFTER.get(operator, UNARY), channel=value.has_channels)
+
+
+def _whole(draw: Draw, value: Value) -> Tail:
+    """All of an image to one number."""
+    operator, rank = draw.pick(("sum", "mean")), len(value.dims)
+    dims = list(range(1, rank))
+    spelled = draw.pick(
+        (
+            f"torch.{operator}({{x}}, dim={dims})",
+            f"{{x}}.{operator}(dim={tuple(dims)})",
+            f"{{x}}.flatten(1).{operator}(dim=1)",
+        )
+    )
+    build = functools.partial(_suffix, draw, operator, _product(value.dims[1:])[0], 1, rank, False)
+    value.kind, value.has_channels = "features", False
+    value.dims[1:] = [(1, 1, 1)]
+    value.used["whole"] = 1
+    return Tail(Op(f"{operator}:whole", spelled), build, AFTER.get(operator, UNARY), channel=False)
+
+
+def _reduce(draw: Draw, value: Value) -> Tail:
+    """Channels, features or columns to one."""
+    dim = len(value.dims) - 1 if value.kind == "matrix" else 1
+    return _along(draw, value, dim, ("logsumexp", "max", "min", "mean", "sum"))
+
+
+def _axis(draw: Draw, value: Value) -> Tail:
+    """One axis to one."""
+    if value.kind == "matrix":
+        return _along(draw, value, 1, ("max", "mean", "sum", "logsumexp"))
+    long = [place for place in range(2, len(value.dims)) if min(value.dims[place]) > 1]
+    return _along(draw, value, draw.pick(long) if long else 2, ("mean", "min", "max", "sum"))
+
+
+def _along(draw: Draw, value: Value, dim: int, operators: tuple[str, ...]) -> Tail:
+    if value.last in ("plane norm", "norm"):
+        operators = tuple(name for name in operators if name not in ("mean", "sum"))
+    if value.last in ("softmax", "log_softmax"):
+        operators = ("max", "min")
+    operator = draw.pick(operators)
+    rank, length = len(value.dims), value.dims[dim][0]
+    last = dim == rank - 1
+    keep = draw.chance(0.65) or rank == 2
+    flat = keep and rank == 2 and draw.chance(0.35)
+    where = draw.pick((dim, dim, dim - rank))
+    spelled = draw.pick(SPELLED[operator]).format(d=where, k=", keepdim=True" if keep and not flat else "")
+    op = Op(f"{operator}:{dim}of{rank}", spelled)
+    build = functools.partial(_last, draw, operator, length, keep and not flat)
+    if not last:
+        build = functools.partial(_inner, draw, operator, length, dim, keep)
+    own = (value.kind == "matrix" and last) or (value.kind != "matrix" and dim == 1)
+    knows = value.has_channels and not own and value.kind == "image" and dim == 2 and not last
+    if keep:
+        value.dims[dim] = (1, 1, 1)
+    else:
+        value.dims.pop(dim)
+    if own:
+        value.has_channels = False
+    if value.kind == "image" and dim == 1 and not keep:
+        value.used["flat"] = 1
+    if value.kind == "matrix" and not keep:
+        value.kind, value.has_channels = "features", False
+    elif value.kind == "image" and len(value.dims) == 2:
+        value.kind = "features"
+    value.width = ""
+    if flat:
+        value.used["ended"] = 1
+    return Tail(op, build, AFTER.get(operator, UNARY), channel=knows)
+
+
+def _last(draw: Draw, operator: str, length: int, keep: bool, after: Chain) -> Stage:
+    return rows(draw, f"{operator}_rows", operator, "float32", length, after=after, keep=keep)
+
+
+def _inner(draw: Draw, operator: str, length: int, dim: int, keep: bool, after: Chain) -> Stage:
+    name = f"{operator}_channels" if dim == 1 else f"{operator}_dim{dim}"
+    return strided(draw, name, operator, "float32", length, dim, after=after, keep=keep)
+
+
+def _suffix(draw: Draw, operator: str, length: int, first: int, rank: int, keep: bool, after: Chain) -> Stage:
+    """Along all dimensions from `first` on, which lie one after the other."""
+    name = f"{operator}_image" if first == 1 else f"{operator}_places"
+    made = rows(draw, name, operator, "float32", length, after=after, by_row=True)
+    host = [f"n = x.shape[{first}:].numel()" if line == "n = x.shape[-1]" else line for line in made.body]
+    if ROWS[operator].reduces:
+        ones = ", 1" * (rank - first) * keep
+        shape = f"*x.shape[:{first}]{ones}" if ones else f"x.shape[:{first}]"
+        host = [f"out = x.new_empty({shape})" if line.startswith("out = ") else line for line in host]
+    return replace(made, body=tuple(host))
+
+
+# -- another product --------------------------------------------------------------------------------------------
+
+
+def _linear(draw: Draw, value: Value) -> Tail:
+    value.number("linear")
+    value.sizes["F"] = Size(draw.pick((256, 512, 1024, 2048, 4096)), 48, 72)
+    name, inner = "output_size", value.name
+    op = Op(
+        "linear",
+        "self.linear2({x})",
+        (f"self.linear2 = nn.Linear({inner}, {name})",),
+        ((inner, value.key), (name, "F")),
+    )
+    extent = (value.dims[0][0], value.sizes["F"].full, 1)
+
+    def build(after: Chain) -> Stage:
+        return gemm(
+            draw,
+            "linear2",
+            Layout(b="NK"),
+            "float32",
+            extent=extent,
+            takes=(("a", "{x}"), ("b", "self.linear2.weight"), ("lin_bias", "self.linear2.bias")),
+            after=after,
+            bias="lin_bias",
+            shape=("N, K = b.shape", "M = a.numel() // K"),
+            out="torch.empty((M, N), device=a.device, dtype=a.dtype)",
+        )
+
+    size = value.sizes["F"]
+    value.name, value.key, value.dims[1] = name, "F", (size.full, size.small, size.odd)
+    return Tail(op, build)
+
+
+_STEPS: dict[str, Callable[[Draw, Value], Tail]] = {
+    "dropout": _dropout,
+    "again": _again,
+    "pool": _pool,
+    "norm": _norm,
+    "softmax": _softmax,
+    "flat softmax": _flat_softmax,
+    "center": _center,
+    "places": _places,
+    "whole": _whole,
+    "reduce": _reduce,
+    "axis": _axis,
+    "linear": _linear,
+}
