@@ -115,8 +115,8 @@ def _described(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origins
         said += ["depthwise" if depthwise else "groups"] * (groups > 1)
     elif name.startswith(("max_pool", "avg_pool")):
         # Window, stride, padding, then the dilation of a maximum; of a mean whether the padding counts.
-numbers: list[Any] = [*args[1:], *([[], 0, 1][len(args) - 2 :])]
-        window, stride, padding, *more = numbers
+        given: list[Any] = [*args[1:], *([[], 0, 1][len(args) - 2 :])]
+        window, stride, padding, *more = given
         said.append("apart" if stride and list(stride) != list(window) else "tiled")
         said += [f"padding {kind}" for kind in [_kind(padding, 0)] if kind]
         if name.startswith("max"):
