@@ -130,7 +130,7 @@ class SftConfig(Section):
     eval_examples: int = Field(256, gt=0)
     """At most so many of them."""
     eval_share: float = Field(0.02, ge=0, lt=1)
-    """Share of the operator graphs to hold out where the examples have no validation split."""
+    """Share of the operator graphs to hold out besides, where the validation split has fewer examples than that."""
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> SftConfig:

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import make_recipe
+from tiny import examples, make_recipe
 
 from kernelwright.cli.app import run
 from kernelwright.config import Recipe, load_recipe
 from kernelwright.errors import UserError
 from kernelwright.train import estimate as module
+from kernelwright.train.batches import tokenised
 from kernelwright.train.estimate import Device, check_fits, estimate
+from kernelwright.train.model import load_tokenizer
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 
@@ -85,7 +87,15 @@ def test_the_command_spends_nothing(tmp_path: Path, capsys: Any) -> None:
     arguments = ["train", str(FOLDER / "laptop.toml"), "--dry-run", "--out", str(tmp_path / "run")]
     assert run([*arguments, "--on", "h200"]) == 0
     said = capsys.readouterr().out
-    for word in ("853 k weights", "random weights", "to be made", "frontend", "cost", "assumed"):
+    for word in (
+        "853 k weights",
+        "random weights",
+        "to be made",
+        "frontend",
+        "an epoch of SFT",
+        "cost",
+        "assumed",
+    ):
         assert word in said
     assert not (tmp_path / "run").exists()
     assert run(["train", str(FOLDER / "kevin.toml"), "--dry-run", "--on", "h100"]) == 1
@@ -96,4 +106,20 @@ def test_examples_that_are_there_are_counted(data: Path, tmp_path: Path) -> None
     lines = (data / "examples.jsonl").read_text().splitlines()
     trained = sum(json.loads(line)["split"] == "train" for line in lines)
     made = estimate(make_recipe(data, sft={"steps": 0, "epochs": 3.0}), tmp_path, "here")
-    assert made.stages[0].steps == -(-trained * 3 // 4)
+    assert made.stages[0].steps == 3 * -(-trained // 4)
+
+
+def test_an_epochs_tokens_are_measured_and_shares_count(data: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(str(data / "tokenizer"))
+    recipe = make_recipe(data, sft={"steps": 0, "shares": {"improve": 0.0}})
+    lengths = tokenised(recipe, tokenizer, [e for e in examples() if e.split == "train"]).lengths[:4]
+    epoch = estimate(recipe, tmp_path, "here").stages[0].epoch
+    assert epoch is not None
+    assert (epoch.examples, epoch.measured) == ({"translate": 4, "improve": 0}, True)
+    assert epoch.tokens == pytest.approx(lengths.sum())
+
+
+def test_without_a_tokenizer_an_example_is_as_long_as_it_may_be(tmp_path: Path) -> None:
+    epoch = estimate(shipped("laptop"), tmp_path, "h200").stages[0].epoch
+    assert epoch is not None
+    assert (epoch.measured, epoch.length) == (False, shipped("laptop").data.max_tokens)

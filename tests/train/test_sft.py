@@ -129,12 +129,15 @@ def test_the_validation_split_is_held_out_with_its_graphs() -> None:
     assert held_out(SftConfig(eval_every=0), train, validation) == (train, [])
 
 
-def test_without_a_validation_split_whole_graphs_are_held_out() -> None:
+def test_a_small_validation_split_is_filled_up_with_whole_graphs() -> None:
     train = [example(name, said, "p") for name in "abcdefghij" for said in ("correct 1", "correct 2")]
     kept, held = held_out(SftConfig(eval_share=0.25), train, [])
     assert (len(kept), len(held)) == (16, 4)
     assert not {e.graph for e in kept} & {e.graph for e in held}
     assert held_out(SftConfig(eval_share=0.05), train, []) == (train, [])
+    few = [example("z", "correct", "p", split="validation")]
+    assert len(held_out(SftConfig(eval_share=0.25), train, few)[1]) == 5
+    assert len(held_out(SftConfig(eval_share=0.25, eval_examples=1), train, few)[0]) == 20
 
 
 def test_held_out_losses_by_kind(data: Path, tmp_path: Path) -> None:

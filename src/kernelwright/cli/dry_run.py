@@ -46,6 +46,14 @@ def show(made: Estimate, console: Console) -> None:
     console.print(memory)
     console.print()
     console.print(work)
+    for stage in made.stages:
+        if stage.epoch is not None:
+            epoch = stage.epoch
+            kinds = ", ".join(f"{number} {kind}" for kind, number in epoch.examples.items())
+            console.print(
+                f"\nan epoch of SFT: {epoch.count} examples ({kinds}) of {epoch.length:.0f} tokens"
+                f"{'' if epoch.measured else ' at most'}: {_count(epoch.tokens)} tokens"
+            )
     seconds = made.seconds
     spent = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds:.0f} seconds"
     console.print(

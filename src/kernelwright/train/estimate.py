@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernelwright import hardware
-from kernelwright.config import Recipe, Stage
+from kernelwright.config import Kind, Recipe, Stage
 from kernelwright.errors import UserError
 from kernelwright.records import Example, read_jsonl
 from kernelwright.train.architectures import known
@@ -23,11 +24,14 @@ from kernelwright.train.processes import count as process_count
 GPU_GB = {"h200": 141, "h100": 80, "a100": 80, "mi300x": 192}
 """Memory by the vendors' data sheets, in 1e9 bytes."""
 UTILISATION, BANDWIDTH = 0.35, 0.5
-TOKENS_S, STEP_S, MODULE_STEP_S = 1e6, 2e-3, 0.05
+TOKENS_S, COMPILED_TOKENS_S, STEP_S, MODULE_STEP_S = 6.5e5, 1.4e6, 2e-3, 0.05
+SAMPLED = 256
+"""Examples that are tokenised to estimate how long they are."""
 CPU_TRAIN, CPU_GENERATE = 6e10, 9e9
 VERIFY_S = {"cuda": 1.5, "interpret": 1.0}
 ASSUMPTIONS = (
-    f"a GPU trains at {UTILISATION:.0%} of its bf16 peak and at most {TOKENS_S:.0e} tokens/s, and generates at "
+    f"a GPU trains at {UTILISATION:.0%} of its bf16 peak and at most {TOKENS_S / 1e6:.2g} M tokens/s, "
+    f"{COMPILED_TOKENS_S / 1e6:.2g} M with sft.compile, and generates at "
     f"{BANDWIDTH:.0%} of its memory bandwidth, {STEP_S * 1e3:.0f} ms a token at least ({MODULE_STEP_S * 1e3:.0f} without "
     "vLLM for adapters and for other architectures than Qwen3); two CPU cores do "
     f"{CPU_TRAIN:.0e} FLOP/s in training and {CPU_GENERATE:.0e} in generation; a kernel takes a worker "
@@ -68,6 +72,24 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """What SFT goes through in one epoch: examples by kind, and how long they are, in tokens."""
+
+    examples: dict[str, int]
+    length: float
+    measured: bool
+    """Whether `length` is the mean of some of them, else the longest that they may be."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.examples.values())
+
+    @property
+    def tokens(self) -> int:
+        return round(self.count * self.length)
+
+
+@dataclass(frozen=True)
 class StageEstimate:
     """One stage: memory in bytes by what holds it, and work in all its steps."""
 
@@ -78,6 +100,7 @@ class StageEstimate:
     generated_tokens: int
     memory: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    epoch: Epoch | None = None
 
     @property
     def bytes(self) -> int:
@@ -110,10 +133,10 @@ def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
     """
     device = device_named(on)
     model = measure(recipe)
-    examples, data = _data(recipe, out)
+    epoch, data = _data(recipe, out)
     processes = process_count()
     stages = tuple(
-        _sft(recipe, model, device, examples, processes)
+        _sft(recipe, model, device, epoch, processes)
         if stage == "sft"
         else _rl(recipe, stage, model, device, processes)
         for stage in recipe.stages
@@ -228,15 +251,22 @@ def _activations(recipe: Recipe, model: Model, rows: int, length: int, scored: i
     return rows * (length * kept + scored * model.vocab * 10)
 
 
-def _sft(recipe: Recipe, model: Model, device: Device, examples: int, processes: int) -> StageEstimate:
-    config, length = recipe.sft, recipe.data.max_tokens or recipe.model.context
-    length = min(length, recipe.model.context)
-    steps = config.steps or math.ceil(examples * config.epochs / config.batch)
+def _sft(recipe: Recipe, model: Model, device: Device, epoch: Epoch, processes: int) -> StageEstimate:
+    config, longest = recipe.sft, min(recipe.data.max_tokens or recipe.model.context, recipe.model.context)
+    steps = config.steps or math.ceil(math.ceil(epoch.count / config.batch) * config.epochs)
     rows = min(config.minibatch or config.batch, max(1, config.batch // processes))
-    tokens = steps * config.batch * length
-    memory = _held(recipe, model, "sft") | {"activations": _activations(recipe, model, rows, length, length)}
-    seconds = {"train": _train_seconds(recipe, model, device, tokens) / processes}
-    return StageEstimate("sft", steps, steps * config.batch, tokens, 0, memory, seconds)
+    samples = (
+        min(steps * config.batch, round(epoch.count * config.epochs))
+        if not config.steps
+        else steps * config.batch
+    )
+    tokens = round(samples * epoch.length)
+    memory = _held(recipe, model, "sft") | {
+        "activations": _activations(recipe, model, rows, longest, longest)
+    }
+    limit = COMPILED_TOKENS_S if config.compile else TOKENS_S
+    seconds = {"train": _train_seconds(recipe, model, device, tokens, limit) / processes}
+    return StageEstimate("sft", steps, samples, tokens, 0, memory, seconds, epoch)
 
 
 def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: int) -> StageEstimate:
@@ -272,15 +302,18 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
     return StageEstimate(stage, rl.steps, rl.steps * samples, trained, generated, memory, seconds)
 
 
-def _train_seconds(recipe: Recipe, model: Model, device: Device, tokens: int) -> float:
-    """Forward 2, gradient of activations 2, of weights 2 FLOP a weight and token; checkpointing: 2 more."""
+def _train_seconds(
+    recipe: Recipe, model: Model, device: Device, tokens: int, limit: float = TOKENS_S
+) -> float:
+    """Forward 2, gradient of activations 2, of weights 2 FLOP a weight and token; checkpointing: 2 more. Never more
+    than `limit` tokens a second."""
     frozen = model.weights - model.trained
     flops = tokens * (4 * frozen + 6 * model.trained)
     if recipe.model.gradient_checkpointing:
         flops += tokens * 2 * model.weights
     if device.target is None:
         return flops / CPU_TRAIN
-    return max(flops / (UTILISATION * device.target.bf16_tflops * 1e12), tokens / TOKENS_S)
+    return max(flops / (UTILISATION * device.target.bf16_tflops * 1e12), tokens / limit)
 
 
 def _generate_seconds(
@@ -295,25 +328,58 @@ def _generate_seconds(
     return waves * said * max(least, read / (BANDWIDTH * device.target.dram_gb_s * 1e9))
 
 
-def _data(recipe: Recipe, out: Path) -> tuple[int, str]:
-    """(examples to train on, what the data are)."""
+def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
+    """(an epoch of SFT, what the data are)."""
     path = Path(recipe.data.examples or out / "data" / "examples.jsonl")
+    longest = float(min(recipe.data.max_tokens or recipe.model.context, recipe.model.context))
     if path.exists():
         splits: dict[str, int] = {}
+        train: list[Example] = []
         for example in read_jsonl(path, Example):
             splits[example.split] = splits.get(example.split, 0) + 1
+            if example.split == "train":
+                train.append(example)
         counts = ", ".join(f"{count} {split}" for split, count in splits.items())
-        return splits.get("train", 0), f"{path}: {counts or 'no examples'}"
+        kinds: dict[Kind, int] = {}
+        for example in train:
+            kinds[example.kind] = kinds.get(example.kind, 0) + 1
+        measured = _mean_length(recipe, train, out)
+        epoch = Epoch(_shares(recipe, kinds), measured or longest, measured is not None)
+        return epoch, f"{path}: {counts or 'no examples'}"
     if recipe.data.examples:
         raise UserError(
             f"no examples at {path}; make them with kernelwright data synth, or set data.examples"
         )
     data = recipe.data
-    examples = data.train_graphs * data.variants + round(data.train_graphs * data.improve_share) + data.golds
-    return examples, (
-        f"to be made: about {examples} examples of {data.train_graphs} operator graphs, {data.practice_graphs} "
-        f"tasks to practise on, {data.heldout_graphs} graphs held out"
+    made: dict[Kind, int] = {"translate": data.train_graphs * data.variants + data.golds}
+    made["improve"] = round(data.train_graphs * data.improve_share)
+    return Epoch(_shares(recipe, made), longest, False), (
+        f"to be made: about {sum(made.values())} examples of {data.train_graphs} operator graphs, "
+        f"{data.practice_graphs} tasks to practise on, {data.heldout_graphs} graphs held out"
     )
+
+
+def _shares(recipe: Recipe, kinds: Mapping[Kind, int]) -> dict[str, int]:
+    """How many examples of each kind an epoch goes through."""
+    config = recipe.sft
+    return {k: round(n * config.shares.get(k, 1.0)) for k, n in kinds.items() if k in config.kinds}
+
+
+def _mean_length(recipe: Recipe, train: Sequence[Example], out: Path) -> float | None:
+    """Mean tokens of an example in an epoch, from some of each kind; None where there is no tokenizer yet."""
+    base = recipe.data.tokenizer or (recipe.model.base if recipe.model.init == "pretrained" else "")
+    folder = Path(base or out / "data" / "tokenizer")
+    if not folder.is_dir():
+        return None
+    from kernelwright.train.batches import tokenised
+    from kernelwright.train.model import load_tokenizer
+
+    some = train[:: max(1, len(train) // SAMPLED)]
+    rows = tokenised(recipe, load_tokenizer(str(folder)), some)
+    weights = [recipe.sft.shares.get(kind, 1.0) for kind in rows.kinds]
+    if not sum(weights):
+        return None
+    return float(sum(w * n for w, n in zip(weights, rows.lengths, strict=True)) / sum(weights))
 
 
 def _source(recipe: Recipe) -> str:

@@ -1,6 +1,6 @@
 """Loss on examples that are not trained on, by kind: what shows learning by heart, at the price of a few forward passes.
 
-They are the corpus's validation split; where it has none, a share of the operator graphs is kept from training.
+They are the corpus's validation split; where that is small, a share of the operator graphs is kept from training too.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ def held_out(
 ) -> tuple[list[Example], list[Example]]:
     """(examples to train on, at most `eval_examples` to evaluate on). Neither has an operator graph of the other's.
 
-    Without a validation split `eval_share` of the graphs are held out, none where that is less than one.
+    Where `validation` is smaller than that, `eval_share` of the graphs to train on are held out besides, rounded down.
     """
     if not config.eval_every:
         return list(train), []
-    held = {_graph(example) for example in validation}
-    if not held:
-        graphs = sorted({_graph(example) for example in train}, key=_rank)
-        held = set(graphs[: int(len(graphs) * config.eval_share)])
-        validation = [example for example in train if _graph(example) in held]
-    chosen = sorted(validation, key=lambda example: _rank(example.model_dump_json()))
+    held, examples = {_graph(example) for example in validation}, list(validation)
+    if len(examples) < config.eval_examples:
+        graphs = sorted({_graph(example) for example in train} - held, key=_rank)
+        more = set(graphs[: int(len(graphs) * config.eval_share)])
+        examples += [example for example in train if _graph(example) in more]
+        held |= more
+    chosen = sorted(examples, key=lambda example: _rank(example.model_dump_json()))
     return [e for e in train if _graph(e) not in held], chosen[: config.eval_examples]
 
 
