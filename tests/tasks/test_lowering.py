@@ -59,13 +59,28 @@ def test_spellings_of_one_operator_are_one_text(expression: str) -> None:
     assert said == "x: [4, 8]\nh1 = softmax(x, -1) -> [4, 8]\nreturn h1"
 
 
+@pytest.mark.parametrize(
+    ("expressions", "said"),
+    [
+        (("x @ x.T", "x.mm(x.t())", "torch.matmul(x, x.permute(1, 0))"), "mm(x, h1)"),
+        (("x.view(32)", "x.flatten()", "torch.reshape(x, (-1,))"), "reshape(x) -> [32]"),
+        (("x.sum(1, True)", "x.sum(dim=(-1,), keepdim=True)"), "sum(x, [-1], True)"),
+        (("x[None] @ x.mT[None]", "torch.bmm(x[None], x.T[None])"), "bmm("),
+    ],
+)
+def test_what_is_spelled_in_several_ways_is_settled(expressions: tuple[str, ...], said: str) -> None:
+    texts = {lowered(task(f"def forward(self, x):\n    return {one}")) for one in expressions}
+    assert len(texts) == 1
+    assert said in texts.pop()
+
+
 def test_parts_of_results_other_types_and_plain_values() -> None:
     body = "def forward(self, x, k):\n    return torch.max(x, dim=1)[0] + k, x.argmin(0)"
     said = lowered(task(body, "torch.rand(4, 8, dtype=torch.float16), 3"))
     assert said.splitlines() == [
         "x: float16 [4, 8]",
         "k: 3",
-        "h1 = max(x, 1) -> float16 [4]",
+        "h1 = max(x, -1) -> float16 [4]",
         "h2 = add(h1[0], 3) -> float16 [4]",
         "h3 = argmin(x, 0) -> int64 [8]",
         "return h2, h3",

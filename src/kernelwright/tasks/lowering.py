@@ -14,6 +14,9 @@ and `x.softmax` are one line, with every option and shape known, whoever wrote t
     h2 = relu(h1) -> [16, 256]
     return h2
 
+Spellings that remain are settled, too: the product of the ranks at hand (`mm`, `bmm`, `mv`, else `matmul`), `transpose`
+for every exchange of two dimensions, `reshape` for every change of shape alone, -1 for the last dimension.
+
 Tensors are float32 where no type is named. Executes the reference, which is trusted; no tensor has memory.
 """
 
@@ -28,8 +31,13 @@ from typing import Any
 
 from kernelwright.records import Task
 
-_SAME = frozenset({"alias", "detach", "lift_fresh_copy", "lift_fresh"})
+_SAME = frozenset({"alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "clone"})
 """Operators that hand on what they are given."""
+_PRODUCTS = frozenset({"mm", "bmm", "mv", "matmul"})
+_RESHAPES = frozenset(
+    {"view", "_unsafe_view", "reshape", "view_as", "flatten", "unflatten", "squeeze", "unsqueeze"}
+)
+_ADDS_DIMENSIONS = frozenset({"stack", "diag_embed"})
 _SILENT = frozenset({"device", "layout", "pin_memory", "memory_format"})
 _COUNTER = "num_batches_tracked"
 """A buffer of batch norms that nobody reads."""
@@ -124,7 +132,8 @@ def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> li
         elif name in _SAME or said.get(node.args[0], "").endswith(_COUNTER):
             said[node] = said[node.args[0]]
         else:
-            arguments = [text(one) for one in node.args]
+            name, arguments = _settled(node, name)
+            arguments = [text(one) for one in arguments]
             arguments += [f"{key}={text(one)}" for key, one in node.kwargs.items() if key not in _SILENT]
             said[node] = f"h{len(body) + 1}"
             made = node.meta.get("val")
@@ -132,6 +141,49 @@ def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> li
                 made = made[0]
             body.append(f"{said[node]} = {name}({', '.join(arguments)}) -> {_value(made)}")
     return [*(f"{name}: {shapes[name]}" for name in used), *body]
+
+
+def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
+    """One name and one list of positional arguments for what has several."""
+    arguments = list(node.args)
+    made = [one.meta.get("val") for one in arguments if hasattr(one, "meta")]
+    ranks = [one.ndim if hasattr(one, "ndim") else 0 for one in made]
+    if name in _PRODUCTS and len(ranks) == 2:
+        (left, right), batches = made, [one.shape[0] for one in made if one.ndim == 3]
+        if left.ndim == right.ndim == 2:
+            return "mm", arguments
+        if len(batches) == 2 and batches[0] == batches[1]:
+            return "bmm", arguments
+        return ("mv" if left.ndim == 2 and right.ndim == 1 else "matmul"), arguments
+    if name in _RESHAPES:
+        return "reshape", arguments[:1]
+    if not ranks or not ranks[0]:
+        return name, arguments
+    rank = ranks[0]
+    if name in ("t", "numpy_T", "mT", "adjoint") and rank == 2:
+        return "transpose", [arguments[0], 0, 1]
+    if name in ("mT", "adjoint"):
+        return "transpose", [arguments[0], rank - 2, rank - 1]
+    if name in ("transpose", "swapaxes", "swapdims"):
+        return "transpose", [arguments[0], *sorted(one % rank for one in arguments[1:3])]
+    if name == "permute":
+        moved = [place for place, one in enumerate(arguments[1]) if one % rank != place]
+        return ("transpose", [arguments[0], *moved]) if len(moved) == 2 else (name, arguments)
+    if name in _ADDS_DIMENSIONS:
+        return name, arguments
+
+    def dimension(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [dimension(one) for one in value]
+        if type(value) is not int or not -rank <= value < rank:
+            return value
+        return -1 if value % rank == rank - 1 else value % rank
+
+    schema = getattr(node.target, "_schema", None)
+    for place, one in enumerate(schema.arguments[: len(arguments)] if schema is not None else ()):
+        if one.name in ("dim", "dims"):
+            arguments[place] = dimension(arguments[place])
+    return name, arguments
 
 
 def _operator(target: Any) -> str:
