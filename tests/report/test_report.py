@@ -139,3 +139,18 @@ def test_charts_take_any_values(values: list[float]) -> None:
 
 def test_same_stage_has_same_colour_in_every_chart(page: str) -> None:
     assert set(re.findall(r'class="(s\d) name"[^>]*>frontend', page)) == {"s1"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "charts_drawn"),
+    [([], ["Held-out loss"]), (["translate"], ["Held-out loss"]),
+     (["repair", "translate"], ["Held-out loss", "Held-out loss, repair", "Held-out loss, translate"])],
+)  # fmt: skip
+def test_held_out_losses_are_drawn_beside_the_supervised_loss(
+    tmp_path: Path, kinds: list[str], charts_drawn: list[str]
+) -> None:
+    held = {"heldout_loss": 1.5} | {f"heldout_loss_{kind}": 1.5 for kind in kinds}
+    lines = [{"stage": "sft", "step": 1, "loss": 2.0}, {"stage": "sft", "step": 2, "loss": 1.0, **held}]
+    (tmp_path / "curves.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = build_report([tmp_path], tmp_path / "report.html").read_text("utf-8")
+    assert re.findall(r'aria-label="(Held-out loss[^"]*) over training steps', page) == charts_drawn

@@ -28,6 +28,8 @@ from kernelwright.runs import write_text
 
 __all__ = ["build_report"]
 
+_HELD = "heldout_loss"
+
 
 def build_report(run_dirs: Sequence[str | Path], out: str | Path = "report.html") -> Path:
     """Write the page for one or several run folders and return its path.
@@ -95,6 +97,7 @@ def _charts(
     trained, gain = _series(runs, "pass_rate"), _series(runs, "speedup")
     drawn = [
         ("Supervised loss", False, charts.curves("Supervised loss", loss, colours)),
+        *_held_out(runs, colours),
         ("Reward", False, charts.curves("Reward", reward, colours)),
         ("Correct while training", False, charts.curves("Correct", trained, colours, percent=True)),
         ("Speedup while training", False, charts.curves("Speedup", gain, colours, line_at=1.0)),
@@ -109,6 +112,15 @@ def _charts(
         both = Markup('<div class="wide">{}</div><div class="narrow">{}</div>').format(wide, narrow)
         drawn.append((title, True, both))
     return [chart for chart in drawn if chart[2]]
+
+
+def _held_out(runs: Sequence[Run], colours: Mapping[str, int]) -> list[tuple[str, bool, Markup]]:
+    """Loss on what supervised fine-tuning never sees, beside its own, and by kind of example where there are several."""
+    kinds = sorted({key for run in runs for line in run.curves for key in line if key.startswith(_HELD)})
+    titles = {_HELD: "Held-out loss"} | {
+        key: f"Held-out loss, {key[len(_HELD) + 1 :]}" for key in kinds if key != _HELD and len(kinds) > 2
+    }
+    return [(t, False, charts.curves(t, _series(runs, key), colours)) for key, t in titles.items()]
 
 
 def _series(runs: Sequence[Run], key: str) -> dict[str, list[tuple[float, float]]]:
