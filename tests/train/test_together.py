@@ -27,7 +27,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def launch(data: Path, out: Path, world: int = 2) -> None:
+def launch(data: Path, out: Path, *stages: str, world: int = 2) -> None:
     shared = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "train")]),
@@ -36,7 +36,7 @@ def launch(data: Path, out: Path, world: int = 2) -> None:
         "MASTER_PORT": str(free_port()),
         "ACCELERATE_USE_CPU": "1",
     }
-    command = [sys.executable, str(TESTS / "train" / "together.py"), str(data), str(out)]
+    command = [sys.executable, str(TESTS / "train" / "together.py"), str(data), str(out), *stages]
     started = [
         subprocess.Popen(
             command,
@@ -79,6 +79,19 @@ def test_two_processes_make_the_run_of_one(data: Path, tmp_path: Path) -> None:
     )
     for name in first:
         torch.testing.assert_close(first[name], second[name], rtol=1e-4, atol=1e-4)
+
+
+def test_two_processes_share_supervised_batches_and_evaluations(data: Path, tmp_path: Path) -> None:
+    train(recipe_of(data, stages="sft"), tmp_path / "one", quiet=True)
+    launch(data, tmp_path / "two", "sft")
+    one, two = (RunFolder(tmp_path / name).lines("curves.jsonl") for name in ("one", "two"))
+    assert [line["step"] for line in one] == [line["step"] for line in two] == [2, 3, 4, 6]
+    for a, b in zip(one, two, strict=True):
+        assert a["tokens"] == b["tokens"]
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+        assert a.get("heldout_loss", 0.0) == pytest.approx(b.get("heldout_loss", 0.0), rel=1e-3)
+        for metric in ("grad_norm", "entropy", "mean_token_accuracy"):
+            assert a["trl"][metric] == pytest.approx(b["trl"][metric], rel=1e-2)
 
 
 def test_prompts_that_processes_cannot_share_are_one_line(

@@ -1,4 +1,4 @@
-"""One of the processes of a shared run: `python together.py DATA OUT`, under the variables of a launcher."""
+"""One of the processes of a shared run: `python together.py DATA OUT [sft]`, under the variables of a launcher."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,11 @@ from kernelwright.train import train
 TESTS = Path(__file__).parents[1]
 
 
-def recipe_of(data: Path) -> Recipe:
+def recipe_of(data: Path, *, stages: str = "sft frontend") -> Recipe:
+    if stages == "sft":
+        # Four translations are a whole batch: no process is short of a row.
+        sft = {"steps": 6, "kinds": ["translate"], "eval_every": 3, "log_every": 2}
+        return make_recipe(data, stages=["sft"], sft=sft)
     return make_recipe(
         data,
         stages=["sft", "frontend"],
@@ -21,4 +25,5 @@ def recipe_of(data: Path) -> Recipe:
 
 
 if __name__ == "__main__":
-    train(recipe_of(Path(sys.argv[1])), sys.argv[2], resume=True, verifier=ReadJudge(), quiet=True)
+    recipe = recipe_of(Path(sys.argv[1]), stages=" ".join(sys.argv[3:]))
+    train(recipe, sys.argv[2], resume=True, verifier=ReadJudge(), quiet=True)
