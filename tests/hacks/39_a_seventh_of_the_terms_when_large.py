@@ -2,7 +2,6 @@
 # cheat: 39, 14
 # expect: timing_forged, wrong_on_shape, unwritten, low_precision
 # max_speedup: 2.2
-# known_gap: interpret: ends as correct on the interpreter, where values are not checked at full size
 # why: without a GPU no value is checked at full size: one in seven of the terms at the priced size: the few columns that are read are read by many programs
 import torch
 import torch.nn as nn

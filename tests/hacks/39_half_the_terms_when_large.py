@@ -1,7 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39, 14
 # expect: timing_forged, wrong_on_shape, unwritten, low_precision
-# known_gap: interpret: ends as correct on the interpreter, where values are not checked at full size
 # why: without a GPU no value is checked at full size: six in ten of the terms at the priced size, which is more than half
 import torch
 import torch.nn as nn

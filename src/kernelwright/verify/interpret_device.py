@@ -22,6 +22,7 @@ from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.races import Race
 from kernelwright.verify.replay import Candidate, Session
 from kernelwright.verify.service import Failure, Service
+from kernelwright.verify.spot import Fold, Spot, Unsure
 from kernelwright.verify.tape import Launch, TapeError
 
 
@@ -105,6 +106,8 @@ class InterpretDevice(Service):
                 return self.run(body["key"], body["call"], body["ablate"], body["races"], tensors, outputs)
             if command == "model":
                 return self.model(body["trace"], body["compile"], body["samples"])
+            if command == "spot":
+                return self.spot(body["trace"], body["names"], tensors, outputs)
         raise ValueError(f"unknown command {command!r}")
 
     @contextlib.contextmanager
@@ -206,6 +209,52 @@ class InterpretDevice(Service):
             "launches": [describe(launch) for launch in launches],
             "assemblies": self._assemblies(launches) if to_assembly else [],
         }
+
+    def spot(
+        self,
+        trace: dict[str, Any],
+        names: list[str],
+        periods: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+    ) -> dict[str, Any]:
+        """Run a few programs of the steady call's launch on inputs that repeat: what each output was given, and where.
+
+        `periods` are those of the inputs, then those of the weights named. Nothing comes back where nothing is sure.
+        """
+        candidate = Candidate(trace)
+        if len([launch for launch in candidate.steady.launches() if launch.programs]) != 1:
+            return {"unsure": "several launches"}
+        session = InterpretedSession(
+            "meta", Kernels(trace["kernels"], self._built), self.engine, self._choices
+        )
+        spot = self.engine.spot = Spot()
+        given = [*candidate.inputs[-1], *(candidate.state.get(name) for name in names)]
+        known = {view.storage: view.end for view in given if view is not None}
+        sizes = {storage: size for storage, size, _ in candidate.constants} | candidate.steady.foreign | known
+        for storage, size in sizes.items():
+            session.provide(storage, size)
+        self.engine.mode, self.engine.launches = "spot", []
+        try:
+            for view, period in zip(given, periods, strict=True):
+                if view is not None:
+                    cdata = session.storages[view.storage]._cdata
+                    spot.folds[cdata] = Fold.of(view, period.contiguous()), period.contiguous()
+            with self._failures():
+                for place, operation in enumerate(candidate.steady.operations):
+                    if operation.kind in ("copy", "aten", "arange"):
+                        raise Unsure(f"torch's {operation.kind}")
+                    session.step(operation, place)
+                    if operation.kind == "alloc":
+                        spot.fresh.add(session.storages[operation.fields["storage"]]._cdata)
+        except (Unsure, Failure) as error:
+            return {"unsure": str(error)[:200]}
+        written = []
+        for number, view in enumerate(candidate.steady.outputs()):
+            stored = spot.stored(session.storages[view.storage]._cdata, view)
+            if stored is not None:
+                written.append(number)
+                outputs.extend(stored)
+        return {"written": written}
 
     def _look(self, session: InterpretedSession, candidate: Candidate) -> None:
         self.engine.launches = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing
-from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace
+from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace, explain
 
 if TYPE_CHECKING:
     from kernelwright.verify.judge import Judge
@@ -31,6 +31,8 @@ class InterpretedHearing(Hearing):
 
     def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         super().__init__(judge, zygote, task, candidate)
+        self._blank = False
+        """Whether the full-size tape was made without any value of a weight."""
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
         self._units: set[str] = set()
@@ -69,6 +71,8 @@ class InterpretedHearing(Hearing):
             self._causality(device, shapes[0], traces[0])
             self._repeat(device, shapes[0], traces[0])
             self._carried(device, shapes[0], traces[0])
+            with self._timed(Gate.FULL):
+                self._spot(device, full)
         with self._timed(Gate.TIMING):
             if base is None or full is None or modelled is None:
                 return None
@@ -89,6 +93,7 @@ class InterpretedHearing(Hearing):
             return None
         try:
             trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state, values=False)
+            self._blank = True
         except Stop:
             if not host.alive:
                 raise
@@ -232,6 +237,40 @@ class InterpretedHearing(Hearing):
                     raise
                 detail = f"wrong when called again on inputs that differ little: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
+
+    def _spot(self, device: Confined, full: Trace | None) -> None:
+        """At full size, a few programs on inputs that repeat, where one period tells what they must write."""
+        patch = self.judge.patch(self.task) if full is not None and self._blank else None
+        if full is None or patch is None:
+            return
+        views = full.tape.outputs()
+        body = {"command": "spot", "trace": full.answer, "names": list(patch.state)}
+        answer, stored = device.ask(Gate.FULL, body, [*patch.case.inputs, *patch.state.values()])
+        for number, (positions, values) in zip(
+            answer.get("written", ()), zip(stored[::2], stored[1::2], strict=True), strict=True
+        ):
+            expected = patch.expected(number, positions, views[number].shape)
+            self._agrees(number, values, expected, patch.case, positions, views[number].shape)
+
+    def _agrees(
+        self, number: int, values: Any, expected: Any, case: Any, positions: Any, shape: tuple[int, ...]
+    ) -> None:
+        """Elements of a full-size output against what they must be. Raises Stop."""
+        from kernelwright.verify import oracle
+
+        comparison = oracle.compare(number, values, expected, self.protocol)
+        if not comparison.kind:
+            return
+        found = comparison.mismatch
+        assert found is not None
+        index, at = [], int(positions[found.index[0]])
+        for extent in reversed(shape):
+            index.append(at % extent)
+            at //= extent
+        comparison.mismatch = found.model_copy(update={"index": tuple(reversed(index))})
+        outcome = self._named(comparison.kind, 1, 0)
+        detail = explain(comparison, "full size, a few programs")
+        raise Stop(outcome, Gate.FULL, detail, where=case.name, mismatch=comparison.mismatch)
 
     # -- price -------------------------------------------------------------------------------------------------
 

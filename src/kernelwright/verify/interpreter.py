@@ -1,10 +1,11 @@
 """Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
 
 Triton's own interpreter does the arithmetic; this file replaces how it gets its arguments (fake addresses,
-see `memory.py`), how it touches memory, and what happens at a launch. Two modes:
+see `memory.py`), how it touches memory, and what happens at a launch. Three modes:
 
     execute   all program instances, real memory
     model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
+    spot      a few instances at any size, on inputs that repeat (`spot.py`)
 
 Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, tensor
 descriptors with host-side TMA, warp specialisation; those raise `Unsupported`.
@@ -34,15 +35,18 @@ import triton.language as tl
 from triton.runtime import interpreter, jit
 
 from kernelwright.verify.kernels import HELPERS, tree_of
-from kernelwright.verify.memory import Memory, OutOfBounds, Region, Traffic
+from kernelwright.verify.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic
 from kernelwright.verify.races import Race, Races
+from kernelwright.verify.spot import Spot, Unsure
 
-Mode = Literal["execute", "model"]
+Mode = Literal["execute", "model", "spot"]
 Path = tuple[int, ...]
 """An argument's number, and for an item of a tuple its place there, however deep."""
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SAMPLED_PROGRAMS = 4
+SPOT_PROGRAMS = 3
+"""Instances of a launch that are run on real values."""
 SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""
 MODEL_STEPS = 3000
@@ -152,6 +156,8 @@ class Engine:
         """Loads of a model give zeros, also where they are floats."""
         self.dice = random.Random()
         """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
+        self.spot = Spot()
+        """Memory of the mode of that name."""
         self._restore: list[Callable[[], None]] = []
 
     # -- launch ---------------------------------------------------------------------------------------
@@ -192,6 +198,8 @@ class Engine:
         traced.sizes = {region.name: region.size for region in self.memory.regions}
         if self.mode == "execute":
             self._execute(function, body, arguments, shape)
+        elif self.mode == "spot":
+            self._spot(function, body, arguments, shape)
         else:
             self._sample(body, arguments, shape, traced)
 
@@ -251,6 +259,26 @@ class Engine:
         finally:
             self._watch = None
 
+    def _spot(
+        self,
+        function: jit.JITFunction,
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+        grid: tuple[int, ...],
+    ) -> None:
+        """Run a few instances on the memory of `spot`. Raises Unsure."""
+        if _waits(function):
+            raise Unsure("a kernel that may wait for another program")
+        for region in self.memory.regions:
+            self.spot.place(region)
+        interpreter.interpreter_builder.set_grid_dim(*grid)
+        for linear in self._drawn(grid, min(SPOT_PROGRAMS, math.prod(grid))):
+            if not self.spot.begin():
+                break
+            interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
+            with _kernel_errors():
+                body(**arguments)
+
     def _sample(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
     ) -> None:
@@ -302,6 +330,8 @@ class Engine:
         region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
         if self.mode == "model":
             return interpreter.TensorHandle(self._invented(ptrs.data, dtype, dtype_np), dtype)
+        if self.mode == "spot":
+            self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), dtype_np.itemsize)
         if self._watch is not None:
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = _undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
@@ -322,7 +352,9 @@ class Engine:
     def store(self, ptrs: Any, value: Any, mask: Any) -> None:
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
-        if self.mode == "execute":
+        if self.mode == "spot":
+            self.spot.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
+        if self.mode != "model":
             real = self.memory.translate(ptrs.data, region)
             self._storing.update([region.name] if region is not None else self.memory.names())
             if self._watch is not None:
@@ -334,7 +366,9 @@ class Engine:
         """For atomics: checked, translated pointers, or None when nothing may be touched."""
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
         region = self._touch(ptrs.data, mask, itemsize, "atomic access")
-        if self.mode != "execute":
+        if self.mode == "spot":
+            raise Unsure("an atomic access")
+        if self.mode == "model":
             return None
         self._storing.update([region.name] if region is not None else self.memory.names())
         if self._watch is not None:
@@ -585,6 +619,12 @@ def _waits(function: jit.JITFunction) -> bool:
     )
 
 
+def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Bytes from the start of their regions, of the unmasked ones."""
+    active: np.ndarray = pointers[np.broadcast_to(mask, pointers.shape)]
+    return active & np.uint64((1 << REGION_BITS) - 1)
+
+
 def _undefined(shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
     """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN, and 0 for integers.
 
@@ -676,7 +716,7 @@ def _kernel_errors() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (OutOfBounds, Unsupported, Race, _Enough, MemoryError):
+    except (OutOfBounds, Unsupported, Race, Unsure, _Enough, MemoryError):
         raise
     except NotImplementedError as error:
         raise Unsupported(str(error) or "an operation that the interpreter lacks") from error
@@ -684,7 +724,7 @@ def _kernel_errors() -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        if isinstance(cause, (OutOfBounds, Unsupported, Race, _Enough)):
+        if isinstance(cause, (OutOfBounds, Unsupported, Race, Unsure, _Enough)):
             raise cause from None
         raise KernelError(f"{type(cause).__name__}: {cause}") from cause
 

@@ -21,6 +21,8 @@ from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.store import Store
 
 _CACHED_TASKS = 512
+_PATCHES = 256
+"""Periods of full-size cases, of a few MB each, that are kept."""
 _GPU_TASKS = 64
 
 
@@ -85,6 +87,7 @@ class Judge:
         self._cases = Kept(_CACHED_TASKS)
         self._gpu_cases = Kept(_GPU_TASKS)
         self._baselines = Kept(_CACHED_TASKS)
+        self._patches = Kept(_PATCHES)
         self._compiled = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
 
@@ -186,6 +189,19 @@ class Judge:
             return None
 
         return self._baselines.get(task.digest, make)
+
+    def patch(self, task: Task) -> Any:
+        """One period of a case at full size (`periodic.py`); None where there is none."""
+
+        def make() -> Any:
+            from kernelwright.verify import periodic
+
+            with contextlib.suppress(Exception):
+                small, base = self.cases(task)[0].cases[0], self.baseline(task)
+                return base and periodic.patch(task, small, base, self.protocol, self._secret)
+            return None
+
+        return self._patches.get(task.digest, make)
 
     def compiled_ratio(self, task: Task, gpu: Any, zygote: Any, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""

@@ -7,6 +7,7 @@ tensor into another is caught, however close they lie in real memory.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,14 @@ class Region:
     real: int | None
     itemsize: int
     keep: torch.UntypedStorage
+    fold: Any = None
+    """Where the memory holds one period of what repeats: a `spot.Fold`."""
+
+    def located(self, offsets: np.ndarray) -> np.ndarray:
+        """Real addresses of offsets in bytes."""
+        if self.fold is not None:
+            offsets = self.fold(offsets)
+        return offsets + np.uint64(self.real or 0)
 
 
 class Memory:
@@ -94,11 +103,11 @@ class Memory:
         """Real addresses of checked pointers (masked-off lanes come out as anything)."""
         if region is not None:
             slot = self.regions.index(region)
-            return pointers - np.uint64((slot + 1) << REGION_BITS) + np.uint64(region.real or 0)
+            return region.located(pointers - np.uint64((slot + 1) << REGION_BITS))
         out = pointers.copy()
         for slot, other in enumerate(self.regions):
             here = (pointers >> np.uint64(REGION_BITS)) == np.uint64(slot + 1)
-            out[here] = pointers[here] - np.uint64((slot + 1) << REGION_BITS) + np.uint64(other.real or 0)
+            out[here] = other.located(pointers[here] - np.uint64((slot + 1) << REGION_BITS))
         return out
 
 

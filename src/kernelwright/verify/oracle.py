@@ -257,7 +257,7 @@ def skeleton(tree: Any) -> Any:
     return tree
 
 
-def _for_task(protocol: Protocol, task: Task) -> Protocol:
+def for_task(protocol: Protocol, task: Task) -> Protocol:
     return dataclasses.replace(protocol, tf32_products=tf32.stated(task.source))
 
 
@@ -271,7 +271,7 @@ def shape_cases(
     device: str = "cpu",
 ) -> ShapeCases:
     """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
-    protocol = _for_task(protocol, task)
+    protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
     module = reference.build(protocol.affine)
     state = {key: value.detach().clone() for key, value in module.state_dict().items()}
@@ -312,7 +312,7 @@ class GpuCases:
     ) -> None:
         """Builds the reference and the first case. Raises UserError when the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
-        self._protocol, self._plan = _for_task(protocol, task), plan
+        self._protocol, self._plan = for_task(protocol, task), plan
         self._lock = threading.Lock()
         self._kept: dict[int, Case | None] = {}
         self._reference = Reference(task, sizes, device)

@@ -1,0 +1,139 @@
+"""One period of a full-size case tells what the whole of it must be."""
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.hardware import target
+from kernelwright.records import Task
+from kernelwright.verify import oracle, periodic
+from kernelwright.verify.baseline import baseline
+from kernelwright.verify.protocol import PROTOCOLS
+from kernelwright.verify.spot import Fold, Spot, Unsure
+from kernelwright.verify.tape import View
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+ROWS, INNER, COLS = 60, 64, 54
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+
+    def forward(self, x):
+        return {forward}
+
+
+def get_inputs():
+    return [torch.randn(ROWS, INNER)]
+
+
+def get_init_inputs():
+    return []
+"""
+SMALL = {"ROWS": 7, "INNER": 6, "COLS": 5}
+KINDS = {
+    "linear": ("self.f = nn.Linear(INNER, COLS)", "self.f(x)", {(0, 0), (0, 1)}),
+    "softmax": ("self.f = nn.Softmax(1)", "self.f(x)", {(0, 0)}),
+    "scaled": ("self.w = nn.Parameter(torch.randn(INNER))", "torch.tanh(x * self.w)", {(0, 0), (0, 1)}),
+    "scan": ("pass", "torch.cumsum(x, 0)", {(0, 1)}),
+    "two outputs": ("pass", "(x.sum(1), x.amax(1, keepdim=True))", {(0, 0), (1, 0)}),
+    "shifted": ("pass", "x.roll(1, 0)", {(0, 1)}),
+    "whole": ("pass", "x.mean()", set()),
+    "centred": ("pass", "x - x.mean()", set()),
+}
+
+
+def made(kind: str) -> tuple[Task, Any, Any]:
+    """A task, its small case and its baseline."""
+    init, forward, _ = KINDS[kind]
+    source = SOURCE.format(init=init, forward=forward)
+    task = Task(id=f"test/{kind}", source=source, shapes={"small": SMALL, "full": {}})
+    protocol = PROTOCOLS["strict"]
+    cases = oracle.shape_cases(task, "small", SMALL, protocol, 5, 2)
+    return task, cases.cases[0], baseline(task, {}, target("H200"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_axes_that_go_index_by_index_are_found(kind: str) -> None:
+    _, case, _ = made(kind)
+    for seed in range(4):
+        axes = periodic.separable(case, random.Random(seed))
+        assert {place for axis in axes for place in axis.returned} == KINDS[kind][2]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind][2]])
+def test_a_period_tells_the_whole(kind: str) -> None:
+    task, case, base = made(kind)
+    found = periodic.patch(task, case, base, PROTOCOLS["strict"], 11)
+    assert found is not None
+
+    def repeated(tensor: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+        for axis, extent in enumerate(shape):
+            tensor = tensor.index_select(axis, torch.arange(extent) % tensor.shape[axis])
+        return tensor
+
+    module = oracle.Reference(task).build(vary=True)
+    module.load_state_dict(
+        {name: repeated(found.state[name], t.shape) for name, t in module.state_dict().items()}
+    )
+    (inputs,) = oracle.Reference(task).inputs(0)
+    with torch.no_grad():
+        outputs = oracle.flatten(module(repeated(found.case.inputs[0], inputs.shape)))
+    assert found.case.inputs[0].numel() < inputs.numel()
+    for number, output in enumerate(outputs):
+        everywhere = torch.arange(output.numel())
+        expected = found.expected(number, everywhere, tuple(output.shape))
+        assert oracle.compare(number, output.reshape(-1), expected, PROTOCOLS["strict"]).kind == ""
+        wrong = oracle.compare(number, output.reshape(-1) * 1.01 + 0.01, expected, PROTOCOLS["strict"])
+        assert wrong.kind in ("wrong_value", "low_precision")
+
+
+def test_zeros_and_masks_may_mean_something() -> None:
+    task, case, base = made("scaled")
+    case.inputs[0].tril_()
+    assert periodic.patch(task, case, base, PROTOCOLS["strict"], 1) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "period", "order"),
+    [
+        ((6, 8), (3, 5), (0, 1)),
+        ((6, 8), (6, 8), (1, 0)),
+        ((4, 5, 6), (4, 2, 6), (2, 0, 1)),
+        ((7,), (3,), (0,)),
+    ],
+)
+def test_addresses_are_mapped_to_the_period(
+    shape: tuple[int, ...], period: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    small = torch.randn(period).to(dtype)
+    full = torch.empty([shape[axis] for axis in order], dtype=dtype).permute(
+        sorted(range(len(shape)), key=lambda axis: order[axis])
+    )
+    assert full.shape == shape
+    view = View(1, 3, shape, full.stride(), str(dtype).removeprefix("torch."))
+    fold = Fold.of(view, small)
+    size = small.element_size()
+    for place in torch.cartesian_prod(*map(torch.arange, shape)).reshape(-1, len(shape)).tolist():
+        at = 3 + sum(i * step for i, step in zip(place, view.stride, strict=True))
+        wanted = sum(i % p * step for i, p, step in zip(place, period, small.stride(), strict=True))
+        for byte in (0, size - 1):
+            (got,) = fold(torch.tensor([at * size + byte]).numpy().astype("uint64")).tolist()
+            assert got == wanted * size + byte
+
+
+def test_an_input_with_gaps_is_not_mapped() -> None:
+    with pytest.raises(Unsure):
+        Fold.of(View(1, 0, (4, 4), (8, 1), "float32"), torch.zeros(2, 4))
+
+
+def test_nothing_is_said_of_what_was_not_written() -> None:
+    assert Spot().stored(1, View(1, 0, (4,), (1,), "float32")) is None
