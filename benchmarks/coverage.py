@@ -4,7 +4,7 @@
 
 Runs every reference on meta tensors and reads off its operators with their options: rank, bias, groups, whether there
 is a stride, a padding, a dilation, which dimensions are reduced, what the other operand is (a number, a parameter by
-channel, an input, an earlier value). No sizes and no values. A task is covered when every one of its forms occurs in
+channel, an input, an earlier value). No sizes and no values. Problems are drawn as a corpus draws them. A task is covered when every one of its forms occurs in
 the drawn problems, and every two neighbours of its operators do as neighbours. Nothing of the benchmark is kept.
 """
 
@@ -14,6 +14,8 @@ import random
 from collections import Counter
 from typing import Any
 
+from kernelwright.data.bulk.config import WEIGHTS, BulkConfig
+from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.progress import Bar
 from kernelwright.records import Task
@@ -138,13 +140,14 @@ def _described(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origins
             said += [f"{origins.get(id(t), 'number')}{'' if t.is_contiguous() else ' turned'}" for t in pair_]
         else:
             said += [_operand(x, other, origins) for other in tensors]
-            if not tensors and len(args) > 1:
+            if not tensors and len(args) > 1 and name in _ARITHMETIC:
                 said.append("number")
             if origins.get(id(x)) == "parameter":
                 said.append("of a parameter")
     return ", ".join(said)
 
 
+_ARITHMETIC = {"add", "sub", "mul", "div", "pow", "rsub", "minimum", "maximum"}
 _ALONG = {
     *(
         "sum",
@@ -200,14 +203,18 @@ def main() -> None:
     parser.add_argument("--show", type=int, default=1000, help="tasks without a counterpart to print")
     options = parser.parse_args()
     families = chosen(options.families.split(","))
+    table: dict[str, list[Family]] = {}
+    for family in families:
+        table.setdefault(family.category, []).append(family)
+    weights, lengths = [WEIGHTS.get(category, 3) for category in table], BulkConfig().lengths
     seen: Counter[str] = Counter()
     drawn: dict[tuple[str, ...], str] = {}
     failed: Counter[str] = Counter()
     rng = random.Random(options.seed)
     with Bar("draw", options.problems) as bar:
         for number in range(options.problems):
-            family = families[number % len(families)]
-            length = rng.choice(family.levels)
+            family = rng.choice(table[rng.choices(list(table), weights)[0]])
+            length = rng.choice([n for n in lengths if n in family.levels] or family.levels)
             made = pair(family, f"{options.seed}:{number}", "", length)
             found = forms(made.task.source)
             failed[family.name] += not found

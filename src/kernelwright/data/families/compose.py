@@ -27,6 +27,11 @@ _LEVELS = (2, 3, 4, 5, 6, 7)
 _SHAPE_SETS = ("full", "small", "odd")
 MAPS = 0.6
 """Share of maps among the steps."""
+COMMON = (
+    *("relu", "sigmoid", "tanh", "silu", "gelu", "leaky_relu", "mish", "hardswish", "hardtanh", "clamp"),
+    *("scale", "scale", "over", "offset", "minus", "double"),
+)
+"""Maps that people use more than the others."""
 LOUD = (
     "scale",
     "over",
@@ -75,7 +80,14 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
         if loud:
             names = tuple(name for name in names if name in LOUD)
         found = chain(
-            draw, count, "float32", channel=channel, full=full, names=names, share=0.25, taken=value.taken
+            draw,
+            count,
+            "float32",
+            channel=channel,
+            full=full,
+            names=(*names, *[name for name in COMMON if name in names] * 2),
+            share=0.25,
+            taken=value.taken,
         )
         value.taken += [*found.arguments]
         if joins:

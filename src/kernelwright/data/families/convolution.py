@@ -13,7 +13,13 @@ from kernelwright.data.families.epilogue import NOTHING, Chain, chain
 from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, placed, tensor
 
 SPACE = {1: ("L",), 2: ("H", "W"), 3: ("D", "H", "W")}
-FULL = {1: (1024, 2048, 4096, 8192, 16384), 2: (28, 32, 56, 64, 96, 112, 128), 3: (12, 16, 24, 32)}
+FULL = {
+    1: (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072),
+    2: (28, 32, 56, 64, 96, 112, 128, 224, 256, 384, 512, 1024),
+    3: (10, 12, 16, 24, 32, 48, 64, 96),
+}
+LARGEST = 2**30
+"""Elements of the largest tensor."""
 SMALL = {1: (48, 64), 2: (8, 10), 3: (4, 5, 6)}
 ODD = {1: (75, 83), 2: (9, 11, 13), 3: (4, 5, 7)}
 """Kept small: the interpreter walks every tap of every program, on a dozen inputs."""
@@ -21,6 +27,14 @@ ODD = {1: (75, 83), 2: (9, 11, 13), 3: (4, 5, 7)}
 SMALL_FLIPPED = {1: (24, 32), 2: (4, 5), 3: (2, 3)}
 ODD_FLIPPED = {1: (37, 45), 2: (5, 7), 3: (3,)}
 """Of inputs that a transposed convolution makes larger."""
+
+
+KERNELS = {1: (3, 3, 4, 5, 7, 8), 2: (3, 3, 3, 3, 5, 5, 7, 4, 2), 3: (3, 3, 3, 3, 2, 4, 5)}
+UNEVEN = {
+    2: ((3, 5), (3, 7), (5, 7), (1, 5), (3, 1)),
+    3: ((3, 5, 7), (1, 3, 3), (3, 3, 5), (3, 5, 5), (1, 3, 5), (2, 3, 3)),
+}
+LARGE_KERNELS, LARGE_UNEVEN = (9, 11, 11), ((5, 9), (3, 9), (7, 11))
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,56 @@ class Convolution:
         return f"out_channels{', 1' * self.geometry.rank}", (("out_channels", "CO"),)
 
 
+@dataclass(frozen=True)
+class Window:
+    """The numbers of a convolution, one for each dimension."""
+
+    kernels: list[int]
+    values: dict[str, list[int]]
+    """Stride, padding and dilation, those that it has."""
+    output_padding: list[int]
+
+    def of(self, part: str) -> list[int]:
+        return self.values.get(part, [0 if part == "padding" else 1] * len(self.kernels))
+
+    @property
+    def reach(self) -> list[int]:
+        """How far apart the first and the last tap are."""
+        return [d * (k - 1) for d, k in zip(self.of("dilation"), self.kernels, strict=True)]
+
+
+def _window(
+    draw: Draw, rank: int, uniform: bool, parts: tuple[str, ...], flip: bool, large: bool = False
+) -> Window:
+    """`parts` of stride, padding, dilation; without `uniform` some of the numbers differ by dimension."""
+    if flip and uniform and rank > 1 and set(parts) == {"stride", "padding"} and draw.chance(0.4):
+        # The two that double every place.
+        kernel, more = draw.pick(((3, 1), (4, 0)))
+        return Window([kernel] * rank, {"stride": [2] * rank, "padding": [1] * rank}, [more] * rank)
+    if uniform:
+        kernels = [draw.pick(LARGE_KERNELS if large else KERNELS[rank])] * rank
+    else:
+        kernels = list(draw.pick(LARGE_UNEVEN if large else UNEVEN[rank]))
+        draw.rng.shuffle(kernels)
+    options = {"stride": (2, 2, 2, 3, 4, 5), "padding": (1, 1, 2, 3), "dilation": (2, 2, 3, 4)}
+    if rank == 3:
+        options = {"stride": (2, 2, 3), "padding": (1, 1, 2), "dilation": (2,)}
+    values: dict[str, list[int]] = {}
+    for part in parts:
+        values[part] = [draw.pick(options[part])] * rank
+        if not uniform and draw.chance(0.6):
+            values[part] = [draw.pick((1, 2, 3)[: 5 - rank]) for _ in range(rank)]
+    found = Window(kernels, values, [0] * rank)
+    if "padding" in parts:
+        half = [reach // 2 for reach in found.reach]
+        if draw.chance(0.5) and min(half) > 0:
+            values["padding"] = half
+        values["padding"] = [min(p, max(h, 1)) for p, h in zip(values["padding"], half, strict=True)]
+    if flip and min(found.of("stride")) > 1 and draw.chance(0.3):
+        return Window(kernels, values, [1] * rank)
+    return found
+
+
 def convolution(
     draw: Draw,
     rank: int,
@@ -55,44 +119,20 @@ def convolution(
     flip: bool = False,
     half: float = 0.15,
     attribute: str = "conv",
+    large: bool = False,
 ) -> Convolution:
-    """A convolution whose module is the attribute `conv`. `parts` of stride, padding, dilation; `flip`: transposed."""
+    """A convolution whose module is the attribute `conv`. `parts` of stride, padding, dilation; `flip`: transposed;
+    `large`: a kernel of nine and more."""
     dtype = draw.dtype(half)
-    kernels = [draw.pick((3, 3, 3, 5, 7) if rank < 3 else (3, 3, 2)) for _ in range(rank)]
-    if rank == 1:
-        kernels = [draw.pick((3, 4, 5, 7))]
-    if uniform:
-        kernels = kernels[:1] * rank
-    elif len(set(kernels)) == 1 or draw.chance(0.2):
-        kernels = [3, 5] if rank == 2 else [1, 3, 3] if draw.chance(0.5) else [3, 3, 5]
-        draw.rng.shuffle(kernels)
-    values: dict[str, list[int]] = {}
-    for part in parts:
-        options: tuple[int, ...] = {"stride": (2, 2, 3), "padding": (1, 1, 2), "dilation": (2, 2, 3)}[part]
-        if rank == 3:
-            options = {"stride": (2,), "padding": (1,), "dilation": (2,)}[part]
-        values[part] = (
-            [draw.pick(options)] * rank if uniform else [draw.pick((1, *options)) for _ in range(rank)]
-        )
-    dilation = values.get("dilation", [1] * rank)
-    windows = [d * (k - 1) for d, k in zip(dilation, kernels, strict=True)]
-    stride = values.get("stride", [1] * rank)
+    found = _window(draw, rank, uniform, parts, flip, large)
+    kernels, values = found.kernels, found.values
     same = (
         not flip
-        and set(stride) == {1}
-        and "padding" in parts
-        and all(w % 2 == 0 for w in windows)
-        and uniform
+        and set(found.of("stride")) == {1}
+        and found.of("padding") == [reach // 2 for reach in found.reach]
+        and all(reach % 2 == 0 for reach in found.reach)
     )
-    if same and draw.chance(0.7):
-        values["padding"] = [w // 2 for w in windows]
-    same = same and values.get("padding") == [w // 2 for w in windows]
-    if flip and "padding" in parts:
-        values["padding"] = [min(p, w) for p, w in zip(values["padding"], windows, strict=True)]
-    sizes = _sizes(draw, rank, groups, sum(windows) // rank)
-    if flip:
-        for axis in SPACE[rank]:
-            sizes[axis] = draw.size(FULL[rank], SMALL_FLIPPED[rank], ODD_FLIPPED[rank])
+    sizes = _sizes(draw, rank, groups, found, flip)
     bias = draw.chance(0.6)
     numbers: dict[str, str] = {}
     init: list[tuple[str, str]] = [("in_channels", "CI"), ("out_channels", "CO")]
@@ -118,9 +158,10 @@ def convolution(
             arguments.append(f"{part}={part}")
         if explicit and part not in values:
             init.append((part, plain if uniform else f"({', '.join([plain] * rank)})"))
-    output_padding = flip and set(stride) != {1} and uniform and draw.chance(0.3)
-    if explicit and flip:
-        init.append(("output_padding", "1" if output_padding else "0"))
+    output_padding = found.output_padding != [0] * rank
+    if flip and (explicit or (output_padding and draw.chance(0.5))):
+        more = str(found.output_padding[0] if uniform else tuple(found.output_padding))
+        init.append(("output_padding", more))
         arguments.append("output_padding=output_padding")
     elif output_padding:
         arguments.append("output_padding=1")
@@ -166,20 +207,25 @@ def convolution(
     return Convolution(op, geometry, sizes, dtype, same)
 
 
-def _sizes(draw: Draw, rank: int, groups: int, window: int) -> dict[str, Size]:
-    step = max(groups, 1)
-    channels = (16, 32, 64, 128) if rank < 3 else (16, 32, 48)
-    sizes = {"B": draw.size((4, 8, 16, 32) if rank < 3 else (2, 4, 8), (1,), (2,))}
+def _sizes(draw: Draw, rank: int, groups: int, window: Window, flip: bool = False) -> dict[str, Size]:
+    channels = (16, 24, 32, 48, 64, 96, 128) if rank < 3 else (16, 24, 32, 48, 64)
+    sizes = {"B": draw.size((4, 8, 16, 32, 64, 128) if rank < 3 else (2, 4, 8, 16, 32, 128), (1,), (2,))}
     if groups == 1:
-        sizes["CI"] = draw.size((3, *channels), (6, 8), (5, 7, 11))
+        sizes["CI"] = draw.size((3, 8, *channels), (6, 8), (5, 7, 11))
         sizes["CO"] = draw.size(channels, (12, 16), (19, 23))
     else:
         sizes["CI"] = Size(draw.pick((32, 64, 128)), draw.pick((8, 16)), draw.pick((9, 15)))
         sizes["CO"] = Size(draw.pick((32, 64, 128)), draw.pick((16, 32)), draw.pick((15, 21, 39)))
-        assert all(sizes[key].full % step == 0 for key in ("CI", "CO"))
-    for axis in SPACE[rank]:
-        size = draw.size(FULL[rank], SMALL[rank], ODD[rank])
-        sizes[axis] = Size(size.full, max(size.small, window + 3), max(size.odd, window + 2))
+    small, odd = (SMALL_FLIPPED, ODD_FLIPPED) if flip else (SMALL, ODD)
+    elements = max(sizes["CI"].full, sizes["CO"].full)
+    for axis, reach, stride in zip(SPACE[rank], window.reach, window.of("stride"), strict=True):
+        size = draw.size(FULL[rank], small[rank], odd[rank])
+        if not flip:
+            size = Size(size.full, max(size.small, reach + 3), max(size.odd, reach + 2))
+        sizes[axis] = size
+        elements *= size.full * (stride if flip else 1)
+    batch = sizes["B"]
+    sizes["B"] = Size(max(1, min(batch.full, 1 << (LARGEST // elements).bit_length() - 1)), 1, 2)
     return sizes
 
 
@@ -222,12 +268,6 @@ def any_fused(draw: Draw, rank: int) -> Design:
     return fused(draw, rank, parts=parts)
 
 
-def transposed_fused(draw: Draw, rank: int) -> Design:
-    """A transposed convolution with maps on its output."""
-    parts = draw.pick(((), ("stride", "padding"), ("stride",)))
-    return fused(draw, rank, parts=parts, flip=True)
-
-
 def transposed_any(draw: Draw, rank: int) -> Design:
     """A transposed convolution of any kind."""
     parts = draw.pick(
@@ -241,8 +281,21 @@ def transposed_any(draw: Draw, rank: int) -> Design:
             ("stride", "padding", "dilation"),
         )
     )
-    groups = draw.pick((1, 1, 4)) if rank > 1 else 1
-    return single(draw, rank, parts=parts, flip=True, uniform=rank == 1 or draw.chance(0.6), groups=groups)
+    groups = draw.pick((1, 1, 1, 4))
+    return single(draw, rank, parts=parts, flip=True, uniform=rank == 1 or draw.chance(0.5), groups=groups)
+
+
+def any_of(draw: Draw, rank: int, choices: tuple[tuple[str, ...], ...], **options: object) -> Design:
+    """One convolution with one of several sets of parts."""
+    return single(draw, rank, parts=draw.pick(choices), **options)
+
+
+def large_2d(draw: Draw) -> Design:
+    """A kernel of nine and more, as in the first layer of older networks."""
+    parts = draw.pick(
+        ((), ("padding",), ("stride", "padding"), ("stride", "padding"), ("padding", "dilation"))
+    )
+    return single(draw, 2, parts=parts, uniform=draw.chance(0.6), large=True)
 
 
 def depthwise_2d(draw: Draw) -> Design:
@@ -296,7 +349,7 @@ def _by_channel(draw: Draw, rank: int, dtype: Dtype, bias: bool, attribute: str)
 def pointwise_2d(draw: Draw) -> Design:
     """A convolution of size one."""
     rank, dtype, bias = draw.pick((1, 2, 2)), draw.dtype(0.3), draw.chance(0.6)
-    sizes = _sizes(draw, rank, 1, 0)
+    sizes = _sizes(draw, rank, 1, Window([1] * rank, {}, [0] * rank))
     sizes["CI"] = draw.size((32, 64, 128, 256), (16, 24), (19, 37))
     op = _one_by_one(rank, dtype, bias, "conv", "CI")
     kernel = pointwise(draw, "conv1x1", rank, dtype, extents(sizes, rank), bias=bias)
@@ -341,22 +394,30 @@ def _call(function: Callable[..., Design], rank: int, options: dict[str, object]
     return function(draw, rank, **options)
 
 
+_PARTS: tuple[tuple[str, ...], ...] = (
+    *((), ("padding",), ("stride", "padding"), ("stride",)),
+    *((), ("padding", "dilation"), ("stride", "padding", "dilation")),
+)
 _SINGLE: dict[str, Callable[[Draw], Design]] = {
     "conv1d": _draw(single, 1),
     "conv1d_strided": _draw(single, 1, parts=("stride", "padding")),
-    "conv1d_dilated": _draw(single, 1, parts=("stride", "dilation")),
+    "conv1d_dilated": _draw(
+        any_of, 1, choices=(("stride", "dilation"), ("dilation",), ("padding", "dilation"))
+    ),
     "conv2d": _draw(single, 2),
     "conv2d_padded": _draw(single, 2, parts=("padding",)),
     "conv2d_strided": _draw(single, 2, parts=("stride", "padding")),
-    "conv2d_dilated": _draw(single, 2, parts=("padding", "dilation")),
-    "conv2d_asymmetric": _draw(single, 2, parts=("padding",), uniform=False),
-    "conv2d_grouped": _draw(single, 2, parts=("padding",), groups=4),
+    "conv2d_dilated": _draw(any_of, 2, choices=(("padding", "dilation"), ("dilation",))),
+    "conv2d_large": large_2d,
+    "conv2d_asymmetric": _draw(any_of, 2, choices=_PARTS, uniform=False),
+    "conv2d_grouped": _draw(any_of, 2, choices=_PARTS[:4], groups=4),
     "conv2d_depthwise": depthwise_2d,
     "conv2d_pointwise": pointwise_2d,
     "conv2d_separable": separable,
     "conv3d": _draw(single, 3),
     "conv3d_strided": _draw(single, 3, parts=("stride", "padding")),
-    "conv3d_asymmetric": _draw(single, 3, parts=("padding",), uniform=False),
+    "conv3d_dilated": _draw(any_of, 3, choices=(("padding", "dilation"), ("dilation",))),
+    "conv3d_asymmetric": _draw(any_of, 3, choices=_PARTS, uniform=False),
     "conv_transpose1d": _draw(transposed_any, 1),
     "conv_transpose2d": _draw(transposed_any, 2),
     "conv_transpose3d": _draw(transposed_any, 3),
@@ -364,8 +425,5 @@ _SINGLE: dict[str, Callable[[Draw], Design]] = {
 FAMILIES = (
     *(Family(name, "convolution", draw) for name, draw in _SINGLE.items()),
     Family("conv2d_fusion", "fusion", _draw(any_fused, 2), (2, 3, 4, 5)),
-    Family("conv3d_fusion", "fusion", _draw(any_fused, 3), (2, 3, 4)),
-    Family("conv_transpose2d_fusion", "fusion", _draw(transposed_fused, 2), (2, 3, 4)),
-    Family("conv_transpose3d_fusion", "fusion", _draw(transposed_fused, 3), (2, 3)),
     Family("depthwise_fusion", "fusion", depthwise_fusion, (2, 3)),
 )

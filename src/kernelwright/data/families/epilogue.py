@@ -37,6 +37,8 @@ NAMES = {"add": "bias", "sub": "shift", "mul": "scale", "maximum": "floor", "min
 """What a parameter is called by the operator that takes it; else `gate`."""
 ORIGINAL = "original"
 """What the value is called that a residual adds again."""
+BOUNDS = {"maximum": (-0.5, -0.25, 0.0), "minimum": (0.0, 0.25, 0.5)}
+"""Single numbers that leave some of the values on both sides."""
 RESIDUAL = ("add", "mul", "sub")
 """How it is joined."""
 Channel = tuple[str, tuple[tuple[str, str], ...]]
@@ -246,8 +248,9 @@ def _chain(
                 made = f"torch.randn(1, {shape}{placed(dtype)})"
             if channel == SCALAR or draw.chance(0.15):
                 operands[-1], init, made = (name, "scalar"), (), f"torch.randn(1{placed(dtype)})"
-                if draw.chance(0.5):
-                    made = f"torch.tensor({draw.pick((0.5, 0.25, 1.5, 2.0))}{placed(dtype)})"
+                if step.op in BOUNDS or draw.chance(0.5):
+                    number = draw.pick(BOUNDS.get(step.op, (0.5, 0.25, 1.5, 2.0)))
+                    made = f"torch.tensor({number}{placed(dtype)})"
             state = (f"self.{name} = nn.Parameter({made})",)
             spelled = f"self.{name}"
         if name:
