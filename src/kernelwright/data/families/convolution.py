@@ -229,6 +229,15 @@ def _sizes(draw: Draw, rank: int, groups: int, window: Window, flip: bool = Fals
     return sizes
 
 
+def capped(sizes: dict[str, Size]) -> dict[str, Size]:
+    """The sizes of one tensor, the batch and then the first place halved till it has at most `LARGEST` elements."""
+    found = dict(sizes)
+    while math.prod(size.full for size in found.values()) > LARGEST:
+        key = next(name for name in found if name != "C" and found[name].full > 1)
+        found[key] = found[key]._replace(full=found[key].full // 2)
+    return found
+
+
 def single(draw: Draw, rank: int, **options: object) -> Design:
     """One convolution."""
     return fused(draw, rank, 0, **options)
@@ -322,11 +331,13 @@ def _by_channel(draw: Draw, rank: int, dtype: Dtype, bias: bool, attribute: str)
     strides = [stride] * rank if uniform else [1, stride]
     padded = draw.chance(0.5)
     paddings = [k // 2 if padded else 0 for k in kernels]
-    sizes = {
-        "B": draw.size((8, 16, 32), (1,), (2,)),
-        "C": draw.size((32, 64, 128, 256), (2, 4), (3,)),
-        **{axis: draw.size(FULL[rank], SMALL[rank], ODD[rank]) for axis in SPACE[rank]},
-    }
+    sizes = capped(
+        {
+            "B": draw.size((8, 16, 32, 64), (1,), (2,)),
+            "C": draw.size((8, 32, 64, 128, 256), (2, 4), (3,)),
+            **{axis: draw.size(FULL[rank], SMALL[rank], ODD[rank]) for axis in SPACE[rank]},
+        }
+    )
 
     def spelled(values: list[int]) -> str:
         return str(values[0]) if uniform else str(tuple(values))

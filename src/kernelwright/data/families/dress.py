@@ -4,6 +4,8 @@
     shapes      a parameter's shape comes as a tuple: `bias_shape = (out_channels, 1, 1)`
     dimension   the one dimension that an operator works along comes through the constructor
     attributes  `self.linear` is `self.gemm`, `self.conv` is `self.conv_transpose`
+    literals    numbers stand in `__init__` instead of coming through the constructor
+    unused      an argument of the constructor that nothing reads
 
 Operators, and so the graph, stay what they are.
 """
@@ -23,6 +25,12 @@ ATTRIBUTES = {
     "pool": ("pool", "pooling", "pool"),
 }
 """What a module may be called."""
+UNUSED = (
+    *(("num_classes", "1000"), ("dropout", "0.0"), ("momentum", "0.1"), ("eps", "1e-5"), ("groups", "1")),
+    *(("num_groups", "8"), ("return_indices", "False"), ("ceil_mode", "False"), ("inplace", "False")),
+)
+"""Arguments that people leave in a constructor."""
+_LITERAL = re.compile(r"^(-?[\d.]+(e-?\d+)?|True|False|\([\d, ]+\))$")
 _PARAMETER = re.compile(r"^self\.(\w+) = nn\.Parameter\(torch\.randn\(([\w ,]+?)(, dtype=torch\.\w+)?\)\)$")
 _NORMAL = re.compile(r"^torch\.randn\((.*)\)$")
 _DIMENSION = re.compile(r"\bdim=(-?\d)(?=[,)])")
@@ -31,13 +39,19 @@ _DIMENSION = re.compile(r"\bdim=(-?\d)(?=[,)])")
 def dress(design: Design, draw: Draw) -> Design:
     """The design with some of the changes, as `draw` falls."""
     ops = list(design.ops)
-    if draw.chance(0.35):
+    if draw.chance(0.45):
         ops = [replace(op, inputs=tuple(_uniform(given) for given in op.inputs)) for op in ops]
     if draw.chance(0.35):
         ops = [_shaped(op) for op in ops]
     single = [op for op in ops if op.name]
     if len(single) == 1 and draw.chance(0.4):
         ops = [_dimension(op) if op is single[0] else op for op in ops]
+    if draw.chance(0.12):
+        ops = [_literal(op) for op in ops]
+    if draw.chance(0.06):
+        name, value = draw.pick(UNUSED)
+        if not any(name == given for op in ops for given, _ in op.init) and name not in str(design.stages):
+            ops[-1] = replace(ops[-1], init=(*ops[-1].init, (name, value)))
     design = replace(design, ops=tuple(ops))
     return _renamed(design, draw) if draw.chance(0.6) else design
 
@@ -94,6 +108,17 @@ def _shaped(op: Op) -> Op:
     name = f"{match[1]}_shape"
     line = f"self.{match[1]} = nn.Parameter(torch.randn({name}{match[3] or ''}))"
     return replace(op, state=(line,), init=((name, shape),))
+
+
+def _literal(op: Op) -> Op:
+    """The operator with those of its arguments that are plain values written out where it is made."""
+    plain = {name: value for name, value in op.init if _LITERAL.match(value)}
+    if not plain or not op.state:
+        return op
+    pattern = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, plain))})\b(?! ?=)")
+    state = tuple(pattern.sub(lambda match: plain[match[1]], line) for line in op.state)
+    init = tuple(pair for pair in op.init if pair[0] not in plain)
+    return replace(op, state=state, init=init)
 
 
 def _dimension(op: Op) -> Op:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernelwright.data.families.along import rows, strided
-from kernelwright.data.families.convolution import SPACE
+from kernelwright.data.families.convolution import SPACE, capped
 from kernelwright.data.families.epilogue import NOTHING, Chain, affine, chain
 from kernelwright.data.families.spec import (
     Design,
@@ -31,15 +31,15 @@ PARTS = 16
 def planes(draw: Draw, rank: int | None = None) -> tuple[int, dict[str, Size]]:
     """Sizes of a tensor of images, and their rank."""
     rank = rank or draw.pick((1, 2, 2, 2, 3))
-    full = {1: (256, 1024, 4096), 2: (16, 32, 56, 64, 128), 3: (8, 16, 24)}[rank]
+    full = {1: (256, 1024, 4096, 65536), 2: (16, 32, 56, 64, 128, 256, 512), 3: (8, 16, 24, 32, 64)}[rank]
     small = {1: (32, 48), 2: (6, 8), 3: (3, 4)}[rank]
     odd = {1: (37, 51), 2: (7, 9), 3: (3, 5)}[rank]
     sizes = {
-        "B": draw.size((16, 32, 64), (2,), (3,)),
+        "B": draw.size((16, 32, 64, 112, 128), (2,), (3,)),
         "C": draw.size((32, 64, 96, 128), (4, 8), (5, 7)),
         **{axis: draw.size(full, small, odd) for axis in SPACE[rank]},
     }
-    return rank, sizes
+    return rank, capped(sizes)
 
 
 def shape_of(rank: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kernelwright.data.families.along import rows
 from kernelwright.data.families.conv import Geometry, _coordinates, _flat, _inside
-from kernelwright.data.families.convolution import FULL, ODD, SMALL, SPACE
+from kernelwright.data.families.convolution import FULL, ODD, SMALL, SPACE, capped
 from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.spec import (
     Design,
@@ -144,23 +144,22 @@ def described(
 def pool(draw: Draw, kind: str, rank: int) -> Design:
     """Pooling alone. PyTorch has no `AvgPool3d` of float16 on a CPU, where the judge's reference runs."""
     dtype = draw.dtype(0.2) if (kind, rank) != ("avg", 3) else "float32"
-    size = draw.pick((2, 3, 4, 5) if rank < 3 else (2, 3))
+    size = draw.pick((2, 2, 3, 3, 4, 5, 8, 11) if rank < 3 else (2, 3, 4))
     stride = draw.pick((size, size, 1, 2))
-    padding = draw.pick((0, 0, size // 2))
-    dilation = draw.pick((1, 1, 2)) if kind == "max" else 1
+    padding = draw.pick((0, 0, 1, size // 2))
+    dilation = draw.pick((1, 1, 2, 3)) if kind == "max" else 1
+    reach = dilation * (size - 1)
     pads_count = not (kind == "avg" and padding and draw.chance(0.4))
     sizes = {
-        "B": draw.size((8, 16, 32), (1,), (2,)),
-        "C": draw.size((32, 64, 128), (2, 4), (3,)),
-        **{
-            axis: Size(
-                draw.pick(FULL[rank]) * (2 if rank == 2 else 1),
-                draw.pick(SMALL[rank]) + 2,
-                draw.pick(ODD[rank]) + 4,
-            )
-            for axis in SPACE[rank]
-        },
+        "B": draw.size((8, 16, 32, 64), (1,), (2,)),
+        "C": draw.size((32, 64, 128, 192), (2, 4), (3,)),
     }
+    for axis in SPACE[rank]:
+        full = draw.pick(FULL[rank]) * (2 if rank == 2 else 1)
+        sizes[axis] = Size(
+            full, max(draw.pick(SMALL[rank]), reach) + 2, max(draw.pick(ODD[rank]), reach + 1) + 4
+        )
+    sizes = capped(sizes)
     op = described(draw, kind, rank, size, stride, padding, dilation, pads_count)
     op = Op(
         op.name,
@@ -184,11 +183,13 @@ def global_pool(draw: Draw) -> Design:
     """The mean or maximum of every plane."""
     dtype, rank = draw.dtype(0.2), draw.pick((1, 2, 2, 3))
     kind = draw.pick(("avg", "avg", "max"))
-    sizes = {
-        "B": draw.size((16, 32, 64), (2,), (3,)),
-        "C": draw.size((64, 128, 256), (4,), (5, 7)),
-        **{axis: draw.size(FULL[rank], SMALL[rank], ODD[rank]) for axis in SPACE[rank]},
-    }
+    sizes = capped(
+        {
+            "B": draw.size((16, 32, 64), (2,), (3,)),
+            "C": draw.size((64, 128, 256), (4,), (5, 7)),
+            **{axis: draw.size(FULL[rank], SMALL[rank], ODD[rank]) for axis in SPACE[rank]},
+        }
+    )
     spelled = draw.pick(("module", "function", "method"))
     dims = tuple(range(2, 2 + rank)) if draw.chance(0.5) else tuple(range(-rank, 0))
     dim = str(dims if len(dims) > 1 else dims[0])

@@ -26,8 +26,8 @@ SIZE_NAMES: Mapping[str, tuple[str, ...]] = {
     "H": ("H", "HEIGHT", "height"),
     "W": ("W", "WIDTH", "width"),
     "D": ("D", "DEPTH", "depth"),
-    "L": ("L", "LENGTH", "length"),
-    "S": ("S", "SEQ", "seq_len"),
+    "L": ("L", "LENGTH", "length", "input_length"),
+    "S": ("S", "SEQ", "seq_len", "sequence_length"),
     "E": ("E", "HEAD_DIM", "head_dim"),
     "HEADS": ("HEADS", "num_heads", "n_heads"),
     "V": ("V", "VOCAB", "vocab_size"),
@@ -35,12 +35,15 @@ SIZE_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Other names of a size constant."""
 INPUT_NAMES: Mapping[str, tuple[str, ...]] = {
-    "x": ("x", "inp", "x", "input_tensor"),
-    "a": ("a", "lhs", "A", "left"),
-    "b": ("b", "rhs", "B", "right"),
-    "other": ("other", "y", "residual"),
+    "x": ("x", "inp", "x", "input", "input_tensor", "X"),
+    "a": ("a", "lhs", "A", "left", "x", "mat1"),
+    "b": ("b", "rhs", "B", "right", "y", "mat2"),
+    "q": ("q", "query", "Q"),
+    "k": ("k", "key", "K"),
+    "v": ("v", "value", "V"),
+    "other": ("other", "y", "add_input", "residual"),
     "third": ("third", "z", "extra"),
-    "pred": ("pred", "prediction", "predictions", "output"),
+    "pred": ("pred", "prediction", "predictions", "output", "input", "logits"),
     "target": ("target", "labels", "targets", "labels"),
 }
 
@@ -151,7 +154,7 @@ class _Writer:
         body = self._forward(state)
         hint = ": torch.Tensor" if self.typed else ""
         made = _inputs(self.inputs, self.names, self.sizes, self.rng.random() < 0.3)
-        constants = [f"{self.sizes[key]} = {size.full}" for key, size in self.values.items()]
+        constants = self._constants()
         given = self._given(constants)
         lines = ["class Model(nn.Module):", *self._docstring()]
         if self.arguments or state or self.rng.random() < 0.5:
@@ -181,6 +184,24 @@ class _Writer:
         return (
             re.sub(r"(?<![\w.])F\.(?=[a-z])", "torch.nn.functional.", joined) if self.spelled_out else joined
         )
+
+    def _constants(self) -> list[str]:
+        """The sizes at the top: one a line, some as a product, neighbouring places together."""
+        lines = []
+        together = self.rng.random() < 0.2
+        places = [key for key in self.values if key in ("D", "H", "W")]
+        for key, size in self.values.items():
+            if together and key in places and len(places) > 1:
+                if key == places[0]:
+                    names = ", ".join(self.sizes[place] for place in places)
+                    lines.append(f"{names} = {', '.join(str(self.values[place].full) for place in places)}")
+                continue
+            value = str(size.full)
+            if size.full >= 1024 and size.full % 4 == 0 and self.rng.random() < 0.08:
+                factor = self.rng.choice((2, 4))
+                value = f"{size.full // factor} * {factor}"
+            lines.append(f"{self.sizes[key]} = {value}")
+        return lines
 
     def _forward(self, state: list[str]) -> list[str]:
         """The lines of `forward`; modules without weights that it uses are added to `state`."""
@@ -295,7 +316,7 @@ def _renaming(
     taken: Collection[str] = (),
 ) -> dict[str, str]:
     """A new name for each of `given`, of one style, without collisions."""
-    style = rng.choice((0, 1, 2, 2, 2, 3))
+    style = rng.choice((0, 1, 2, 2, 2, 3, 4, 5))
     found: dict[str, str] = {}
     for name in given:
         options = table.get(name, (name,))
