@@ -163,6 +163,8 @@ class RlConfig(Section):
     optimizer: Literal["adamw", "muon"] = "adamw"
     """As in `[sft]`."""
     matrix_rate: float = Field(7e-4, gt=0)
+    compile: bool = False
+    """As in `[sft]`, for the update. Generation with the model's own modules would compile too: leave it off there."""
     warmup: float = Field(0.0, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     weight_decay: float = Field(0.0, ge=0)

@@ -1,9 +1,10 @@
 """GRPO with a reward for the plan and one for the code, on TRL's GRPOTrainer and the real verifier.
 
-Three places of TRL are taken over. `rollout_func`: completions, verdicts and rewards come from `rollouts.roll`,
+These places of TRL are taken over. `rollout_func`: completions, verdicts and rewards come from `rollouts.roll`,
 the chain that evaluation uses. `_calculate_rewards`: hands on the returns of plan and code that the conversations
 carry. `_generate_and_score_completions`: replaces the advantages by token-level ones, made in `advantages.py` from
-what `credit.py` says of each token. The loss, its clipping and its averaging are TRL's own.
+what `credit.py` says of each token. The loss, its clipping and its averaging are TRL's own; the log-probs that it is
+made of come from `scoring.py`.
 
 The data set is only a row of slots: a curriculum decides what a step asks, so that a resumed run asks the same.
 """
@@ -35,11 +36,12 @@ from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.credit import Conversation, agree, repaid, returns, row
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves, rollout_curve
-from kernelwright.train.model import adapters
+from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.overlap import load_ahead, save_ahead
 from kernelwright.train.prompts import Ask
-from kernelwright.train.sft import common_args, fit
+from kernelwright.train.scoring import ORDERLESS, by_length, scored
+from kernelwright.train.sft import PAD_TO, common_args, fit
 from kernelwright.train.turns import converse
 from kernelwright.train.vllm import VllmPolicy, vllm_args
 
@@ -112,6 +114,8 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
                 'generation.engine = "own" reads whole weights, which FSDP splits; set it to "vllm-server" or '
                 '"vllm-colocate", or launch without FSDP'
             )
+        if self.rl.compile and torch.cuda.is_available():
+            compile_layers(self.model)
 
     def conversations(self, slots: int) -> list[Conversation]:
         """This process's conversations of the current step: `slots` samples, groups side by side."""
@@ -281,6 +285,57 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             self.run_folder.append("rollouts.jsonl", rollouts)
             seconds = {phase: round(spent, 3) for phase, spent in self._seconds.items()}
             self.curves.extra = {**rollout_curve(groups), "seconds": seconds}
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        """TRL's, with the samples of an update in an order that leaves little padding."""
+        before = self._buffered_inputs
+        inputs = super()._prepare_inputs(generation_batch)
+        together = self.args.gradient_accumulation_steps
+        if self._buffered_inputs is not before and together > 1 and self.rl.loss in ORDERLESS:
+            self._buffered_inputs = by_length(self._buffered_inputs, together)
+            inputs = self._buffered_inputs[self._step % self.args.steps_per_generation]
+        return inputs
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **images: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """TRL's, by `scored`. Models with experts or images go TRL's way."""
+        if compute_aux_loss or any(value is not None for value in images.values()):
+            return super()._get_per_token_logps_and_entropies(
+                model,
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size=batch_size,
+                compute_entropy=compute_entropy,
+                compute_aux_loss=compute_aux_loss,
+                **images,
+            )
+        config, each = self.accelerator.unwrap_model(model).config, batch_size or len(input_ids)
+        multiple = PAD_TO if input_ids.is_cuda else 1
+        with self.accelerator.autocast():
+            parts = [
+                scored(
+                    model,
+                    config,
+                    input_ids[start : start + each],
+                    attention_mask[start : start + each],
+                    logits_to_keep,
+                    multiple,
+                )
+                for start in range(0, len(input_ids), each)
+            ]
+        logps = torch.cat([part[0] for part in parts])
+        entropies = [part[1] for part in parts if part[1] is not None] if compute_entropy else []
+        return logps, torch.cat(entropies) if entropies else None, None
 
     def _calculate_rewards(
         self,
