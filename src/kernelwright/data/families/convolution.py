@@ -224,8 +224,11 @@ def _sizes(draw: Draw, rank: int, groups: int, window: Window, flip: bool = Fals
             size = Size(size.full, max(size.small, reach + 3), max(size.odd, reach + 2))
         sizes[axis] = size
         elements *= size.full * (stride if flip else 1)
-    batch = sizes["B"]
-    sizes["B"] = Size(max(1, min(batch.full, 1 << (LARGEST // elements).bit_length() - 1)), 1, 2)
+    elements *= sizes["B"].full
+    while elements > LARGEST:
+        key = "B" if sizes["B"].full > 1 else max(SPACE[rank], key=lambda axis: sizes[axis].full)
+        sizes[key] = sizes[key]._replace(full=sizes[key].full // 2)
+        elements //= 2
     return sizes
 
 
