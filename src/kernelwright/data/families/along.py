@@ -132,8 +132,8 @@ def strided(
     walks = length > 256 or (draw.slow and draw.tune.random() < 0.5)
     held = 64 if walks else 1 << (length - 1).bit_length()
     wide_block = min(max(TILE // held, 32), 512)
-    inner_block = draw.tile("BLOCK_I", (32, 64) if walks else (wide_block,), (16,))
-    row_block = draw.tile("BLOCK_R", (64, 128), (4, 8)) if walks else "triton.next_power_of_2(n)"
+    inner_block = draw.tile("BLOCK_I", (32,) if walks else (wide_block,), (16,))
+    row_block = draw.tile("BLOCK_R", (64,), (4, 8)) if walks else "triton.next_power_of_2(n)"
     at = "base + r[:, None] * inner + i[None, :]"
     load = [
         "mask = (r < n)[:, None] & (i < inner)[None, :]",
@@ -174,12 +174,20 @@ def strided(
     else:
         host.append("out = torch.empty_like(x)")
     counts = reduces and after.by_channel
-    passed = ["x", *before.arguments, *after.arguments, "out", *(["x.shape[1]"] if counts else []), "n", "inner"]
+    passed = [
+        "x",
+        *before.arguments,
+        *after.arguments,
+        "out",
+        *(["x.shape[1]"] if counts else []),
+        "n",
+        "inner",
+    ]
     host += [
         *launch(
             f"{name}_kernel",
             f"triton.cdiv(inner, {inner_block}), outer",
-            [*passed, f"BLOCK_R={row_block}", f"BLOCK_I={inner_block}", draw.warps((8,), (1,))],
+            [*passed, f"BLOCK_R={row_block}", f"BLOCK_I={inner_block}", draw.warps((4, 8), (1,))],
         ),
         "return out",
     ]

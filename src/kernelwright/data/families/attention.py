@@ -48,7 +48,11 @@ def attention(kind: str, draw: Draw) -> Design:
     )
     op = _reference(draw, kind, causal, dtype == "float32", inputs)
     block_m, block_n = draw.tune.choice(
-        ((64, 64), (128, 64)) if dtype != "float32" else ((64, 32), (128, 32))
+        ((64, 64), (128, 64))
+        if dtype != "float32"
+        else ((128, 32), (128, 64))
+        if sizes["E"].full <= 64
+        else ((64, 32),)
     )
     if draw.slow:
         block_m, block_n = draw.tune.choice(((32, 16), (16, 32)))
@@ -116,7 +120,7 @@ def attention(kind: str, draw: Draw) -> Design:
         m, n = "BLOCK_M", "BLOCK_N"
     parameters += ["BLOCK_M: tl.constexpr", "BLOCK_N: tl.constexpr", "BLOCK_D: tl.constexpr"]
     passed += [f"BLOCK_M={m}", f"BLOCK_N={n}", "BLOCK_D=max(16, triton.next_power_of_2(dim))"]
-    passed.append(f"num_warps={8 if block_m == 128 else 4}")
+    passed.append(f"num_warps={8 if block_m * block_n > 4096 else 4}")
     host = [
         "batch, heads, seq, dim = q.shape",
         "keys = k.shape[2]",

@@ -14,6 +14,9 @@ from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.gemm import blocks
 from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, precision, widened
 
+Extent = tuple[int, int, int, int]
+"""Places, channels out of a group, images with their groups, and channels into a group, at full size."""
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -216,6 +219,7 @@ def _stage(
     host: list[str],
     shape: str,
     grid: str,
+    weight: str = "weight",
 ) -> Stage:
     """One kernel and the host function that allocates `y` of `shape`, launches on `grid`, and returns.
 
@@ -225,7 +229,7 @@ def _stage(
     bias = ("b_ptr",) if g.bias else ()
     parameters = ["x_ptr", "w_ptr", *bias, *after.pointers, "y_ptr", *(size for size, _ in sizes)]
     parameters += [f"{constant}: tl.constexpr" for constant, _ in constants]
-    passed = ["x", "weight", *(["bias"] if g.bias else []), *after.arguments, "y"]
+    passed = ["x", weight, *(["bias"] if g.bias else []), *after.arguments, "y"]
     passed += [*(value for _, value in sizes), *(f"{c}={value}" for c, value in constants), warps]
     lines = (
         *host,
@@ -248,9 +252,9 @@ def _takes(g: Geometry, module: str, after: Chain) -> tuple[tuple[str, str], ...
     return (("x", "{x}"), weight, *bias, *g.takes(module), *after.takes, *more)
 
 
-def _tiles(draw: Draw, dtype: Dtype, extent: tuple[int, int, int]) -> tuple[dict[str, str], str]:
-    """The tile's sizes, and the keyword of the warps. `extent` are places, channels out and images at full size."""
-    p, co, r, warps = draw.tune.choice(blocks(draw, dtype != "float32", extent))
+def _tiles(draw: Draw, dtype: Dtype, extent: Extent) -> tuple[dict[str, str], str]:
+    """The tile's sizes, and the keyword of the warps."""
+    p, co, r, warps = draw.tune.choice(blocks(draw, dtype != "float32", extent[:3], extent[3]))
     tiles = {"BLOCK_P": p, "BLOCK_CO": co, "BLOCK_R": r}
     if draw.tune.random() < 0.35:
         draw.constants.update(tiles)
@@ -311,12 +315,12 @@ def forward_conv(
     name: str,
     g: Geometry,
     dtype: Dtype,
-    extent: tuple[int, int, int],
+    extent: Extent,
     *,
     module: str = "conv",
     after: Chain = NOTHING,
 ) -> Stage:
-    """A convolution with `after` done on its tiles. `extent` are places, channels of a group and images."""
+    """A convolution with `after` done on its tiles."""
     places, outs, taps = " * ".join(g.sizes()), " * ".join(g.sizes("O")), g.taps()
     body = [*_tile(places, outs), *_coordinates(g)]
     channel = "co"
@@ -390,7 +394,7 @@ def depthwise(
 
 
 def pointwise(
-    draw: Draw, name: str, rank: int, dtype: Dtype, extent: tuple[int, int, int], *, bias: bool = True,
+    draw: Draw, name: str, rank: int, dtype: Dtype, extent: Extent, *, bias: bool = True,
     module: str = "conv", after: Chain = NOTHING,
 ) -> Stage:  # fmt: skip
     """A kernel of size one: for each image a product of (places, channels in) and the weights."""
@@ -428,24 +432,21 @@ def transposed(
     name: str,
     g: Geometry,
     dtype: Dtype,
-    extent: tuple[int, int, int],
+    extent: Extent,
     *,
     module: str = "conv",
     after: Chain = NOTHING,
 ) -> Stage:
     """A transposed convolution by gathering. With a stride, outputs of one phase, `o + PAD` modulo the stride, are
-    reached through the same taps and no others: a program has outputs of one phase."""
+    reached through the same taps and no others: a program has outputs of one phase. The filters are laid out with
+    their channels in last, so that a tile of them is read in a row."""
     places, outs, taps = " * ".join(g.sizes()), " * ".join(g.sizes("O")), g.taps()
     phased = g.stride and not g.dilation
     steps = [g.tap("S", axis) for axis in g.axes]
     body = _tile(places, outs, " * ".join(steps) if phased else "")
     channel = "co"
     if g.groups:
-        body += [
-            "group = image % groups",
-            "channel = group * CO + co",
-            f"w_ptr += group * CI * CO * {_parens(taps)}",
-        ]
+        body.append("channel = (image % groups) * CO + co")
         channel = "channel"
     filters = [g.tap("K", axis) for axis in g.axes]
     at, inside = "p", ""
@@ -458,29 +459,32 @@ def transposed(
         body += [f"{a}0 = {_place('p', extents, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
         body += [f"n{a} = tl.cdiv({k} - f{a}, {s})" for a, k, s in zip(g.axes, filters, steps, strict=True)]
         window = " * ".join(counts)
-        unfolded = [f"ci = r // {_parens(window)}"]
-        unfolded += [f"k{a} = {_place('r', counts, i)} % n{a}" for i, a in enumerate(g.axes)]
+        unfolded = ["ci = r % CI"]
+        unfolded += [
+            f"k{a} = {_place('r // CI', counts, i)}{f' % n{a}' * (i > 0)}" for i, a in enumerate(g.axes)
+        ]
         tap = _tap_place(g)
         for axis, step in zip(g.axes, steps, strict=True):
             tap = _spelled(tap, f"k{axis}", f"(k{axis} * {step} + f{axis})")
         tap = tap if g.rank > 1 else tap[1:-1]
     else:
         body += _coordinates(g, flip=True)
-        window = taps
-        unfolded = [f"ci = r // {_parens(taps)}"]
-        unfolded += [f"k{axis} = {_tap_of(g, index, axis)}" for index, axis in enumerate(g.axes)]
-        tap = f"r % {_parens(taps)}"
+        window, tap = taps, ""
+        unfolded = ["ci = r % CI"]
+        for i, (axis, k) in enumerate(zip(g.axes, filters, strict=True)):
+            place = f"{_place('r // CI', filters, i)}{f' % {k}' * (i > 0)}"
+            unfolded.append(f"k{axis} = {place}" + (f" * {g.tap('D', axis)}" if g.dilation else ""))
+    at_channel = f"{channel}[None, :] * {f'({taps} * CI)' if phased else 'R'}"
     loop = _windows(g, unfolded, sign="-")
     if g.stride and g.dilation:
         loop = _divided(g, loop)
     loop += [
-        f"tap = {tap}",
-        f"w_at = (ci * CO * {_parens(taps)} + tap)[:, None] + co[None, :] * {_parens(taps)}",
+        *([f"tap = {tap}", "w_at = tap * CI + ci"] if phased else []),
         "w_mask = (r < R)[:, None] & (co < CO)[None, :]",
-        "weight = tl.load(w_ptr + w_at, mask=w_mask, other=0.0)",
+        f"weight = tl.load(w_ptr + {at_channel} + {'w_at' if phased else 'r'}[:, None], mask=w_mask, other=0.0)",
         _product(dtype),
     ]
-    body += [f"R = CI * {window}", _ZEROS, "for start in range(0, R, BLOCK_R):", *(f"    {x}" for x in loop)]
+    body += [f"R = {window} * CI", _ZEROS, "for start in range(0, R, BLOCK_R):", *(f"    {x}" for x in loop)]
     if phased:
         ends = []
         for axis, step in zip(g.axes, steps, strict=True):
@@ -502,6 +506,12 @@ def transposed(
         reach = f"dilation[{index}] * (k{axis} - 1) + 1" if g.dilation else f"k{axis}"
         more = f" + output_padding[{index}]" if g.output_padding else ""
         host.append(f"o{axis} = {step}{pad} + {reach}{more}")
+    if g.groups:
+        turned = f"weight.view(groups, -1, co, {', '.join(f'k{a}' for a in g.axes)})"
+        order = ", ".join(str(dim) for dim in (0, *range(2, g.rank + 3), 1))
+    else:
+        turned, order = "weight", ", ".join(str(dim) for dim in (*range(1, g.rank + 2), 0))
+    host.append(f"filters = {turned}.permute({order}).contiguous()")
     sizes = _sizes(g, "ci // groups" if g.groups else "ci", "co")
     tiled, images = _outs(g), ["n", *["groups"] * g.groups]
     if phased:
@@ -523,6 +533,7 @@ def transposed(
         host=host,
         shape=f"n, {'co * groups' if g.groups else 'co'}, {', '.join(_outs(g))}",
         grid=_grid(tiled, tiles, "co", images),
+        weight="filters",
     )
 
 

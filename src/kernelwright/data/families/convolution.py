@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kernelwright.data.families.conv import Geometry, depthwise, forward_conv, pointwise, transposed
+from kernelwright.data.families.conv import Extent, Geometry, depthwise, forward_conv, pointwise, transposed
 from kernelwright.data.families.epilogue import NOTHING, Chain, chain
 from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, placed, tensor
 
@@ -246,10 +246,11 @@ def single(draw: Draw, rank: int, **options: object) -> Design:
     return fused(draw, rank, 0, **options)
 
 
-def extents(sizes: Mapping[str, Size], rank: int, groups: int = 1) -> tuple[int, int, int]:
-    """Places (as many as the input has), channels out of a group, and images with their groups, at full size."""
+def extents(sizes: Mapping[str, Size], rank: int, groups: int = 1) -> Extent:
+    """With as many places as the input has."""
     places = math.prod(sizes[axis].full for axis in SPACE[rank])
-    return places, sizes["CO"].full // groups, sizes["B"].full * groups
+    channels = sizes["CI" if "CI" in sizes else "C"].full // groups
+    return places, sizes["CO"].full // groups, sizes["B"].full * groups, channels
 
 
 def stage(draw: Draw, made: Convolution, after: Chain = NOTHING, name: str = "") -> Stage:

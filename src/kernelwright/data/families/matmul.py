@@ -65,6 +65,7 @@ def _plain(
         layout,
         dtype,
         extent=(sizes["M"].full, sizes["N"].full, 1),
+        inner=sizes["K"].full,
         shape=(first, second),
         out="torch.empty((M, N), device=a.device, dtype=a.dtype)",
     )
@@ -95,6 +96,7 @@ def square(draw: Draw) -> Design:
         Layout(),
         dtype,
         extent=(size.full, size.full, 1),
+        inner=size.full,
         shape=shape,
         out="torch.empty((M, N), device=a.device, dtype=a.dtype)",
     )
@@ -156,20 +158,26 @@ def _triangular(draw: Draw, side: str, cut: str) -> Design:
     op = Op(f"matmul:{side}", spelling, inputs=(("a", made), ("b", made)))
     layout = Layout(triangle=side)  # type: ignore[arg-type]
     shape = ("M = N = K = a.shape[0]",)
-    stage = gemm(draw, f"{cut}_matmul", layout, dtype, shape=shape, out="torch.empty_like(a)")
+    stage = gemm(
+        draw, f"{cut}_matmul", layout, dtype, inner=size.full, shape=shape, out="torch.empty_like(a)"
+    )
     return Design((op,), (stage,), {"N": size}, dtype, draw.constants)
 
 
 def symmetric(draw: Draw) -> Design:
-    """Two symmetric matrices: their columns are their rows, so b may be read along its rows."""
+    """Two symmetric matrices, which are multiplied as any others: that they are symmetric saves no arithmetic."""
     size = draw.size((1024, 2048, 4096, 3000), SMALL, ODD)
     made = "torch.randn(N, N); ({m} + {m}.T) / 2"
     op = Op("matmul:symmetric", draw.pick(SPELLED).format(a="a", b="b"), inputs=(("a", made), ("b", made)))
-    layout = Layout(b=draw.tune.choice(("KN", "NK")))
-    shape = ("M = N = K = a.shape[0]",)
-    extent = (size.full, size.full, 1)
     stage = gemm(
-        draw, "symmetric_matmul", layout, "float32", extent=extent, shape=shape, out="torch.empty_like(a)"
+        draw,
+        "symmetric_matmul",
+        Layout(),
+        "float32",
+        extent=(size.full, size.full, 1),
+        inner=size.full,
+        shape=("M = N = K = a.shape[0]",),
+        out="torch.empty_like(a)",
     )
     return Design((op,), (stage,), {"N": size}, "float32", draw.constants)
 
@@ -203,6 +211,7 @@ def batched(draw: Draw) -> Design:
         layout,
         dtype,
         extent=(sizes["M"].full, sizes["N"].full, sizes["B"].full),
+        inner=sizes["K"].full,
         shape=shape,
         out="torch.empty((batch, M, N), device=a.device, dtype=a.dtype)",
     )
@@ -233,6 +242,7 @@ def by_matrix(draw: Draw, rank: int) -> Design:
         Layout(batched="a"),
         dtype,
         extent=(math.prod(sizes[key].full for key in lead), sizes["N"].full, 1),
+        inner=sizes["K"].full,
         shape=shape,
         out="torch.empty((*a.shape[:-1], N), device=a.device, dtype=a.dtype)",
     )
@@ -253,8 +263,8 @@ def matvec(draw: Draw) -> Design:
         inputs=(("a", tensor("M, K", dtype)), ("b", tensor("K" if flat else "K, 1", dtype))),
     )
     few = sizes["M"].full < 8 * CORES
-    m = draw.tile("BLOCK_M", (1,) if few else (2, 4), (32,))
-    k = draw.tile("BLOCK_K", (2048, 4096) if few else (1024,), (64,))
+    m = draw.tile("BLOCK_M", (1,) if few else (1, 2), (32,))
+    k = draw.tile("BLOCK_K", (4096, 8192) if few else (1024,), (64,))
     wide = widened(dtype)
     body = [
         "m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)",
@@ -273,7 +283,16 @@ def matvec(draw: Draw) -> Design:
         *launch(
             "matvec_kernel",
             f"triton.cdiv(M, {m}),",
-            ["a", "b", "out", "M", "K", f"BLOCK_M={m}", f"BLOCK_K={k}", draw.warps((8,), (1,))],
+            [
+                "a",
+                "b",
+                "out",
+                "M",
+                "K",
+                f"BLOCK_M={m}",
+                f"BLOCK_K={k}",
+                draw.warps((8,) if few else (4,), (1,)),
+            ],
         ),
         "return out",
     ]
@@ -472,6 +491,7 @@ def linear_layer(
         Layout(b="NK"),
         dtype,
         extent=(rows, sizes["CO"].full, 1),
+        inner=sizes["CI"].full,
         takes=(
             ("a", "{x}"),
             ("b", "self.linear.weight"),

@@ -149,7 +149,7 @@ def position(draw: Draw, operator: str) -> Design:
             "return out",
         ]
     else:
-        block_r, block_i = draw.tile("BLOCK_R", (64, 128), (4,)), draw.tile("BLOCK_I", (32,), (16,))
+        block_r, block_i = draw.tile("BLOCK_R", (64,), (4,)), draw.tile("BLOCK_I", (32,), (16,))
         body = [
             "base = tl.program_id(1).to(tl.int64) * n * inner",
             "i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)",

@@ -126,7 +126,7 @@ def _inner(draw: Draw, kind: str, width: int, dim: int) -> Stage:
     """A program a block of columns, down the dimension in tiles that hand on what was summed so far."""
     del width
     name, pointers, arguments, takes, empty = _names(kind)
-    block_r, block_i = draw.tile("BLOCK_R", (32, 64), (4,)), draw.tile("BLOCK_I", (32,), (16,))
+    block_r, block_i = draw.tile("BLOCK_R", (32,), (4,)), draw.tile("BLOCK_I", (64,), (16,))
     verb, join = ("tl.cumprod", "*") if kind == "cumprod" else ("tl.cumsum", "+")
     at = "base + r[:, None] * inner + i[None, :]"
     load_at, load_mask = "offs", "mask"
