@@ -247,9 +247,13 @@ _POINTWISE = (
         ("{x} * F.hardswish({x})",),
         "{x} * {x} * tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0",
     ),
-    Pointwise("add", ("{x} + {y}", "torch.add({x}, {y})", "{x}.add({y})"), "{x} + {y}", binary=True),
+    Pointwise(
+        "add", ("{x} + {y}", "torch.add({x}, {y})", "{x}.add({y})", "{y} + {x}"), "{x} + {y}", binary=True
+    ),
     Pointwise("sub", ("{x} - {y}", "torch.sub({x}, {y})", "{x}.sub({y})"), "{x} - {y}", binary=True),
-    Pointwise("mul", ("{x} * {y}", "torch.mul({x}, {y})", "{x}.mul({y})"), "{x} * {y}", binary=True),
+    Pointwise(
+        "mul", ("{x} * {y}", "torch.mul({x}, {y})", "{x}.mul({y})", "{y} * {x}"), "{x} * {y}", binary=True
+    ),
     Pointwise(
         "maximum",
         ("torch.maximum({x}, {y})", "{x}.maximum({y})", "torch.max({x}, {y})"),

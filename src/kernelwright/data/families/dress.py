@@ -116,9 +116,12 @@ def _literal(op: Op) -> Op:
     if not plain or not op.state:
         return op
     pattern = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, plain))})\b(?! ?=)")
-    state = tuple(pattern.sub(lambda match: plain[match[1]], line) for line in op.state)
+
+    def written(line: str) -> str:
+        return pattern.sub(lambda match: plain[match[1]], line)
+
     init = tuple(pair for pair in op.init if pair[0] not in plain)
-    return replace(op, state=state, init=init)
+    return replace(op, state=tuple(map(written, op.state)), init=init, module=written(op.module))
 
 
 def _dimension(op: Op) -> Op:

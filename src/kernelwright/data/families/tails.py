@@ -412,7 +412,7 @@ def _whole(draw: Draw, value: Value) -> Tail:
     build = functools.partial(_suffix, draw, operator, _product(value.dims[1:])[0], 1, rank, False)
     value.kind, value.has_channels = "features", False
     value.dims[1:] = [(1, 1, 1)]
-    value.used["whole"] = 1
+    value.used["ended"] = 1
     return Tail(Op(f"{operator}:whole", spelled), build, AFTER.get(operator, UNARY), channel=False)
 
 
@@ -493,7 +493,7 @@ def _suffix(draw: Draw, operator: str, length: int, first: int, rank: int, keep:
 def _linear(draw: Draw, value: Value) -> Tail:
     value.number("linear")
     value.sizes["F"] = Size(draw.pick((256, 512, 1024, 2048, 4096)), 48, 72)
-    name, inner = "output_size", value.name
+    name, inner = "output_size" if value.name != "output_size" else "num_classes", value.name
     op = Op(
         "linear",
         "self.linear2({x})",
