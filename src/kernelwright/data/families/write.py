@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.data.families.dress import dress
-from kernelwright.data.families.reference import Argument, replace_names, wrapped, write_reference
+from kernelwright.data.families.reference import Argument, wrapped, write_reference
 from kernelwright.data.families.spec import Design, Draw
 from kernelwright.data.operators import HELPERS
 from kernelwright.records import Task
@@ -89,25 +89,18 @@ def _task(
 
 def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str], draw: Draw) -> str:
     """The module of the kernels."""
-    tune = draw.tune
     helpers = dict.fromkeys(name for stage in design.stages for name in stage.helpers)
     parts = ["import torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl"]
     if draw.constants:
         parts[0] += "\n\n" + "\n".join(f"{name} = {value}" for name, value in draw.constants.items())
     parts += [f"@triton.jit\n{HELPERS[name]}" for name in helpers]
     kernels: dict[str, None] = {}
-    inline = len(design.stages) == 1 and tune.random() < 0.5
     calls: list[str] = []
     value = inputs[0]
     functions: list[str] = []
     for position, stage in enumerate(design.stages):
         kernels.update(dict.fromkeys(stage.kernels))
         passed = {given: expression.replace("{x}", value) for given, expression in stage.takes}
-        if inline:
-            inside = [replace_names(line, {k: v for k, v in passed.items() if k != v}) for line in stage.body]
-            if max(map(len, inside)) <= 110:
-                calls = inside
-                break
         name = stage.name
         head = f"def {name}({', '.join(passed)}):"
         text = "\n".join([head, *(f"    {line}" for line in stage.body)])
@@ -122,17 +115,12 @@ def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str]
             calls.append(f"{value} = {call}")
     state = [line for op in design.ops for line in op.state]
     model = ["class ModelNew(nn.Module):"]
-    if arguments or state or tune.random() < 0.3:
+    if arguments or state:
         signature = ", ".join(["self", *(given.signature for given in arguments)])
         model += wrapped(f"    def __init__({signature}):")
         model += ["        super().__init__()"]
         model += [part for line in state for part in wrapped(f"        {line}")]
         model.append("")
     model.append(f"    def forward({', '.join(['self', *inputs])}):")
-    for line in calls:
-        model += (
-            wrapped(f"        {line}")
-            if line.startswith(("return ", f"{value} = ", "skip = "))
-            else [f"        {line}"]
-        )
+    model += [part for line in calls for part in wrapped(f"        {line}")]
     return "\n\n\n".join([*parts, *kernels, *functions, "\n".join(model)]) + "\n"
