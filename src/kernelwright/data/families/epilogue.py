@@ -205,7 +205,8 @@ def chain(
 
 def _step(draw: Draw, names: Sequence[str], share: float, channel: bool, full: bool) -> Step:
     if (channel or full) and draw.chance(share):
-        name = draw.pick(BINARY)
+        # Where not every map may come, a bound might leave nothing either.
+        name = draw.pick(BINARY if "relu6" in names else BINARY[:3])
         kinds = ["parameter"] * channel + ["input"] * full
         return Step(name, draw.pick(kinds), tuple(draw.pick(v) for v in POINTWISE[name].constants))  # type: ignore[arg-type]
     name = draw.pick(names)

@@ -282,7 +282,7 @@ def _image_norm(draw: Draw, value: Value) -> Tail:
     rank, count = len(value.places), value.name
     init = ((count, value.key),)
     places = _product(value.places)[0]
-    names = ["group", "group", "instance", "batch", "batch"] + ["layer"] * bool(value.width)
+    names = ["group", "group", "instance", "batch", "batch"] + ["layer"] * 2 * bool(value.width)
     name = draw.pick(names)
     value.last = "plane norm" if name in ("instance", "group", "layer") else "norm"
     if name == "group":

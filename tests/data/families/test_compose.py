@@ -1,0 +1,59 @@
+"""Compositions: what is drawn of heads and tails, and that no two kernels of one answer share a name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from kernelwright import shapes
+from kernelwright.data.families.compose import FAMILIES
+from kernelwright.data.families.spec import Family
+from kernelwright.data.families.table import pair
+from kernelwright.data.families.write import Pair
+
+STEPS = {
+    "image": (r"pool2d\(|Pool2d", "GroupNorm", "InstanceNorm2d", "BatchNorm2d", "LayerNorm", "dim=1", "adaptive_avg|AdaptiveAvg",
+              "centered - torch.mean", "skip", "original", "nn.Dropout|F.dropout", r"flatten\(1\)|dim=\[1, 2, 3\]"),
+    "features": ("Pool1d|pool1d", "GroupNorm", "InstanceNorm[12]d", "BatchNorm1d", "LayerNorm", "linear2", "logsumexp"),
+}  # fmt: skip
+"""What references of compositions say somewhere, by the kind of their head."""
+
+
+def drawn(family: Family, count: int) -> list[Pair]:
+    return [
+        pair(family, str(number), "k", family.levels[number % len(family.levels)]) for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("conv_transpose2d_chain", "image"), ("linear_chain", "features")]
+)
+def test_every_kind_of_step_is_drawn(name: str, kind: str) -> None:
+    family = next(family for family in FAMILIES if family.name == name)
+    text = "\n".join(made.task.source for made in drawn(family, 150))
+    for step in STEPS[kind]:
+        assert re.search(step, text), step
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_compositions_are_as_long_as_asked_and_name_each_kernel_once(family: Family) -> None:
+    for number, made in enumerate(drawn(family, 40)):
+        names = re.findall(r"^def (\w+)\(", made.code, re.MULTILINE)
+        assert len(names) == len(set(names)), made.code
+        assert made.operators == family.levels[number % len(family.levels)], made.task.source
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_small_references_run_and_are_not_constant(family: Family) -> None:
+    flat = 0
+    for made in drawn(family, 12):
+        for sizes in made.task.shapes.values():
+            scope: dict[str, object] = {}
+            exec(shapes.apply_shape(made.task.source, sizes), scope)
+            with torch.no_grad():
+                out = scope["Model"](*scope["get_init_inputs"]())(*scope["get_inputs"]())  # type: ignore[operator]
+            assert torch.isfinite(out).all(), made.task.source
+            flat += out.numel() > 1 and bool(out.std() < 1e-3 * out.abs().max())
+    assert flat <= 4
