@@ -281,21 +281,16 @@ def any_fused(draw: Draw, rank: int) -> Design:
     return fused(draw, rank, parts=parts)
 
 
-def transposed_any(draw: Draw, rank: int) -> Design:
-    """A transposed convolution of any kind."""
+def transposed_any(draw: Draw, rank: int, uniform: bool = True) -> Design:
+    """A transposed convolution with any parts."""
     parts = draw.pick(
         (
-            (),
-            ("stride",),
-            ("stride", "padding"),
-            ("padding",),
-            ("dilation",),
-            ("padding", "dilation"),
-            ("stride", "padding", "dilation"),
+            *((), (), ("stride",), ("padding",), ("stride", "padding"), ("stride", "padding")),
+            *(("dilation",), ("padding", "dilation"), ("stride", "padding", "dilation")),
         )
     )
     groups = draw.pick((1, 1, 1, 4))
-    return single(draw, rank, parts=parts, flip=True, uniform=rank == 1 or draw.chance(0.5), groups=groups)
+    return single(draw, rank, parts=parts, flip=True, uniform=uniform, groups=groups)
 
 
 def any_of(draw: Draw, rank: int, choices: tuple[tuple[str, ...], ...], **options: object) -> Design:
@@ -436,6 +431,8 @@ _SINGLE: dict[str, Callable[[Draw], Design]] = {
     "conv_transpose1d": _draw(transposed_any, 1),
     "conv_transpose2d": _draw(transposed_any, 2),
     "conv_transpose3d": _draw(transposed_any, 3),
+    "conv_transpose2d_asymmetric": _draw(transposed_any, 2, uniform=False),
+    "conv_transpose3d_asymmetric": _draw(transposed_any, 3, uniform=False),
 }
 FAMILIES = (
     *(Family(name, "convolution", draw) for name, draw in _SINGLE.items()),
