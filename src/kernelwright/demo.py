@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelwright.config import Recipe
-    from kernelwright.optimize import Step
     from kernelwright.runs import RunFolder
+    from kernelwright.search import Found
 
 RECIPE, EXAMPLE = "recipes/laptop.toml", "examples/squared_relu.py"
 SAMPLES = 8
-"""Kernels asked of each agent for the example."""
+"""Kernels asked of an agent in a turn for the example."""
+SECONDS = 40.0
+"""Of search for the example."""
 
 
 def shipped(name: str) -> Path:
@@ -51,36 +53,40 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     console.print(f"{path.name} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
     folder = pipeline.run(recipe, out, resume=True)
     with pipeline.timed(folder, "optimize"):
-        steps = optimized(recipe, folder)
+        found = optimized(recipe, folder)
     folder.finish("optimize")
     page = build_report([folder.path], folder.file("report.html"))
     show_stages(recipe, folder, console)
-    show_example(steps, folder, console)
+    show_example(found, folder, console)
     console.print(f"\nreport {page}")
     return 0
 
 
-def optimized(recipe: Recipe, folder: RunFolder) -> list[Step]:
+def optimized(recipe: Recipe, folder: RunFolder) -> Found:
     """Ask the agents just trained for a kernel of the example; the attempts and the result are in RUN/optimize."""
-    from kernelwright.cli import read
-    from kernelwright.optimize import agents_of, optimize, write_result
+    from kernelwright.cli import read, show
+    from kernelwright.search import Settings, agents_of, optimize, write_result
 
     task, judge, work = read.one_task(str(shipped(EXAMPLE))), recipe.verify, folder.sub("optimize")
-    with read.judge(task, judge.backend, judge.protocol, judge.target, judge.workers) as pool:
-        steps = optimize(
+    with show.Live() as live:
+        found = optimize(
             task,
             agents_of(str(folder.path)),
             work,
-            verifier=pool,
-            samples=SAMPLES,
-            target=judge.target,
-            max_tokens=recipe.eval.max_tokens,
-            seed=recipe.seed,
+            lambda: read.judge(task, judge.backend, judge.protocol, judge.target, judge.workers),
+            Settings(
+                samples=SAMPLES,
+                target=judge.target,
+                max_tokens=recipe.eval.max_tokens,
+                seed=recipe.seed,
+                seconds=SECONDS,
+            ),
+            watch=live,
             resume=True,
         )
-    if steps[-1].best is not None:
-        write_result(steps[-1].best, work.file("kernel.py"))
-    return steps
+    if found.best is not None:
+        write_result(found.best, work.file("kernel.py"))
+    return found
 
 
 def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
@@ -105,17 +111,17 @@ def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
     )
 
 
-def show_example(steps: Sequence[Step], folder: RunFolder, console: Console) -> None:
+def show_example(found: Found, folder: RunFolder, console: Console) -> None:
     """What came out for the example, with its verdict."""
     from kernelwright.cli import show
 
-    console.print(f"\n{EXAMPLE}, {SAMPLES} samples an agent", style="bold")
-    console.print(show.steps(steps))
-    best = steps[-1].best
-    if best is None:
-        console.print(f"no kernel was verified; every attempt is in {folder.path}/optimize/rollouts.jsonl")
+    console.print(f"\n{EXAMPLE}, {SAMPLES} samples a turn", style="bold")
+    console.print(show.turns(found.turns))
+    if found.best is None:
+        show.unsolved(console, found)
+        console.print(f"every attempt is in {folder.path}/optimize/rollouts.jsonl")
         return
-    console.print(show.verdict(best.verdict))
+    console.print(show.verdict(found.best.verdict))
     console.print(f"kernel {folder.path}/optimize/kernel.py")
 
 

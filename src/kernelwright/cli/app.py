@@ -32,7 +32,7 @@ tasks.command()(audits.audit)
 SUITES = (
     "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1], FILE.py, FILE.jsonl, FILE.parquet, a folder."
 )
-POLICIES = "A run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
+POLICIES = "default (the package's own model), a run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
 
 Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
 Protocol = Annotated[
@@ -40,6 +40,7 @@ Protocol = Annotated[
 ]
 Target = Annotated[str, typer.Option(help="The GPU to compile and price for: h200, h100, a100, mi300x.")]
 Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
+Policy = Annotated[str, typer.Option("-p", "--policy", help=POLICIES)]
 Seed = Annotated[int, typer.Option(help="Of the policy's sampling; the judge's own seeds are secret.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with what a stopped run left.")]
 Overrides = Annotated[
@@ -87,10 +88,18 @@ def optimize(
     module: Annotated[
         str, typer.Argument(metavar="MODULE", help="A .py in the KernelBench form, or a task's name.")
     ],
-    policy: Annotated[str, typer.Option("-p", "--policy", help=POLICIES)],
-    samples: Annotated[int, typer.Option("-n", "--samples", help="Kernels asked of each agent.", min=1)] = 8,
+    policy: Policy = "default",
+    samples: Annotated[
+        int, typer.Option("-n", "--samples", help="Kernels asked of an agent in a turn.", min=1)
+    ] = 8,
+    turns: Annotated[int, typer.Option(help="Turns of an agent at most: repairs, improvements.", min=1)] = 3,
+    verdicts: Annotated[int, typer.Option(help="Candidates judged at most; 0: no limit.", min=0)] = 0,
+    seconds: Annotated[
+        float, typer.Option(help="After which nothing new is begun; 0: no limit.", min=0.0)
+    ] = 45.0,
+    tune: Annotated[bool, typer.Option(help="Tune block sizes, warps and stages at the end.")] = True,
     target: Annotated[
-        str, typer.Option(help="Name a GPU to have the back end tune for it (default: h200).")
+        str, typer.Option(help="Name a GPU to have the back end write for it, too (default: h200).")
     ] = "",
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Default: MODULE_triton.py here.")] = None,
     temperature: Annotated[float, typer.Option(min=0.0)] = 0.8,
@@ -101,11 +110,14 @@ def optimize(
     seed: Seed = 0,
     resume: Resume = False,
 ) -> int:
-    """Module in, best verified Triton kernel out, with its verdict."""
+    """Module in, best verified Triton kernel out, with its verdict.
+
+    Exit code: 0 with a kernel that two judges accepted, 1 without one.
+    """
     from kernelwright.cli import read, show
-    from kernelwright.optimize import agents_of, write_result
-    from kernelwright.optimize import optimize as work
     from kernelwright.runs import RunFolder
+    from kernelwright.search import Settings, agents_of, write_result
+    from kernelwright.search import optimize as search
 
     out = read.place(out or Path(f"{Path(module).stem}_triton.py"))
     if out.exists() and out.resolve() == Path(module).resolve():
@@ -113,30 +125,37 @@ def optimize(
     policies = agents_of(policy, target)
     task = read.one_task(module)
     folder = RunFolder(out.with_suffix(".run"))
-    with read.judge(task, backend, protocol, target or "h200", workers) as pool:
-        steps = work(
+    settings = Settings(
+        samples=samples,
+        turns=turns,
+        target=target or "h200",
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+        verdicts=verdicts,
+        seconds=seconds,
+        tune=tune,
+    )
+    with show.Live() as live:
+        found = search(
             task,
             policies,
             folder,
-            verifier=pool,
-            samples=samples,
-            target=target or "h200",
-            temperature=temperature,
-            max_tokens=max_tokens,
-            seed=seed,
+            lambda: read.judge(task, backend, protocol, target or "h200", workers),
+            settings,
+            watch=live,
             resume=resume,
         )
     console = show.console()
-    console.print(show.steps(steps))
-    best = steps[-1].best
-    if best is None:
-        console.print(
-            f"\nno kernel for {task.id} was verified; every attempt is in {folder.path}/rollouts.jsonl"
-        )
+    console.print(show.turns(found.turns))
+    if found.best is None:
+        show.unsolved(console, found)
+        console.print(f"\nevery attempt is in {folder.path}/rollouts.jsonl; the module stays as it is")
         return 1
-    verdict = write_result(best, out)
+    verdict = write_result(found.best, out)
     console.print()
-    console.print(show.verdict(best.verdict))
+    console.print(show.code(found.best.candidate.code))
+    console.print(show.verdict(found.best.verdict))
     console.print(f"\nkernel {out}\nverdict {verdict}\nattempts {folder.path}")
     return 0
 
@@ -231,7 +250,7 @@ def train(
 @app.command("eval")
 def evaluate(
     suite: Annotated[str, typer.Option("-s", "--suite", help=SUITES)],
-    policy: Annotated[str, typer.Option("-p", "--policy", help=POLICIES)],
+    policy: Policy = "default",
     samples: Annotated[int, typer.Option("-n", "--samples", help="Completions a task.", min=1)] = 1,
     agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
     kernels: Annotated[

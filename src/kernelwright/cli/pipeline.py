@@ -150,8 +150,8 @@ def evaluate_suite(
     from kernelwright import rewards
     from kernelwright.cli import read, show
     from kernelwright.evaluate import evaluate, rollouts_of
-    from kernelwright.optimize import agents_of, style_of
     from kernelwright.policy import load_policy
+    from kernelwright.search import agents_of, style_of
 
     if agent not in get_args(Agent):
         raise UserError(f"unknown agent {agent!r}; valid: {', '.join(get_args(Agent))}")

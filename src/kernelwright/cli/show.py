@@ -6,18 +6,19 @@ Colour only where the terminal wants it.
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.prompts.feedback import size
-from kernelwright.records import Cost, Task, Timing, Verdict
-
-if TYPE_CHECKING:
-    from kernelwright.optimize import Step
+from kernelwright.outcomes import Outcome
+from kernelwright.prompts.feedback import feedback, size
+from kernelwright.records import Cost, Rollout, Task, Timing, Verdict
+from kernelwright.search import Found, Turn, Watch, furthest
 
 
 class _Console(Console):
@@ -110,15 +111,126 @@ def _moves(cost: Cost) -> str:
     return f"{size(cost.bytes)} in {cost.launches} launch{'es' if cost.launches != 1 else ''}"
 
 
-def steps(done: Sequence[Step]) -> Table:
-    """One row an agent: how many samples were verified, and what the best kernel is worth by then."""
-    rows = table("agent", "verified", "best so far", "", right=("verified", "best so far"))
-    for step in done:
-        timing = step.best.verdict.timing if step.best else None
-        gain = "–" if timing is None else f"{timing.speedup():.2f}× {timing.kind}"
-        note = "" if step.improved else "handed on" if step.best else "nothing verified"
-        rows.add_row(step.agent, f"{step.correct}/{len(step.rollouts)}", gain, note)
+def turns(done: Sequence[Turn]) -> Table:
+    """One row a turn: what was asked, how many candidates were verified, and what the best kernel is worth by then."""
+    kind = next((t.best.verdict.timing.kind for t in done if t.best and t.best.verdict.timing), "")
+    columns = ("turn", "verified", "best, ms", f"{kind} gain".strip(), "s", "")
+    rows = table(*columns, right=columns[1:5])
+    for turn in done:
+        rows.add_row(*_turn(turn))
     return rows
+
+
+def _turn(turn: Turn) -> list[str]:
+    timing = turn.best.verdict.timing if turn.best else None
+    note = "" if turn.improved else "handed on" if turn.best else "nothing verified"
+    if turn.stage == "again":
+        note = "other secrets" if turn.correct else "rejected"
+    return [
+        _named(turn.stage, turn.number, turn.kind),
+        f"{turn.correct}/{len(turn.rollouts)}",
+        "–" if timing is None else f"{timing.candidate_ms:.4g}",
+        "–" if timing is None else _times(timing.speedup()),
+        f"{turn.elapsed:.0f}",
+        note,
+    ]
+
+
+def _named(stage: str, number: int, kind: str) -> str:
+    return f"{stage} {number + 1}" if kind == stage else f"{stage} {number + 1}, {kind}"
+
+
+def tried(rollouts: Sequence[Rollout]) -> Table:
+    """How the attempts ended: one row an outcome, furthest through the funnel first, with an example of what was said."""
+    order = list(Outcome)
+    by_outcome: dict[Outcome, list[Rollout]] = {}
+    for rollout in rollouts:
+        by_outcome.setdefault(rollout.verdict.outcome, []).append(rollout)
+    rows = table("attempts", "ended as", "at", "for example", right=("attempts",))
+    for outcome in sorted(by_outcome, key=lambda each: -order.index(each)):
+        group = by_outcome[outcome]
+        said = next((r.verdict.detail for r in group if r.verdict.detail), "")
+        rows.add_row(
+            str(len(group)),
+            outcome.value.replace("_", " "),
+            group[0].verdict.gate.value.replace("_", " "),
+            plain(" ".join(said.split()))[:120],
+        )
+    return rows
+
+
+def unsolved(to: Console, found: Found) -> None:
+    """What was tried in vain, how far each attempt came, and what the best of them was told."""
+    last = furthest(found.rollouts)
+    to.print(f"\nno kernel for {found.task.id} was verified; {len(found.rollouts)} candidates were tried\n")
+    if last is not None:
+        to.print(tried(found.rollouts))
+        to.print(f"\nfurthest:\n{plain(feedback(last.verdict)) or plain(last.verdict.detail)}", style="dim")
+
+
+def code(text: str) -> Text:
+    """A kernel's source, indented."""
+    return Text("\n".join(f"    {line}".rstrip() for line in plain(text).rstrip().splitlines()) + "\n")
+
+
+class Live(Watch):
+    """A search as it goes, on stderr: a table in a terminal, elsewhere a line a turn."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+        self._now: tuple[str, int, str, int] | None = None
+        self._heard = self._correct = 0
+        self._lock = threading.Lock()
+        self._live: Any = None
+
+    def __enter__(self) -> Live:
+        if sys.stderr.isatty():
+            from rich.live import Live as RichLive
+
+            self._live = RichLive(console=Console(stderr=True), refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def begin(self, stage: str, number: int, kind: str, samples: int) -> None:
+        with self._lock:
+            self._now, self._heard, self._correct = (stage, number, kind, samples), 0, 0
+        self._show()
+
+    def heard(self, verdict: Verdict) -> None:
+        with self._lock:
+            self._heard += 1
+            self._correct += verdict.correct
+        self._show()
+
+    def end(self, turn: Turn) -> None:
+        self._turns.append(turn)
+        self._now = None
+        if self._live is None:
+            name, correct, ms, gain, seconds, note = _turn(turn)
+            said = f"{name}: {correct} verified, best {ms} ms, gain {gain}, {seconds} s {note}"
+            print(said.rstrip(), file=sys.stderr, flush=True)
+        self._show()
+
+    def _show(self) -> None:
+        if self._live is None:
+            return
+        with self._lock:
+            rows = turns(self._turns)
+            if self._now is not None:
+                stage, number, kind, samples = self._now
+                rows.add_row(
+                    _named(stage, number, kind),
+                    f"{self._correct}/{self._heard}",
+                    "",
+                    "",
+                    "",
+                    f"of {samples} ...",
+                )
+            self._live.update(rows)
 
 
 def metrics(

@@ -1,7 +1,9 @@
-"""Optimize: agents in order, the best verified kernel, and nothing that made it worse."""
+"""Search: agents in order, turn by turn, within a budget; the best verified kernel, heard twice."""
 
+import contextlib
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +13,13 @@ import pytest
 
 from kernelwright.cli import main
 from kernelwright.errors import InfrastructureError, UserError
-from kernelwright.optimize import Step, agents_of, choose, optimize, style_of, write_result
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.prompts import completion_text
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 from kernelwright.rollouts import faster
 from kernelwright.runs import RunFolder
+from kernelwright.search import Found, Settings, agents_of, optimize, style_of, write_result
+from kernelwright.search.asks import rejected, verified
 
 TASK = Task(id="file/t", source="class Model: ...", shapes={"small": {}})
 
@@ -42,10 +45,13 @@ class Policy:
         self, prompts: Sequence[Prompt], n: int = 1, *, on_completion: Any = None, **_: Any
     ) -> list[list[Completion]]:
         self.seen.extend(prompts)
-        answers = [Completion(text=completion_text("p", f"kernel = {self.said.pop(0)}")) for _ in range(n)]
-        for sample, answer in enumerate(answers):
-            on_completion(0, sample, answer)
-        return [answers]
+        groups = []
+        for row in range(len(prompts)):
+            said = [f"kernel = {self.said.pop(0)}" for _ in range(n)]
+            groups.append([Completion(text=completion_text("p", text)) for text in said])
+            for sample, answer in enumerate(groups[-1]):
+                on_completion(row, sample, answer)
+        return groups
 
     def pieces(self, completion: Completion) -> None:
         return None
@@ -54,79 +60,156 @@ class Policy:
 class Verifier:
     """Accepts `kernel = MS` with that time, rejects everything else; `broken` fails itself."""
 
-    def __init__(self, broken: bool = False) -> None:
-        self.broken = broken
+    def __init__(self, broken: bool = False, refuse: Callable[[str], bool] = lambda code: False) -> None:
+        self.broken, self.refuse, self.heard = broken, refuse, []  # type: ignore[var-annotated]
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        self.heard.append(candidate.code.strip())
         future: Future[Verdict] = Future()
         try:
-            ms = float(candidate.code.removeprefix("kernel = "))
+            ms = float(candidate.code.strip().removeprefix("kernel = "))
             found: dict[str, Any] = {"outcome": Outcome.CORRECT, "timing": timing(ms)}
         except ValueError:
-            found = {"outcome": Outcome.WRONG_VALUE}
+            found = {"outcome": Outcome.WRONG_VALUE, "detail": f"no such {candidate.code.strip()}"}
+        if self.refuse(candidate.code.strip()):
+            found = {"outcome": Outcome.STATEFUL}
         if self.broken:
             found = {"outcome": Outcome.INFRASTRUCTURE_ERROR, "detail": "no zygote"}
         future.set_result(Verdict(task_id=task.id, gate=Gate.TIMING, **found))
         return future
 
 
-def run(tmp_path: Path, policies: dict[str, Policy], verifier: Any = None, **options: Any) -> list[Step]:
+def run(
+    tmp_path: Path,
+    policies: dict[str, Policy],
+    judges: Sequence[Any] = (),
+    resume: bool = False,
+    **settings: Any,
+) -> Found:
+    waiting = list(judges)
     return optimize(
         TASK,
         {agent: agent for agent in policies},  # type: ignore[misc]
         RunFolder(tmp_path / "run"),
-        verifier=verifier or Verifier(),
-        samples=2,
-        quiet=True,
+        lambda: contextlib.nullcontext(waiting.pop(0) if waiting else Verifier()),
+        Settings(**{"samples": 2, "turns": 1, **settings}),
         load=lambda spec: policies[spec],  # type: ignore[return-value]
-        **options,
+        resume=resume,
     )
 
 
-def codes(steps: Sequence[Step]) -> list[str]:
-    return [step.best.candidate.code if step.best else "" for step in steps]
+def codes(found: Found) -> list[tuple[str, str]]:
+    return [(turn.stage, turn.best.candidate.code.strip() if turn.best else "") for turn in found.turns]
 
 
 def test_each_agent_starts_from_the_best_before_it(tmp_path: Path) -> None:
     agents = {"frontend": Policy(0.5, 0.4), "midend": Policy(0.6, 0.3), "backend": Policy(0.2, "bad")}
-    steps = run(tmp_path, agents)
-    assert codes(steps) == ["kernel = 0.4", "kernel = 0.3", "kernel = 0.2"]
+    found = run(tmp_path, agents)
+    assert codes(found) == [
+        ("frontend", "kernel = 0.4"),
+        ("midend", "kernel = 0.3"),
+        ("backend", "kernel = 0.2"),
+        ("again", "kernel = 0.2"),
+    ]
     assert "kernel = 0.4" in agents["midend"].seen[0].messages[-1].content
     assert "kernel = 0.3" in agents["backend"].seen[0].messages[-1].content
     assert "h200" in agents["backend"].seen[0].messages[-1].content
 
 
-def test_a_stage_that_makes_nothing_better_hands_on_what_it_was_given(tmp_path: Path) -> None:
-    steps = run(tmp_path, {"frontend": Policy(0.4, 0.5), "midend": Policy(0.4, "bad")})
-    assert [step.improved for step in steps] == [True, False]
-    assert codes(steps) == ["kernel = 0.4"] * 2
+def test_a_turn_that_makes_nothing_better_hands_on_what_it_was_given(tmp_path: Path) -> None:
+    found = run(tmp_path, {"frontend": Policy(0.4, 0.5), "midend": Policy(0.4, "bad")})
+    assert [turn.improved for turn in found.turns[:2]] == [True, False]
+    assert codes(found)[1] == ("midend", "kernel = 0.4")
+
+
+def test_what_was_rejected_is_shown_again_with_the_verdict(tmp_path: Path) -> None:
+    policy = Policy("bad", "worse", 0.5, "bad")
+    found = run(tmp_path, {"frontend": policy}, turns=2)
+    assert [turn.kind for turn in found.turns] == ["translate", "repair", "again"]
+    shown = policy.seen[1].messages[-1].content
+    assert "kernel = bad" in shown
+    assert "no such kernel = bad" in shown
+    assert found.gain() == 2.0
+
+
+def test_improvements_go_on_as_long_as_answers_get_faster(tmp_path: Path) -> None:
+    midend = Policy(0.4, "bad", 0.3, 0.35, "bad", 0.9, 0.1)
+    found = run(tmp_path, {"frontend": Policy(0.5, "bad"), "midend": midend}, turns=5)
+    assert [turn.improved for turn in found.turns if turn.stage == "midend"] == [True, True, False]
+    assert midend.said == [0.1]
 
 
 def test_without_a_verified_kernel_no_later_agent_is_asked(tmp_path: Path) -> None:
-    steps = run(tmp_path, {"frontend": Policy("bad", "worse"), "midend": Policy()})
-    assert [step.agent for step in steps] == ["frontend"]
-    assert steps[0].best is None
+    found = run(tmp_path, {"frontend": Policy("bad", "worse"), "midend": Policy()})
+    assert [turn.stage for turn in found.turns] == ["frontend"]
+    assert found.best is None
 
 
-def test_the_run_folder_holds_every_attempt(tmp_path: Path) -> None:
+def test_the_winner_is_heard_again_by_another_judge_and_its_word_counts(tmp_path: Path) -> None:
+    first, second = Verifier(), Verifier(refuse=lambda code: code == "kernel = 0.3")
+    found = run(tmp_path, {"frontend": Policy(0.4, 0.3)}, [first, second])
+    assert second.heard == ["kernel = 0.3", "kernel = 0.4"]
+    assert found.best is not None
+    assert found.best.candidate.code.strip() == "kernel = 0.4"
+    assert found.best.stage == "again"
+
+
+def test_what_only_the_first_judge_accepts_is_not_handed_out(tmp_path: Path) -> None:
+    found = run(tmp_path, {"frontend": Policy(0.4, 0.3)}, [Verifier(), Verifier(refuse=lambda code: True)])
+    assert found.best is None
+    assert found.gain() is None
+
+
+def test_no_more_is_judged_than_the_budget_allows(tmp_path: Path) -> None:
+    first = Verifier()
+    run(tmp_path, {"frontend": Policy(*range(1, 20))}, [first], samples=8, verdicts=5)
+    assert len(first.heard) == 3  # six tenths of it; the rest is for the turns after
+
+
+def test_the_same_kernel_in_another_layout_is_judged_once(tmp_path: Path) -> None:
+    first = Verifier()
+    found = run(tmp_path, {"frontend": Policy("0.4", "0.4  # fast", "0.4")}, [first], samples=3)
+    assert len(first.heard) == 1
+    assert [r.verdict.correct for r in found.rollouts] == [True] * 3
+
+
+def test_when_time_is_up_what_has_not_begun_is_called_off(tmp_path: Path) -> None:
+    class Slow(Verifier):
+        def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+            if not self.heard:
+                return super().submit(task, candidate)
+            self.heard.append(candidate.code)
+            return Future()  # never begins
+
+    began = time.monotonic()
+    found = run(tmp_path, {"frontend": Policy(0.4, 0.3, 0.2)}, [Slow()], samples=3, seconds=0.5)
+    assert time.monotonic() - began < 5
+    assert codes(found)[0] == ("frontend", "kernel = 0.4")
+    assert len(found.rollouts) == 1
+
+
+def test_the_run_folder_holds_every_attempt_and_turn(tmp_path: Path) -> None:
     run(tmp_path, {"frontend": Policy(0.4, "bad"), "midend": Policy(0.3, 0.3)})
     folder = RunFolder(tmp_path / "run")
-    assert [r.stage for r in folder.rows("rollouts.jsonl", Rollout)] == ["frontend"] * 2 + ["midend"] * 2
-    assert [step["correct"] for step in json.loads((tmp_path / "run/metrics.json").read_text())["steps"]] == [
-        1,
-        2,
-    ]
+    stages = [r.stage for r in folder.rows("rollouts.jsonl", Rollout)]
+    assert stages == ["frontend"] * 2 + ["midend"] * 2 + ["again"]
+    summary = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert [turn["correct"] for turn in summary["turns"]] == [1, 2, 1]
+    assert folder.lines("turns.jsonl") == summary["turns"]
 
 
-def test_a_stopped_run_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_with_the_turn_it_was_in(tmp_path: Path) -> None:
     class Stopped(Policy):
         def generate(self, *_: Any, **__: Any) -> Any:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, {"frontend": Policy(0.4, 0.5), "midend": Stopped()})
-    steps = run(tmp_path, {"frontend": Policy(), "midend": Policy(0.3, "bad")}, resume=True)
-    assert codes(steps) == ["kernel = 0.4", "kernel = 0.3"]
+    found = run(tmp_path, {"frontend": Policy(), "midend": Policy(0.3, "bad")}, resume=True)
+    assert [code for _, code in codes(found)] == ["kernel = 0.4", "kernel = 0.3", "kernel = 0.3"]
+    again = run(tmp_path, {"frontend": Policy(), "midend": Policy()}, resume=True)
+    assert codes(again) == codes(found)
+    assert again.best == found.best
 
 
 def test_a_run_of_another_task_is_not_mixed_in(tmp_path: Path) -> None:
@@ -139,10 +222,10 @@ def test_a_run_of_another_task_is_not_mixed_in(tmp_path: Path) -> None:
 
 def test_a_judge_that_fails_on_everything_is_no_verdict_on_the_policy(tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="no zygote"):
-        run(tmp_path, {"frontend": Policy(0.4, 0.5)}, Verifier(broken=True))
+        run(tmp_path, {"frontend": Policy(0.4, 0.5)}, [Verifier(broken=True)])
 
 
-def rollout(outcome: Outcome, time: Timing | None = None) -> Rollout:
+def rollout(outcome: Outcome, time: Timing | None = None, code: str = "x") -> Rollout:
     prompt = Prompt(task_id="t", agent="frontend", messages=({"role": "user", "content": "?"},), max_tokens=1)
     verdict = Verdict(task_id="t", outcome=outcome, gate=Gate.TIMING, timing=time)
     return Rollout(
@@ -150,17 +233,18 @@ def rollout(outcome: Outcome, time: Timing | None = None) -> Rollout:
         stage="frontend",
         prompt=prompt,
         completion=Completion(text="x"),
-        candidate=Candidate(code="x"),
+        candidate=Candidate(code=code),
         verdict=verdict,
     )
 
 
-def test_the_fastest_verified_kernel_is_chosen_and_an_untimed_one_last() -> None:
-    slow, fast = rollout(Outcome.CORRECT, timing(0.5)), rollout(Outcome.CORRECT, timing(0.4))
-    untimed, wrong = rollout(Outcome.CORRECT), rollout(Outcome.WRONG_VALUE)
-    assert choose([untimed, slow, wrong, fast]) is fast
-    assert choose([untimed, wrong]) is untimed
-    assert choose([wrong]) is None
+def test_verified_kernels_come_by_time_and_rejected_ones_by_how_far_they_came() -> None:
+    slow, fast = rollout(Outcome.CORRECT, timing(0.5), "a"), rollout(Outcome.CORRECT, timing(0.4), "b")
+    untimed, wrong = rollout(Outcome.CORRECT, code="c"), rollout(Outcome.WRONG_VALUE, code="d")
+    early, broken = rollout(Outcome.SYNTAX_ERROR, code="e"), rollout(Outcome.INFRASTRUCTURE_ERROR, code="f")
+    every = [untimed, early, slow, broken, wrong, fast, fast]
+    assert verified(every) == [fast, slow, untimed]
+    assert rejected(every) == [wrong, early]
 
 
 @pytest.mark.parametrize(
@@ -225,12 +309,15 @@ def test_the_command_writes_the_gold_as_best_kernel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "fast.py"
-    assert main(["optimize", "wright/softmax_rows", "-p", "gold", "-n", "1", "-o", str(out)]) == 0
+    assert (
+        main(["optimize", "wright/softmax_rows", "-p", "gold", "-n", "1", "--no-tune", "-o", str(out)]) == 0
+    )
     said = capsys.readouterr().out
     assert "class ModelNew" in out.read_text()
     assert json.loads((tmp_path / "fast.verdict.json").read_text())["outcome"] == "correct"
-    assert "handed on" in said
-    assert "modelled" in said
+    assert "class ModelNew" in said
+    assert "modelled gain" in said
+    assert "other secrets" in said
 
 
 def test_the_command_exits_1_when_nothing_was_verified(
@@ -243,5 +330,8 @@ def test_the_command_exits_1_when_nothing_was_verified(
     )
     # The golds policy knows no gold for a file, and answers with nothing.
     assert main(["optimize", str(module), "-p", "gold", "-n", "1", "-o", str(tmp_path / "k.py")]) == 1
-    assert "no kernel for file/mine was verified" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "no kernel for file/mine was verified; 3 candidates were tried" in said
+    assert "empty completion" in said
+    assert "the module stays as it is" in said
     assert not (tmp_path / "k.py").exists()

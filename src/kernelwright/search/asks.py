@@ -1,0 +1,79 @@
+"""What the agents are asked, turn by turn: a translation, repairs of what was rejected, improvements of what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright import prompts
+from kernelwright.config import Style
+from kernelwright.outcomes import Outcome
+from kernelwright.policy import Policy
+from kernelwright.records import Agent, Prompt, Rollout, Task
+from kernelwright.search.tune import milliseconds
+
+_SHOWN = 4
+"""Rejected kernels that are shown for repair in one turn."""
+_IMPROVED = 2
+"""Verified kernels that are shown for improvement in one turn."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How prompts are made."""
+
+    task: Task
+    style: Style
+    target: str
+    max_tokens: int
+
+    def prompts(self, agent: Agent, rollouts: Sequence[Rollout], samples: int) -> tuple[str, list[Prompt]]:
+        """(`translate`, `repair` or `improve`, at most `samples` prompts), given all that was judged before."""
+        if agent != "frontend":
+            best = verified(rollouts)[: min(_IMPROVED, samples)]
+            return "improve", [
+                self._prompt(agent, kernel=r.candidate.code, profile=prompts.profile(r.verdict)) for r in best
+            ]
+        shown = rejected(rollouts)[: min(_SHOWN, samples)]
+        if not shown:
+            return "translate", [self._prompt(agent)]
+        return "repair", [
+            self._prompt(agent, kernel=r.candidate.code, feedback=prompts.feedback(r.verdict)) for r in shown
+        ]
+
+    def _prompt(self, agent: Agent, *, kernel: str = "", feedback: str = "", profile: str = "") -> Prompt:
+        return prompts.render(
+            agent,
+            self.task,
+            style=self.style,
+            kernel=kernel,
+            feedback=feedback,
+            profile=profile,
+            target=self.target,
+            max_tokens=self.max_tokens,
+        )
+
+
+def style_of(policy: Policy) -> Style:
+    """How to ask: as a local model without a chat template (ours) was trained, which its tokenizer says; else `chat`."""
+    tokenizer = getattr(policy, "tokenizer", None)
+    if tokenizer is None or getattr(tokenizer, "chat_template", None):
+        return "chat"
+    style: Style = getattr(tokenizer, "init_kwargs", {}).get("prompt_style", "compact")
+    return style
+
+
+def verified(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """Verified kernels, each code once, the fastest first."""
+    return sorted(_distinct([r for r in rollouts if r.verdict.correct]), key=milliseconds)
+
+
+def rejected(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """Rejected kernels that have code, each once, those that came furthest through the funnel first."""
+    order = list(Outcome)
+    judged = [r for r in rollouts if r.candidate.code and r.verdict.outcome.judged and not r.verdict.correct]
+    return sorted(_distinct(judged), key=lambda r: -order.index(r.verdict.outcome))
+
+
+def _distinct(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    return list({r.candidate.digest: r for r in reversed(rollouts)}.values())[::-1]

@@ -1,0 +1,236 @@
+"""The numbers of a kernel that a machine may choose: block sizes, `num_warps`, `num_stages`, found in its source.
+
+    knobs(code)                         every knob with its value and the places in the text where it stands
+    turned(code, {"BLOCK_M": 128})      the source with knobs set, layout kept
+
+A block size is a constexpr argument of a launch by name (`BLOCK`, `TILE_M`, `ROWS`), given as a literal or as a name that
+is assigned one literal. Whether a kernel still computes the same is the verifier's to say. Kernels that tune themselves
+(`triton.autotune`, `triton.heuristics`) and sizes that are computed are left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelwright.parsing import parse
+
+WARPS, STAGES = "num_warps", "num_stages"
+_DEFAULT = {WARPS: 4, STAGES: 3}
+_BLOCK = re.compile(r"BLOCK|TILE|CHUNK|ROWS|COLS|GROUP|PER_PROGRAM|UNROLL|SPLIT", re.IGNORECASE)
+_COUNT = re.compile(r"ROWS|GROUP|PER_PROGRAM|UNROLL|SPLIT", re.IGNORECASE)
+_LARGEST = 16384
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One number, wherever it stands."""
+
+    name: str
+    """That of the constant (`BLOCK_M`), else of the argument (`num_warps of matmul_kernel`, `BLOCK_M=BLOCK_N of
+    matmul_kernel` where one literal serves both)."""
+    kind: str
+    """`block`, `count`, `num_warps` or `num_stages`."""
+    value: int
+    spans: tuple[tuple[int, int], ...] = ()
+    """Bytes of the literals."""
+    ends: tuple[int, ...] = ()
+    """Ends of argument lists that do not say it yet."""
+
+    def neighbours(self) -> tuple[int, ...]:
+        """Values one step away."""
+        return neighbours(self.kind, self.value)
+
+
+def neighbours(kind: str, value: int) -> tuple[int, ...]:
+    """Values one step away: twice and half, or one more and one less for stages; within what GPUs run."""
+    if kind == STAGES:
+        return tuple(v for v in (value + 1, value - 1) if 1 <= v <= 5)
+    least, most = (1, 16) if kind == WARPS else (1, 64) if kind == "count" else (16, _LARGEST)
+    return tuple(v for v in (2 * value, value // 2) if min(least, value) <= v <= most and v >= 1)
+
+
+def knobs(code: str) -> list[Knob]:
+    """Every knob of a module, in the order of the text. Empty for what does not parse."""
+    try:
+        return list(_Module(code).knobs())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def turned(code: str, values: Mapping[str, int]) -> str:
+    """`code` with each named knob set. Raises ValueError for a name that is no knob of it."""
+    known = {knob.name: knob for knob in knobs(code)}
+    edits: list[tuple[int, int, str]] = []
+    for name, value in values.items():
+        knob = known.get(name)
+        if knob is None:
+            raise ValueError(f"no knob {name!r}; there are {', '.join(known) or 'none'}")
+        edits += [(start, end, str(value)) for start, end in knob.spans]
+        edits += [(end, end, f", {knob.kind}={value}") for end in knob.ends]
+    text = code.encode()
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new.encode() + text[end:]
+    return text.decode()
+
+
+class _Module:
+    def __init__(self, code: str) -> None:
+        self.tree = parse(code)
+        self._starts = [0]
+        for line in code.encode().split(b"\n"):
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
+        self.kernels = {node.name: node for node in functions if _plain_kernel(node)}
+        self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+
+    def knobs(self) -> Iterator[Knob]:
+        found: dict[str, Knob] = {}
+        for kernel, call in self._launches():
+            for knob in (*self._blocks(kernel, call), *self._options(kernel, call)):
+                known = found.get(knob.name)
+                if known is None:
+                    found[knob.name] = knob
+                elif known.value == knob.value:
+                    spans = tuple(dict.fromkeys((*known.spans, *knob.spans)))
+                    ends = tuple(dict.fromkeys((*known.ends, *knob.ends)))
+                    found[knob.name] = Knob(knob.name, knob.kind, knob.value, spans, ends)
+        yield from found.values()
+
+    def _launches(self) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+            if isinstance(call.func, ast.Subscript) and isinstance(call.func.value, ast.Name):
+                kernel = self.kernels.get(call.func.value.id)
+                if kernel is not None:
+                    yield kernel, call
+
+    def _blocks(self, kernel: ast.FunctionDef, call: ast.Call) -> Iterator[Knob]:
+        """Constexpr arguments that are block sizes by name, by the place of their literal."""
+        parameters = [*kernel.args.posonlyargs, *kernel.args.args]
+        constants = {
+            argument.arg
+            for argument in (*parameters, *kernel.args.kwonlyargs)
+            if argument.annotation is not None and "constexpr" in ast.unparse(argument.annotation)
+        }
+        given = {parameters[n].arg: value for n, value in enumerate(call.args[: len(parameters)])}
+        given |= {word.arg: word.value for word in call.keywords if word.arg is not None}
+        function = self._function(call)
+        literals: dict[int, list[tuple[str, ast.Constant]]] = {}
+        for name, value in given.items():
+            if name not in constants or not _BLOCK.search(name):
+                continue
+            if isinstance(value, ast.Name):
+                literal = self._assigned(value.id, function)
+                if literal is not None:
+                    yield _block(value.id, literal.value, (self._span(literal),))
+            elif _power(value):
+                assert isinstance(value, ast.Constant)
+                literals.setdefault(int(value.value), []).append((name, value))  # type: ignore[arg-type]
+        for number, named in literals.items():
+            counted = self._counted(function, number)
+            groups = [named] if counted else [[item] for item in named]
+            for group in groups:
+                spans = tuple(self._span(node) for node in (*(node for _, node in group), *counted))
+                yield _block(f"{'='.join(name for name, _ in group)} of {kernel.name}", number, spans)
+
+    def _options(self, kernel: ast.FunctionDef, call: ast.Call) -> Iterator[Knob]:
+        words = {word.arg: word.value for word in call.keywords}
+        loops = any(isinstance(node, ast.For | ast.While) for node in ast.walk(kernel))
+        for option in (WARPS, STAGES) if loops else (WARPS,):
+            name = f"{option} of {kernel.name}"
+            value = words.get(option)
+            if value is None:
+                last = [*call.args, *(word.value for word in call.keywords)]
+                if None in words or not last or any(isinstance(arg, ast.Starred) for arg in call.args):
+                    continue
+                end = max(self._span(node)[1] for node in last)
+                yield Knob(name, option, _DEFAULT[option], ends=(end,))
+            elif isinstance(value, ast.Constant) and type(value.value) is int:
+                yield Knob(name, option, value.value, (self._span(value),))
+            elif isinstance(value, ast.Name) and (literal := self._assigned(value.id, self._function(call))):
+                yield Knob(value.id, option, int(literal.value), (self._span(literal),))  # type: ignore[arg-type]
+
+    def _function(self, node: ast.AST) -> ast.AST:
+        """The host function around a launch, or the module."""
+        while not isinstance(node, ast.FunctionDef | ast.Module):
+            node = self.parents[node]
+        return node
+
+    def _assigned(self, name: str, function: ast.AST) -> ast.Constant | None:
+        """The one literal that a name is assigned, in the function or else at the top of the module."""
+        for scope in (function, self.tree):
+            values = [value for target, value in _assignments(scope) if target == name]
+            if values:
+                only = values[0] if len(values) == 1 else None
+                if isinstance(only, ast.Call) and len(only.args) == 1 and not only.keywords:
+                    only = only.args[0] if ast.unparse(only.func).endswith("constexpr") else None
+                return only if isinstance(only, ast.Constant) and type(only.value) is int else None
+        return None
+
+    def _counted(self, function: ast.AST, number: int) -> list[ast.Constant]:
+        """Literals `number` by which the function divides sizes, as grids do."""
+        found: list[ast.Constant] = []
+        for node in ast.walk(function):
+            divisor: ast.AST | None = None
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("cdiv") and len(node.args) == 2:
+                divisor = node.args[1]
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+                divisor = node.right
+            if isinstance(divisor, ast.Constant) and type(divisor.value) is int and divisor.value == number:
+                found.append(divisor)
+        return found
+
+    def _span(self, node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        first, last = self._starts[node.lineno - 1], self._starts[node.end_lineno - 1]
+        return first + node.col_offset, last + node.end_col_offset
+
+
+def _block(name: str, value: object, spans: tuple[tuple[int, int], ...]) -> Knob:
+    assert isinstance(value, int)
+    return Knob(
+        name,
+        "count" if _COUNT.search(name.partition(" of ")[0]) else "block",
+        value,
+        tuple(dict.fromkeys(spans)),
+    )
+
+
+def _power(value: ast.expr) -> bool:
+    return (
+        isinstance(value, ast.Constant)
+        and type(value.value) is int
+        and value.value > 0
+        and value.value & (value.value - 1) == 0
+    )
+
+
+def _assignments(scope: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """(name, value) of every binding in a scope; of a module only those at its top."""
+    nodes = scope.body if isinstance(scope, ast.Module) else ast.walk(scope)
+    for node in nodes:
+        if isinstance(node, ast.AnnAssign | ast.AugAssign):
+            if node.value is not None and isinstance(node.target, ast.Name):
+                yield node.target.id, node.value
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, node.value
+                elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    for part, value in zip(target.elts, node.value.elts, strict=False):
+                        if isinstance(part, ast.Name):
+                            yield part.id, value
+                elif isinstance(target, ast.Tuple):
+                    yield from ((part.id, node.value) for part in target.elts if isinstance(part, ast.Name))
+
+
+def _plain_kernel(node: ast.FunctionDef) -> bool:
+    """Decorated by `triton.jit`, and by nothing that chooses launch options itself."""
+    named = [ast.unparse(decorator) for decorator in node.decorator_list]
+    return any("jit" in name for name in named) and not any(
+        "autotune" in name or "heuristics" in name for name in named
+    )

@@ -1,0 +1,85 @@
+"""The back end's last pass: hill climbing over a kernel's knobs, every variant judged like any other candidate.
+
+Steps are one knob up or down, or a block size together with the warps that work on it. They are tried a few at a
+time; as soon as one is faster, climbing goes on from there, and in the same direction first. Ends when no step is
+faster, or with the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kernelwright.records import Candidate, Rollout
+from kernelwright.rollouts import faster
+from kernelwright.search.knobs import WARPS, Knob, knobs, neighbours, turned
+
+Values = Mapping[str, int]
+Hear = Callable[[Sequence[Candidate]], list[Rollout]]
+"""Judges a few variants. Returns what was heard, which is nothing once the budget is spent."""
+
+
+def tune(best: Rollout, hear: Hear, at_once: int = 4) -> Rollout:
+    """The fastest variant of `best` that climbing finds; `best` itself where none is faster or it has no time."""
+    base, found = best.candidate.code, knobs(best.candidate.code)
+    here: Values = {knob.name: knob.value for knob in found}
+    tried, towards = {_key(here)}, ""
+    climbing = bool(found) and best.verdict.timing is not None
+    while climbing:
+        climbing = False
+        steps = [step for step in _around(found, here) if _key(step[1]) not in tried]
+        steps.sort(key=lambda step: step[0] != towards)
+        for start in range(0, len(steps), at_once):
+            some = {_plan(found, values): (way, values) for way, values in steps[start : start + at_once]}
+            tried |= {_key(values) for _, values in some.values()}
+            heard = hear([_variant(base, found, values) for _, values in some.values()])
+            if not heard:
+                return best
+            made = min((r for r in heard if r.verdict.correct), key=milliseconds, default=None)
+            if made is not None and faster(made.verdict.timing, best.verdict.timing):
+                best, (towards, here), climbing = made, some[made.candidate.plan], True
+                break
+    return best
+
+
+def milliseconds(rollout: Rollout) -> float:
+    """Of a verified kernel; untimed ones come last."""
+    timing = rollout.verdict.timing
+    return float("inf") if timing is None else timing.candidate_ms
+
+
+def _around(found: Sequence[Knob], here: Values) -> Iterator[tuple[str, dict[str, int]]]:
+    """(direction, values) one step away."""
+    blocks = [knob for knob in found if knob.kind == "block"]
+    for knob in found:
+        for value in neighbours(knob.kind, here[knob.name]):
+            yield _towards((knob.name,), value > here[knob.name]), {**here, knob.name: value}
+    for block in blocks:
+        for warps in (knob for knob in found if knob.kind == WARPS):
+            for size in neighbours("block", here[block.name]):
+                for count in neighbours(WARPS, here[warps.name]):
+                    up = size > here[block.name]
+                    if up == (count > here[warps.name]):
+                        names = (block.name, warps.name)
+                        yield _towards(names, up), {**here, block.name: size, warps.name: count}
+
+
+def _towards(names: tuple[str, ...], up: bool) -> str:
+    return f"{'+' if up else '-'} {' '.join(names)}"
+
+
+def _variant(base: str, found: Sequence[Knob], values: Values) -> Candidate:
+    return Candidate(plan=_plan(found, values), code=turned(base, _changed(found, values)))
+
+
+def _plan(found: Sequence[Knob], values: Values) -> str:
+    """What tells a variant from the others of its kernel."""
+    changed = _changed(found, values).items()
+    return ", ".join(f"{name} = {value}" for name, value in changed) or "as it was"
+
+
+def _changed(found: Sequence[Knob], values: Values) -> dict[str, int]:
+    return {knob.name: values[knob.name] for knob in found if values[knob.name] != knob.value}
+
+
+def _key(values: Values) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(values.items()))
