@@ -58,7 +58,8 @@ def main() -> None:
         asked = prompts.render("frontend", one.task, style="compact")
         shown = "".join(message.content.rstrip("\n") + "\n" for message in asked.messages)
         texts.append(shown + prompts.completion_text(plan(one.code), one.code))
-    tokens = [counter(options.tokenizer, texts)(text) for text in texts]
+    count = counter(options.tokenizer, texts)
+    tokens = [count(text) for text in texts]
     false_plans = sum(bool(problems(plan(one.code), one.code)) for _, one in made)
     start = time.perf_counter()
     with VerifierPool(options.workers, deadline_s=options.deadline) as pool, Bar("judge", len(made)) as bar:
