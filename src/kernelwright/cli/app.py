@@ -301,6 +301,30 @@ def evaluate(
 
 
 @app.command()
+def ship(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(metavar="CHECKPOINT", help="RUN/stages/STAGE/checkpoint, or RUN for its last stage."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Model folder; default: the package's own.")
+    ] = None,
+    results: Annotated[
+        list[Path] | None,
+        typer.Option("--results", metavar="RUN", help="More evaluations for the card; may be repeated."),
+    ] = None,
+    hardware: Annotated[str, typer.Option(help="What it was trained on, in words, for the card.")] = "",
+) -> int:
+    """A trained checkpoint as the package's default model, with its card."""
+    from kernelwright.cli.ship import ship as put
+    from kernelwright.policy import DEFAULT_FOLDER
+
+    card = put(checkpoint, out or DEFAULT_FOLDER, results or (), hardware)
+    typer.echo(f"model {card.parent}\ncard {card}")
+    return 0
+
+
+@app.command()
 def report(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Folders that train, eval or optimize wrote.")

@@ -1,5 +1,6 @@
 """Policies: whatever answers a prompt, by one name.
 
+    load_policy("default")                                 the package's own small model
     load_policy("runs/laptop")                             what a run trained last; also one of its stages
     load_policy("some/model")                              a Hugging Face causal LM: a folder or a hub name
     load_policy("openai:http://localhost:8000/v1#qwen3")   any OpenAI-compatible endpoint
@@ -10,12 +11,16 @@ A policy only talks. It neither parses nor judges what it said.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from kernelwright.errors import UserError
 from kernelwright.records import Completion, Prompt
 
+DEFAULT_FOLDER = Path(__file__).parents[1] / "models" / "default"
+"""Where the package's own model lies, once `kernelwright ship` has put one there."""
 OnCompletion = Callable[[int, int, Completion], None]
 """Called as `(prompt index, sample index, completion)` as soon as one is whole, in any order."""
 
@@ -59,7 +64,32 @@ def load_policy(spec: str, **options: Any) -> Policy:
 
         return OpenAIPolicy.from_spec(spec, **options)
     if not spec.strip():
-        raise UserError("no policy named; give a model folder, a hub name, openai:BASE_URL#MODEL, or gold")
+        raise UserError(
+            "no policy named; give default, a model folder, a hub name, openai:BASE_URL#MODEL, or gold"
+        )
+    check_default(spec)
+    if importlib.util.find_spec("transformers") is None:
+        raise UserError(f"policy {spec}: local models need transformers; pip install 'kernelwright[train]'")
     from kernelwright.policy.hf import HFPolicy
 
-    return HFPolicy.load(spec, **options)
+    if spec != "default":
+        return HFPolicy.load(spec, **options)
+    policy = HFPolicy.load(str(DEFAULT_FOLDER), **{"dtype": _default_dtype(), **options})
+    policy.name = spec
+    return policy
+
+
+def check_default(spec: str) -> None:
+    """Raises UserError when `spec` is the package's own model and its weights are not there."""
+    if spec == "default" and not list(DEFAULT_FOLDER.glob("*.safetensors")):
+        raise UserError(
+            f"policy default: its weights are not in this installation ({DEFAULT_FOLDER}); train and ship them "
+            "(kernelwright train recipes/default_model.toml, kernelwright ship RUN), or name another policy with -p"
+        )
+
+
+def _default_dtype() -> str:
+    """That of the weights on a GPU; CPUs multiply float32 faster."""
+    import torch
+
+    return "auto" if torch.cuda.is_available() else "float32"

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from kernelwright import prompts
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Outcome
-from kernelwright.policy import Policy, load_policy
+from kernelwright.policy import Policy, check_default, load_policy
 from kernelwright.records import (
     Agent,
     Candidate,
@@ -146,10 +146,12 @@ def agents_of(spec: str, target: str = "") -> dict[Agent, str]:
     """Which policy answers for which agent.
 
     A run folder that `train` wrote has a checkpoint for each stage that it trained (sft stands in for a missing
-    front end). Anything else plays front end and mid-end, and the back end too when a `target` is named.
+    front end). Anything else plays front end and mid-end, and the back end too when a `target` is named. Raises UserError
+    where there is no such model.
     """
+    check_default(spec)
     stages = Path(spec).expanduser() / "stages"
-    if not stages.is_dir():
+    if spec == "default" or not stages.is_dir():
         return {agent: spec for agent in AGENTS if agent != "backend" or target}
     trained = {agent: stages / agent / "checkpoint" for agent in AGENTS}
     if not trained["frontend"].is_dir():

@@ -1,0 +1,227 @@
+"""`kernelwright ship`: a finished checkpoint as the model that the package carries, with a card of the run it is from.
+
+    FOLDER/model.safetensors   bfloat16, at most 32 MiB      FOLDER/tokenizer*.json
+    FOLDER/config.json, generation_config.json               FOLDER/MODEL_CARD.md
+
+The card quotes the run's own files; what they do not hold is not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from kernelwright import __version__
+from kernelwright.config import STAGES
+from kernelwright.errors import UserError
+from kernelwright.policy import DEFAULT_FOLDER
+from kernelwright.runs import new_folder, write_text
+
+MOST = 32 << 20
+"""Bytes of the weights."""
+_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_SETTINGS = ("model", "data", "sft", "frontend", "midend", "backend")
+
+
+def ship(spec: str, out: Path = DEFAULT_FOLDER, results: Sequence[Path] = (), hardware: str = "") -> Path:
+    """Write the model folder `out` from the checkpoint (or run) that `spec` names. Returns the card's path.
+
+    `results` are more folders that `kernelwright eval` wrote. Raises UserError for an adapter, a model without a
+    tokenizer, and weights of more than 32 MiB.
+    """
+    from kernelwright.policy.hf import model_folder
+
+    checkpoint = Path(model_folder(spec))
+    if not checkpoint.is_dir():
+        raise UserError(f"ship: {spec} is no folder; name a checkpoint, such as RUN/stages/midend/checkpoint")
+    if not (checkpoint / "config.json").exists():
+        raise UserError(f"ship: {checkpoint} holds an adapter; merge it into its base model first")
+    tensors = _halved(checkpoint)
+    count = sum(tensor.numel() for tensor in tensors.values())
+    if 2 * count > MOST:
+        raise UserError(
+            f"ship: {count / 1e6:.1f} M parameters are {2 * count / 2**20:.1f} MiB in bfloat16; a packaged model has at "
+            "most 32 MiB: train a smaller one (model.hidden_size, model.layers)"
+        )
+    from safetensors.torch import save_file
+
+    with new_folder(out) as staging:
+        save_file(tensors, staging / "model.safetensors", metadata={"format": "pt"})
+        (staging / "model.safetensors").chmod(0o644)
+        config = {**_json(checkpoint / "config.json"), "dtype": "bfloat16"}
+        write_text(staging / "config.json", json.dumps(config, indent=2) + "\n")
+        for name in (*_TOKENIZER, "generation_config.json"):
+            if (checkpoint / name).exists():
+                shutil.copyfile(checkpoint / name, staging / name)
+        card = _card(checkpoint, config, staging / "model.safetensors", count, results, hardware)
+        write_text(staging / "MODEL_CARD.md", card)
+    return out / "MODEL_CARD.md"
+
+
+def _halved(checkpoint: Path) -> dict[str, Any]:
+    """The weights in bfloat16, tied ones once."""
+    import torch
+    from safetensors.torch import load_file
+
+    tensors: dict[str, Any] = {}
+    for path in sorted(checkpoint.glob("*.safetensors")):
+        tensors |= load_file(path)
+    if not tensors:
+        raise UserError(f"ship: {checkpoint} holds no weights (*.safetensors); name a finished checkpoint")
+    if _json(checkpoint / "config.json").get("tie_word_embeddings"):
+        tensors.pop("lm_head.weight", None)
+    half = torch.bfloat16
+    return {
+        name: (tensor.to(half) if tensor.is_floating_point() else tensor).contiguous()
+        for name, tensor in tensors.items()
+    }
+
+
+def _card(
+    checkpoint: Path,
+    config: dict[str, Any],
+    weights: Path,
+    count: int,
+    results: Sequence[Path],
+    hardware: str,
+) -> str:
+    run, stage = _run_of(checkpoint)
+    recipe = _json(run / "config.json") if run else {}
+    environment = _json(run / "environment.json") if run else {}
+    spent = _json(run / "seconds.json") if run else {}
+    style = _json(checkpoint / "tokenizer_config.json").get("prompt_style", "compact")
+    shape = (
+        f"{config.get('num_hidden_layers', '?')}, {config.get('hidden_size', '?')}, "
+        f"{config.get('num_attention_heads', '?')} ({config.get('num_key_value_heads', '?')} of keys and values)"
+    )
+    minutes = [(part, f"{seconds / 60:.1f}") for part, seconds in spent.items() if part != "optimize"]
+    if minutes:
+        total = sum(seconds for part, seconds in spent.items() if part != "optimize")
+        minutes.append(("all", f"{total / 60:.1f}"))
+    machine = environment.get("machine", {})
+    versions = ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
+    of_machine = hardware or f"{machine.get('cpus', '?')} CPUs ({machine.get('processor', 'unknown')})"
+    return _template().render(
+        name=f"Kernelwright {recipe.get('name', checkpoint.name)}",
+        parameters=f"{count / 1e6:.2f} M",
+        architecture=", ".join(config.get("architectures", ["a causal language model"])),
+        version=__version__,
+        style={"lowered": ", lowered to ATen operators,", "compact": "'s source"}.get(style, ""),
+        shape=shape,
+        context=config.get("max_position_embeddings", "?"),
+        vocabulary=config.get("vocab_size", "?"),
+        size=f"{weights.stat().st_size / 2**20:.1f} MiB",
+        digest=hashlib.sha256(weights.read_bytes()).hexdigest()[:16],
+        stage=stage or "unknown",
+        data=_data(_json(run / "data" / "card.json") if run else {}),
+        recipe=(
+            f"Stages {', '.join(recipe['stages'])} with seed {recipe.get('seed', 0)}. Settings other than the defaults:"
+            if recipe.get("stages")
+            else "The checkpoint lies in no run folder: its recipe is not known."
+        ),
+        settings=_settings(recipe),
+        hardware=f"{of_machine}. {versions}".strip(),
+        minutes=minutes,
+        results=list(_results(run, results)),
+    )
+
+
+def _run_of(checkpoint: Path) -> tuple[Path | None, str]:
+    """(run folder, stage) of RUN/stages/STAGE/checkpoint."""
+    path = checkpoint.resolve()
+    run = path.parents[2] if len(path.parents) > 2 else path
+    if path.parent.parent.name == "stages" and (run / "config.json").exists():
+        return run, path.parent.name
+    return None, ""
+
+
+def _data(card: dict[str, Any]) -> str:
+    if not card:
+        return "The run's folder holds no card of its data."
+    parts = [f"{card.get('examples', '?')} examples"]
+    for key in ("splits", "kinds", "teachers", "operators"):
+        if card.get(key):
+            listed = ", ".join(f"{name} {number}" for name, number in card[key].items())
+            parts.append(f"by {key}: {listed}")
+    said = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts) + "."
+    if card.get("verification"):
+        said += f" {card['verification'][0].upper()}{card['verification'][1:]}."
+    return said
+
+
+def _settings(recipe: dict[str, Any]) -> str:
+    """What the recipe sets other than the defaults, as TOML, in the order of the stages. Places on disk are left out."""
+    from kernelwright.config import Recipe
+
+    usual = Recipe().model_dump(mode="json")
+    lines: list[str] = []
+    for table in _SETTINGS:
+        values = recipe.get(table)
+        if not isinstance(values, dict) or (table not in ("model", "data") and table not in recipe["stages"]):
+            continue
+        lines.append(f"[{table}]")
+        for key, value in values.items():
+            path = key in ("examples", "tasks", "tokenizer", "base")
+            if value != usual.get(table, {}).get(key) and not path and not isinstance(value, dict | None):
+                lines.append(f"{key} = {json.dumps(value)}")
+    return "\n".join(lines)
+
+
+def _results(run: Path | None, more: Iterable[Path]) -> Iterator[tuple[str, ...]]:
+    made = [run / "eval" / stage for stage in STAGES] if run else []
+    folders = [(f"held-out tasks, {path.name}", path) for path in made if path.is_dir()]
+    folders += [(path.name, path) for path in more]
+    for label, folder in folders:
+        found, asked = _json(folder / "metrics.json"), _json(folder / "config.json")
+        if "correct_rate" not in found:
+            if folder in more:
+                raise UserError(
+                    f"ship: {folder} holds no evaluation; name folders that kernelwright eval wrote"
+                )
+            continue
+        passes = ", ".join(f"@{k} {rate:.0%}" for k, rate in found.get("pass_at_k", {}).items())
+        gain, low_high = found["speedup"]["eager"]["geometric_mean"], found["speedup"]["eager"]["ci"]
+        speedup = "–" if gain is None else f"{gain:.2f}×"
+        if gain is not None and low_high:
+            speedup += f" [{low_high[0]:.2f}, {low_high[1]:.2f}]"
+        rate = "–" if found["correct_rate"] is None else f"{found['correct_rate']:.1%}"
+        yield (
+            label,
+            str(found["tasks"]),
+            str(found["samples"]),
+            str(asked.get("temperature", "?")),
+            str(asked.get("protocol", "?")),
+            rate,
+            passes,
+            f"{speedup} {found.get('timing') or ''}".strip(),
+        )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty where there is no such file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable as JSON ({error}); mend or remove it") from None
+    return value if isinstance(value, dict) else {}
+
+
+def _template() -> jinja2.Template:
+    folder = Path(__file__).parent / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("model_card.md.jinja")

@@ -1,0 +1,157 @@
+"""Ship: a checkpoint becomes the package's model, with a card of what its run holds; and `default` names it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kernelwright import policy as policies
+from kernelwright.cli import main
+from kernelwright.cli import ship as shipping
+from kernelwright.errors import UserError
+from kernelwright.policy import load_policy
+from kernelwright.records import Message, Prompt
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with a tiny model, made without training."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    from kernelwright.data.tokenizer import train_tokenizer
+
+    folder = tmp_path_factory.mktemp("run")
+    checkpoint = folder / "stages" / "frontend" / "checkpoint"
+    tokenizer = train_tokenizer(["import torch\n"] * 4, 300, style="lowered")
+    config = Qwen3Config(
+        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=1, head_dim=8,
+        num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=True, max_position_embeddings=64,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    Qwen3ForCausalLM(config).save_pretrained(checkpoint)
+    tokenizer.save_pretrained(checkpoint)
+    (folder / "data").mkdir()
+    (folder / "eval" / "frontend").mkdir(parents=True)
+    recipe = {"name": "tiny", "seed": 3, "stages": ["sft", "frontend"], "sft": {"steps": 17, "batch": 5}}
+    files = {
+        "config.json": recipe | {"data": {"examples": "/secret/place.jsonl", "variants": 7}},
+        "environment.json": {"machine": {"cpus": 2, "processor": "A"}, "versions": {"torch": "2.13.0"}},
+        "seconds.json": {"sft": 90.0, "frontend": 30.0},
+        "data/card.json": {"examples": 12, "splits": {"train": 10, "heldout": 2}},
+        "eval/frontend/config.json": {"temperature": 1.0, "protocol": "strict"},
+        "eval/frontend/metrics.json": {
+            "tasks": 4, "samples": 8, "correct_rate": 0.625, "pass_at_k": {"1": 0.5, "2": 0.75}, "timing": "modelled",
+            "speedup": {"eager": {"geometric_mean": 1.5, "ci": [1.25, 1.75]}},
+        },
+    }  # fmt: skip
+    for name, value in files.items():
+        (folder / name).write_text(json.dumps(value))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shipped(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("package") / "default"
+    assert main(["ship", str(run), "-o", str(out), "--hardware", "one H200"]) == 0
+    return out
+
+
+def test_the_folder_is_whole_and_in_bfloat16(shipped: Path) -> None:
+    from safetensors.torch import load_file
+
+    names = {path.name for path in shipped.iterdir()}
+    assert {"model.safetensors", "config.json", "tokenizer.json", "MODEL_CARD.md"} <= names
+    tensors = load_file(shipped / "model.safetensors")
+    assert {str(tensor.dtype) for tensor in tensors.values()} == {"torch.bfloat16"}
+    assert "lm_head.weight" not in tensors
+
+
+def test_the_card_quotes_the_run(shipped: Path) -> None:
+    card = (shipped / "MODEL_CARD.md").read_text()
+    for fact in (
+        "# Kernelwright tiny",
+        "Stages sft, frontend with seed 3",
+        "steps = 17",
+        "variants = 7",
+        "one H200. torch 2.13.0",
+        "| all | 2.0 |",
+        "12 examples. By splits: train 10, heldout 2.",
+        "| held-out tasks, frontend | 4 | 8 | 1.0 | strict | 62.5% | @1 50%, @2 75% | 1.50× [1.25, 1.75] modelled |",
+        "lowered to ATen operators",
+        "## Limits",
+    ):
+        assert fact in card, fact
+    assert "/secret" not in card
+
+
+def test_default_is_what_was_shipped(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "DEFAULT_FOLDER", shipped)
+    policy = load_policy("default")
+    assert policy.name == "default"
+    from kernelwright.search import style_of
+
+    assert style_of(policy) == "lowered"
+    prompt = Prompt(
+        task_id="t", agent="frontend", messages=(Message(role="user", content="x"),), max_tokens=4
+    )
+    [[completion]] = policy.generate([prompt], temperature=0.0)
+    assert completion.policy == "default"
+
+
+def test_without_weights_default_is_one_line_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(policies, "DEFAULT_FOLDER", tmp_path / "none")
+    monkeypatch.chdir(tmp_path)
+    for command in (["optimize", "wright/relu"], ["eval", "-s", "wright/relu"]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "kernelwright train recipes/default_model.toml" in said
+        assert "-p" in said
+
+
+def test_a_checkpoint_outside_a_run_says_that_little_is_known(run: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(run / "stages/frontend/checkpoint", tmp_path / "model")
+    card = shipping.ship(str(tmp_path / "model"), tmp_path / "out").read_text()
+    assert "its recipe is not known" in card
+    assert "holds no evaluation" in card
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (lambda folder: (folder / "model.safetensors").unlink(), "holds no weights"),
+        (lambda folder: (folder / "config.json").rename(folder / "adapter_config.json"), "holds an adapter"),
+        (
+            lambda folder: (
+                (folder / "tokenizer.json").unlink() or (folder / "tokenizer_config.json").unlink()
+            ),
+            "no model",
+        ),
+    ],
+    ids=["no weights", "adapter", "no tokenizer"],
+)
+def test_what_cannot_be_shipped_is_one_line(run: Path, tmp_path: Path, break_it, said: str) -> None:  # type: ignore[no-untyped-def]
+    import shutil
+
+    shutil.copytree(run / "stages/frontend/checkpoint", tmp_path / "model")
+    break_it(tmp_path / "model")
+    with pytest.raises(UserError, match=said):
+        shipping.ship(str(tmp_path / "model"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_beyond_the_limit_are_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "MOST", 1000)
+    with pytest.raises(UserError, match="at most 32 MiB"):
+        shipping.ship(str(run), tmp_path / "out")
+
+
+def test_an_evaluation_that_is_none_is_one_line(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no evaluation"):
+        shipping.ship(str(run), tmp_path / "out", [tmp_path])
