@@ -1,5 +1,6 @@
 """Supervised fine-tuning: batches and their order by hand, TRL's loss without its waits, held-out losses, resuming."""
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tiny import example, examples, make_recipe
 from kernelwright.config import Recipe, SftConfig
 from kernelwright.errors import UserError
 from kernelwright.runs import RunFolder
-from kernelwright.train import train
+from kernelwright.train import processes, train
 from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, training_rows
 from kernelwright.train.curves import Curves
 from kernelwright.train.heldout import HeldOut, held_out
@@ -78,6 +79,23 @@ def test_nothing_to_train_on_is_one_line(data: Path) -> None:
         training_rows(
             recipe, load_tokenizer(recipe.data.tokenizer), [e for e in examples() if e.split == "train"]
         )
+
+
+def test_many_examples_are_tokenised_by_all_cores(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the same rows, and without touching the run's random state."""
+    recipe = make_recipe(data)
+    tokenizer = load_tokenizer(recipe.data.tokenizer)
+    one = tokenised(recipe, tokenizer, examples() * 100)
+    monkeypatch.setattr(processes, "MANY", 10)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    torch.manual_seed(0)
+    two = tokenised(recipe, tokenizer, examples() * 100)
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    assert torch.rand(1) == after
+    assert (one.tokens == two.tokens).all()
+    assert (one.starts == two.starts).all()
+    assert (one.asked.tolist(), one.kinds) == (two.asked.tolist(), two.kinds)
 
 
 def trainer_of(recipe: Recipe, home: Path) -> Any:

@@ -20,6 +20,7 @@ from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids, prompt_ids
 from kernelwright.prompts import example_pair
 from kernelwright.records import Example
+from kernelwright.train.processes import on_all_cores
 
 IGNORED = -100
 """Label of a token that is not trained on."""
@@ -48,20 +49,21 @@ class Rows:
 
 def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Rows:
     """The examples of the kinds that the recipe wants which fit the context; none may be left."""
-    tokens: list[int] = []
-    starts, asked, kinds = [0], [], []
-    for example in examples:
-        if example.kind not in recipe.sft.kinds:
-            continue
+
+    def pair(example: Example) -> tuple[NDArray[np.int32], int]:
         prompt, text = example_pair(example, recipe.data.style)
-        question, answer = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)
-        if len(question) + len(answer) <= recipe.model.context:
-            tokens += question
-            tokens += answer
-            starts.append(len(tokens))
-            asked.append(len(question))
+        question = prompt_ids(tokenizer, prompt)
+        return np.array(question + completion_ids(tokenizer, text), np.int32), len(question)
+
+    wanted = [example for example in examples if example.kind in recipe.sft.kinds]
+    tokens, asked, kinds = [np.empty(0, np.int32)], [], []
+    for example, (row, question) in zip(wanted, on_all_cores(pair, wanted), strict=True):
+        if len(row) <= recipe.model.context:
+            tokens.append(row)
+            asked.append(question)
             kinds.append(example.kind)
-    return Rows(np.array(tokens, np.int32), np.array(starts), np.array(asked, np.int64), tuple(kinds))
+    starts = np.cumsum([len(row) for row in tokens])
+    return Rows(np.concatenate(tokens), starts, np.array(asked, np.int64), tuple(kinds))
 
 
 def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Rows:

@@ -117,11 +117,10 @@ def _reinforce(
         asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
     refuse_heldout(asks, Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
     room = recipe.model.context - rl.max_tokens
-    fitting = [
-        ask
-        for ask in asks
-        if len(prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens))) <= room
-    ]
+    lengths = processes.on_all_cores(
+        lambda ask: len(prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens))), asks
+    )
+    fitting = [ask for ask, length in zip(asks, lengths, strict=True) if length <= room]
     if not fitting:
         raise UserError(
             f"{stage}: none of {len(asks)} prompts leaves {rl.max_tokens} tokens of the {recipe.model.context} of "
