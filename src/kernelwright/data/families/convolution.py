@@ -221,7 +221,7 @@ def _sizes(draw: Draw, rank: int, groups: int, window: Window, flip: bool = Fals
     for axis, reach, stride in zip(SPACE[rank], window.reach, window.of("stride"), strict=True):
         size = draw.size(FULL[rank], small[rank], odd[rank])
         if not flip:
-            size = Size(size.full, max(size.small, reach + 3), max(size.odd, reach + 2))
+            size = Size(max(size.full, 2 * reach), max(size.small, reach + 3), max(size.odd, reach + 2))
         sizes[axis] = size
         elements *= size.full * (stride if flip else 1)
     elements *= sizes["B"].full
