@@ -22,6 +22,7 @@ from kernelwright.hardware import Target
 from kernelwright.records import Binary, Cost, Task
 from kernelwright.verify import channel, cost, oracle, replay, tf32
 from kernelwright.verify.device import ALLOCATION, METADATA, VIEWS
+from kernelwright.verify.footprint import Footprint, Live
 from kernelwright.verify.tape import Tape, View
 
 # Share of peak bandwidth that PyTorch's own kernels reach on large tensors, measured on an H200 with torch 2.11
@@ -96,6 +97,7 @@ class Baseline:
     form: Form
     read_whole: list[bool]
     """By input: whether an operator takes it that reads all of it, whatever the values of an index are."""
+    footprint: Footprint
 
 
 class _Fused(TorchFunctionMode):
@@ -188,8 +190,8 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         inputs = reference.namespace["get_inputs"]()
         inputs = oracle.convert(inputs, lambda t: t.to("meta"))
         module = module.to("meta")
-        recorder = _Recorder()
-        with _Fused(recorder), recorder:
+        recorder, live = _Recorder(), Live()
+        with _Fused(recorder), live, recorder:
             output = module(*inputs)
     given, returned = oracle.flatten(inputs), oracle.flatten(output)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(given)}
@@ -227,6 +229,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
             [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in returned],
         ),
         read_whole=[tensor.untyped_storage()._cdata in recorder.read_whole for tensor in given],
+        footprint=Footprint.of(given, returned, module.state_dict(), live.peak),
     )
 
 

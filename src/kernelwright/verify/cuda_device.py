@@ -31,12 +31,13 @@ from triton.runtime.errors import OutOfResources
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
-from kernelwright.verify import channel, crosscompile, oracle
+from kernelwright.verify import channel, crosscompile, footprint, oracle
 from kernelwright.verify import tf32 as tf32_statement
 from kernelwright.verify.cuda_clock import Clock, Inputs, Side, gpu_ms
-from kernelwright.verify.cuda_memory import GUARD_BYTE, Mapping, Raw, locate, open_arena
+from kernelwright.verify.cuda_memory import GUARD_BYTE, ON_GPU, Mapping, Raw, locate, open_arena
 from kernelwright.verify.kernels import Kernels, NotAKernel
 from kernelwright.verify.replay import Candidate, Session
+from kernelwright.verify.room import ran_out
 from kernelwright.verify.service import Failure, Service
 from kernelwright.verify.tape import Launch, Operation, Tape, View
 
@@ -50,7 +51,7 @@ _PAD = 512
 """Bytes before and behind every storage, whose pattern must survive."""
 _HOST_BYTES = 24 << 30
 _TUNE_CALLS = 5
-_HOARD_BYTES = 1 << 30
+_HOARD_BYTES = 768 << 20
 """GPU memory that an idle process may keep for itself."""
 _PRUNE_EVERY, _PRUNE_BYTES, _PRUNE_AGE_S = 256, 4 << 30, 3600.0
 """Compiled kernels beyond so many bytes go, those that nobody made or asked for in the last hour."""
@@ -95,7 +96,9 @@ class CudaSession(Session):
         self._padded: dict[int, tuple[torch.Tensor, int]] = {}
 
     def provide(self, storage: int, size: int) -> torch.Tensor:
-        """Fresh memory under a number, with padding around it."""
+        """Fresh memory under a number, with padding around it; what it replaces goes first."""
+        self._padded.pop(storage, None)
+        self.storages.pop(storage, None)
         whole = torch.empty(size + 2 * _PAD, dtype=torch.uint8, device=self.device)
         whole[:_PAD] = GUARD_BYTE
         whole[_PAD + size :] = GUARD_BYTE
@@ -106,6 +109,13 @@ class CudaSession(Session):
             made = torch.as_tensor(Raw(whole.data_ptr() + _PAD, size, whole), device=self.device)
         self.storages[storage] = made.untyped_storage()
         return made
+
+    def forget(self, needed: set[int]) -> None:
+        """Let go of every storage but those `needed`."""
+        for storage in self.storages.keys() - needed:
+            del self.storages[storage]
+            self._padded.pop(storage, None)
+            self._former.pop(storage, None)
 
     def trespassed(self) -> str:
         """Whether anything was written around a storage: a description, or an empty string."""
@@ -228,6 +238,8 @@ class CudaDevice(Service):
 
     def _scratch(self, size: int, alignment: int, stream: int | None) -> torch.Tensor:
         """Memory that Triton asks for by itself, for descriptors that a kernel makes."""
+        if size > footprint.ALLOWANCE * torch.cuda.get_device_properties(self._index).total_memory:
+            raise Failure(Outcome.OUT_OF_MEMORY, f"a kernel asks for {size / 1e9:.0f} GB of scratch")
         return torch.empty(size, dtype=torch.int8, device=self.device)
 
     def answer(
@@ -318,6 +330,7 @@ class CudaDevice(Service):
         session, candidate = self.sessions[key]
         tape, views = candidate.tapes[call], candidate.inputs[call]
         given = [locate(self.arena, item) for item in inputs]
+        session.forget(footprint.lasting(candidate) | set(tape.foreign) | _made(tape))
         tuned = set(session.choices)
         session.ablated = ablate
         self._play(session, tape, views, given)
@@ -441,8 +454,10 @@ class CudaDevice(Service):
             raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
         except OutOfResources as error:
             raise Failure(Outcome.OUT_OF_RESOURCES, str(error)) from None
+        except (Failure, InfrastructureError):
+            raise
         except torch.OutOfMemoryError as error:
-            raise Failure(Outcome.OUT_OF_MEMORY, str(error)[:200]) from None
+            raise Failure(Outcome.OUT_OF_MEMORY, f"{ON_GPU}: {error}"[:400]) from None
         except CompilationError as error:
             raise Failure(Outcome.COMPILE_ERROR, crosscompile.shorten(error)) from None
         except (
@@ -457,6 +472,8 @@ class CudaDevice(Service):
             text = f"{type(error).__name__}: {error}"
             if any(sign in text.lower() for sign in _MACHINE):
                 raise InfrastructureError(text[:400]) from None
+            if ran_out(error):
+                raise Failure(Outcome.OUT_OF_MEMORY, f"{ON_GPU}: {text}"[:400]) from None
             if "illegal memory access" in text or "misaligned address" in text:
                 raise Failure(Outcome.OUT_OF_BOUNDS, text[:200]) from None
             if "ptxas" in text.lower() or "PassManager" in text:
@@ -467,10 +484,14 @@ class CudaDevice(Service):
             if error.errno not in _DISK:
                 raise Failure(Outcome.COMPILE_ERROR, text[:200]) from None
             raise InfrastructureError(text[:400]) from None
-        except InfrastructureError:
-            raise
         except Exception as error:  # whatever a tape or a kernel makes this code raise is the candidate's
             raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
+
+
+def _made(tape: Tape) -> set[int]:
+    """Storages that a call makes."""
+    made = {step.fields["storage"] for step in tape.operations if step.kind == "alloc"}
+    return made | {view.storage for step in tape.operations for view in step.fields.get("results", ())}
 
 
 def _limit_host_memory() -> None:

@@ -15,10 +15,16 @@ from typing import Any
 
 import torch
 
+from kernelwright.drawing import DRAWING
 from kernelwright.errors import InfrastructureError
+from kernelwright.verify.room import OutOfRoom
 
 _BLOCK = 2 << 20
 """The driver carves small allocations from blocks of this size, and a handle opens a whole block."""
+_NO_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY."""
+ON_GPU = "no GPU memory left"
+"""How a device process begins to say so."""
 _ALIGN = 512
 _GUARD = 512
 GUARD_BYTE = 0x7F
@@ -39,6 +45,8 @@ def _driver() -> Any:
 
 def _call(name: str, *args: Any) -> None:
     status = getattr(_driver(), name)(*args)
+    if status == _NO_MEMORY:
+        raise OutOfRoom(f"{name} found no GPU memory (CUDA error {status})")
     if status != 0:
         raise InfrastructureError(f"{name} failed with CUDA error {status}")
 
@@ -108,9 +116,15 @@ class Arena(Mapping):
     """Memory of the judge's. `handle` opens it elsewhere; `free` gives it back (the worker must be gone)."""
 
     def __init__(self, size: int, device: int) -> None:
+        """Raises OutOfRoom where there is no room, what torch holds unused in this process given back."""
         size = -(-max(size, 1) // _BLOCK) * _BLOCK
         pointer = ctypes.c_uint64()
-        _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        try:
+            _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        except OutOfRoom:
+            with DRAWING:
+                torch.cuda.empty_cache()
+            _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
         super().__init__(int(pointer.value), size, device)
         raw = _Handle()
         _call("cuIpcGetMemHandle", ctypes.byref(raw), pointer)

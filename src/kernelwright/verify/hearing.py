@@ -119,6 +119,8 @@ class Hearing:
     backend: Backend
     common = Gate.SMALL
     """Where every protocol looks: the first shape judged at this gate."""
+    alone = False
+    """Whether nobody else may use the GPU's memory meanwhile: how a hearing is repeated that ran out of it."""
 
     def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         self.judge, self.zygote, self.task, self.candidate = judge, zygote, task, candidate

@@ -25,6 +25,7 @@ from kernelwright.shapes import apply_shape
 from kernelwright.verify import affine, channel, tf32
 from kernelwright.verify.device import poison_mask
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
+from kernelwright.verify.room import ran_out
 
 INIT_SEED = 20_231
 """Weights are drawn under a public seed: it is the inputs that are secret."""
@@ -50,7 +51,7 @@ _DRAWN_AGAIN = 64 << 20
 """Bytes of inputs from which they are drawn again rather than kept."""
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
-_CHUNK = 1 << 26
+_CHUNK = 1 << 24
 """Elements compared at a time."""
 
 
@@ -208,6 +209,8 @@ class Reference:
         try:
             yield
         except Exception as error:
+            if ran_out(error):
+                raise
             raise UserError(f"task {self.task.id}: {what} raises {type(error).__name__}: {error}") from None
 
 
@@ -296,8 +299,8 @@ def shape_cases(
 class GpuCases:
     """The cases of one shape set on a GPU, each made once.
 
-    Expected outputs are kept until `release`; large inputs are drawn again from their seed, which a GPU does in the
-    time that it takes to write them.
+    Expected outputs are kept until `release`, and made again by `make`; large inputs are drawn again from their seed,
+    which a GPU does in the time that it takes to write them.
     """
 
     def __init__(
@@ -313,13 +316,18 @@ class GpuCases:
         """Builds the reference and the first case. Raises UserError when the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
         self._protocol, self._plan = for_task(protocol, task), plan
-        self._lock = threading.Lock()
+        self._lock, self._making = threading.Lock(), threading.Lock()
         self._kept: dict[int, Case | None] = {}
+        self._large: bool | None = None
+        """Whether inputs are too large to be kept."""
         self._reference = Reference(task, sizes, device)
         self.init = self._reference.init_inputs()
         self._module = self._reference.build(protocol.affine)
         self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
+        self._weights = sum(map(_nbytes, self.state.values()))
         self._module.to(device)
+        self.made = False
+        """Whether everything is on the GPU that a hearing needs."""
         first = self.case(0)
         if first is None:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
@@ -350,42 +358,65 @@ class GpuCases:
     def kept_bytes(self) -> int:
         """GPU memory held for the next candidate."""
         held = [*self._kept.values(), self.__dict__.get("twin"), self.__dict__.get("audit")]
-        return sum(item.size for item in held if item is not None)
+        return (self._weights if self.made else 0) + sum(item.size for item in held if item is not None)
+
+    def make(self) -> None:
+        """Have every case, and at full size what is clocked, while there is memory for fp64. Raises UserError."""
+        with self._making:
+            if not self.made:
+                self._module.to(self._reference.device)
+                for number in range(len(self)):
+                    self._keep(number)
+                if self.full:
+                    _ = self.audit
+                self.made = True
+
+    def release(self) -> None:
+        """Let go of all GPU memory; nobody may have it in use."""
+        self.made = False
+        self._kept = {}
+        for name in ("twin", "audit"):
+            self.__dict__.pop(name, None)
+        self._module.to("cpu")
 
     def case(self, number: int) -> Case | None:
         """None where the reference has no meaning under that distribution."""
         with self._lock:
             scale, seed = self._plan[number]
-            if number in self._kept:
-                kept = self._kept[number]
-                if kept is None or kept.inputs is not None:
-                    return kept
-                return dataclasses.replace(kept, inputs=scaled(self._reference.inputs(seed), scale))
-            inputs = scaled(self._reference.inputs(seed), scale)
-            case = make_case(_case_name(self.name, scale), self._module, inputs, self._protocol, scale)
-            again = case is not None and sum(map(_nbytes, flatten(inputs))) > _DRAWN_AGAIN
-            self._kept[number] = (
-                dataclasses.replace(case, inputs=None) if case is not None and again else case
-            )
-            return case
+            kept = self._keep(number)
+            if kept is None or kept.inputs is not None:
+                return kept
+            return dataclasses.replace(kept, inputs=self._drawn(seed, scale)())
+
+    def _keep(self, number: int) -> Case | None:
+        if number not in self._kept:
+            scale, seed = self._plan[number]
+            self._kept[number] = self._made(_case_name(self.name, scale), seed, scale)
+        return self._kept[number]
+
+    def _drawn(self, seed: int, scale: float) -> Callable[[], Any]:
+        return lambda: scaled(self._reference.inputs(seed), scale)
+
+    def _made(self, name: str, seed: int, scale: float) -> Case | None:
+        """A case, without its inputs where they are large."""
+        draw = self._drawn(seed, scale)
+        if self._large is None:
+            self._large = sum(map(_nbytes, flatten(draw()))) > _DRAWN_AGAIN
+        return make_case(name, self._module, draw if self._large else draw(), self._protocol, scale)
 
     @functools.cached_property
     def audit(self) -> Audit:
         """Inputs under the first distribution that are never played but once, under the clock, and what they give."""
         scale, seed = self._plan[0]
-        inputs = scaled(self._reference.inputs(seed + _AUDIT_SEED), scale)
-        case = make_case(f"{self.name}, clocked", self._module, inputs, self._protocol, scale)
+        draw = self._drawn(seed + _AUDIT_SEED, scale)
+        case = self._made(f"{self.name}, clocked", seed + _AUDIT_SEED, scale)
         if case is None:
             raise UserError(
                 f"{self.name}: the reference's output is not finite for some inputs that it draws"
             )
         dice = random.Random(seed + _AUDIT_SEED)
         samples = [_Sample.of(item, dice) for item in case.expected]
-
-        def again() -> list[torch.Tensor]:
-            return flatten(scaled(self._reference.inputs(seed + _AUDIT_SEED), scale))
-
-        return Audit(case.name, again, samples)
+        return Audit(case.name, lambda: flatten(draw()), samples)
 
     def unseen(self) -> list[torch.Tensor]:
         """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""
@@ -521,7 +552,7 @@ def twin(
     reference: Reference, module: torch.nn.Module, case: Case, protocol: Protocol, secret: int
 ) -> Case | None:
     """`case` with one input element in sixteen drawn anew; None where the reference does not take that."""
-    with contextlib.suppress(Exception):
+    with _where_possible():
         fresh = iter(flatten(reference.inputs(secret + _TWIN_SEED)))
 
         def mix(old: torch.Tensor) -> torch.Tensor:
@@ -535,18 +566,37 @@ def twin(
     return None
 
 
+@contextlib.contextmanager
+def _where_possible() -> Iterator[None]:
+    """What cannot be done is left out; what there was no memory for is not, lest a verdict depend on that."""
+    try:
+        yield
+    except Exception as error:
+        if ran_out(error):
+            raise
+
+
 def make_case(
-    name: str, module: torch.nn.Module, inputs: Any, protocol: Protocol, scale: float = 1.0
+    name: str,
+    module: torch.nn.Module,
+    inputs: Any,
+    protocol: Protocol,
+    scale: float = 1.0,
 ) -> Case | None:
     """`inputs` have been multiplied by `scale`. None when the reference has no meaning there (most of its output is
     not finite).
+
+    In place of inputs, a function that draws the same ones whenever it is called: then they are never held beside what
+    is computed from them, and the case comes without. `footprint.Footprint.making` is what this takes at its peak.
     """
+    drawn = callable(inputs)
+    draw: Callable[[], Any] = inputs if drawn else lambda: inputs
     native = copy.deepcopy(module)
-    given = convert(inputs, torch.clone)
+    given = draw() if drawn else convert(inputs, torch.clone)
     products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
     with _running(given, protocol), products:
         output = native(*given)
-    flat, originals = flatten(given), flatten(inputs)
+    flat, originals = flatten(given), flatten(draw())
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
     honest = [tensor.detach() for tensor in flatten(output)]
     aliases = [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in honest]
@@ -558,16 +608,17 @@ def make_case(
         if name in before and not _same(value, before[name])
     )
     structure = skeleton(output)
-    del native, given, flat, output, before
+    del native, given, flat, originals, output, before
     exact = honest
     if protocol.calibrated:
-        with contextlib.suppress(Exception), torch.no_grad():
+        with _where_possible(), torch.no_grad():
             double = copy.deepcopy(module).double()
             wide = flatten(
-                double(*convert(inputs, lambda t: t.double() if t.is_floating_point() else t.clone()))
+                double(*convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone()))
             )
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
                 exact = [tensor.detach() for tensor in wide]
+            del double, wide
     slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
     expected = [
         dataclasses.replace(
@@ -575,17 +626,19 @@ def make_case(
         )
         for e, h in zip(exact, honest, strict=True)
     ]
-    shares = [float(e.judged.double().mean()) for e in expected if e.judged is not None]
+    shares = [float(e.judged.sum()) / e.judged.numel() for e in expected if e.judged is not None]
     if shares and min(shares) < 0.5:
         return None
     if protocol.calibrated:
-        expected = _unlucky(module, inputs, protocol, expected, exact)
-    return Case(name, inputs, structure, expected, aliases, changed, state_changed, scale, module)
+        expected = _unlucky(module, draw, protocol, expected, exact)
+    return Case(
+        name, None if drawn else inputs, structure, expected, aliases, changed, state_changed, scale, module
+    )
 
 
 def _unlucky(
     module: torch.nn.Module,
-    inputs: Any,
+    draw: Callable[[], Any],
     protocol: Protocol,
     expected: list[Expected],
     exact: list[torch.Tensor],
@@ -593,13 +646,15 @@ def _unlucky(
     """Of few elements that many are reduced to, the error of one honest run may be small by luck, above all where a sum
     cancels. The largest of a few runs counts, each with every input a rounding away from what it is.
     """
-    given = sum(tensor.numel() for tensor in flatten(inputs) if tensor.is_floating_point())
+    if not any(map(_few, expected)):
+        return expected
+    given = sum(tensor.numel() for tensor in flatten(draw()) if tensor.is_floating_point())
     reduced = [_few(item) and _REDUCED * math.prod(item.shape) <= given for item in expected]
     if not any(reduced):
         return expected
     worst = [item.honest_error for item in expected]
     for run in range(_RUNS):
-        nudged = convert(inputs, lambda tensor, run=run: _nudged(tensor, run))
+        nudged = convert(draw(), lambda tensor, run=run: _nudged(tensor, run))
         with _running(nudged, protocol):
             outputs = flatten(copy.deepcopy(module)(*nudged))
         for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
@@ -623,7 +678,7 @@ def _nudged(tensor: torch.Tensor, seed: int) -> torch.Tensor:
         return tensor.clone()
     generator = torch.Generator(tensor.device).manual_seed(seed)
     steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype)
-    return tensor * (1.0 + steps * torch.finfo(tensor.dtype).eps)
+    return steps.mul_(torch.finfo(tensor.dtype).eps).add_(1.0).mul_(tensor)
 
 
 @contextlib.contextmanager

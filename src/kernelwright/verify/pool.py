@@ -1,7 +1,8 @@
 """Many hearings at once: a zygote, a few threads that each follow one worker, and a future per candidate.
 
 Hearings share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote
-and then reported as such; it never becomes the candidate's.
+and then reported as such; it never becomes the candidate's. A hearing that GPU memory ran out for, the judge's or the
+candidate's, is repeated once with the GPU's memory to itself.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from kernelwright.verify.hearing import Hearing
 from kernelwright.verify.interpreted import InterpretedHearing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
+from kernelwright.verify.room import OutOfRoom, ran_out
 from kernelwright.verify.zygote import Zygote
+
+_OF_THE_GPU = ("AcceleratorError", "OutOfMemoryError")
 
 
 class VerifierPool:
@@ -212,20 +216,24 @@ class VerifierPool:
 
         What was `accepted` is watched by the sanitizer.
         """
-        problem = ""
-        for _ in range(2):
+        problem, alone, tries = "", False, 2
+        while tries:
+            tries -= 1
             try:
                 if accepted is not None:
                     return self._watched(task, candidate, judge, accepted).verdict(), None
                 hearing = self._hearing(task, candidate, judge)
+                hearing.alone = alone
                 return hearing.verdict(), hearing
-            except (InfrastructureError, OSError) as error:
-                problem = _told(error)
-            except RuntimeError as error:
+            except (InfrastructureError, OSError, RuntimeError) as error:
                 # Of the judge's own work on the GPU; what a task raises by itself is the user's.
-                if type(error).__name__ not in ("AcceleratorError", "OutOfMemoryError"):
+                crowded = _ran_out(error)
+                of_the_gpu = type(error).__name__ in _OF_THE_GPU
+                if isinstance(error, RuntimeError) and not (of_the_gpu or crowded):
                     raise
                 problem = _told(error)
+                if crowded and not alone:
+                    alone, tries = True, 1
         failed = Verdict(
             task_id=task.id,
             outcome=Outcome.INFRASTRUCTURE_ERROR,
@@ -236,6 +244,11 @@ class VerifierPool:
             candidate_digest=candidate.digest,
         )
         return failed, None
+
+
+def _ran_out(error: Exception) -> bool:
+    """Whether GPU memory ran out, the judge's or (where that need not be its own doing) a candidate's."""
+    return isinstance(error, OutOfRoom) or (isinstance(error, RuntimeError) and ran_out(error))
 
 
 def _told(error: Exception) -> str:
@@ -253,7 +266,7 @@ def _told(error: Exception) -> str:
         return f"too many open files ({text}): raise ulimit -n, or use fewer workers"
     if number in (errno.ENOMEM, errno.EAGAIN):
         return f"no memory or no process left ({text}): use fewer workers, or raise ulimit -u"
-    if "CUDA out of memory" in text:
+    if _ran_out(error):
         return f"the GPU's memory is taken ({text[:200]}): end what else runs on it, or use fewer workers"
     if type(error).__name__ == "AcceleratorError":
         return (

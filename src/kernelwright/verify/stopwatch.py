@@ -13,13 +13,12 @@ from typing import Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Task, Timing
 from kernelwright.verify import timing
+from kernelwright.verify.footprint import UNSEEN_BYTES
 from kernelwright.verify.hearing import Confined, Stop, Trace, explain
 
 _FEW_CALLS, _MORE_CALLS, _MOST_CALLS, _BATCH_MS = 2, 4, 64, 8.0
 """Batches clocked from outside: a few calls, and as many as take about so long."""
 _SUSPICIONS = 8
-UNSEEN_BYTES = 256 << 20
-"""Of another draw of each input, placed in the arena for the clock's fresh calls."""
 
 
 class Stopwatch:
@@ -35,7 +34,6 @@ class Stopwatch:
         """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
         import torch
 
-        inputs = self._shape.audit.inputs()
         body = {
             "command": "reference",
             "key": self._shape.name,
@@ -47,7 +45,7 @@ class Stopwatch:
         self._device.ask(Gate.TIMING, body)
         arena = self._arena
         arena.reset()
-        self._audited = [arena.place(tensor) for tensor in inputs]
+        self._audited = [arena.place(tensor) for tensor in self._shape.audit.inputs()]
         self._outputs = arena.slots(self._shape.expected)
         self._unseen = [self._stretch(tensor) for tensor in self._shape.unseen()]
         torch.cuda.current_stream().synchronize()

@@ -1,0 +1,227 @@
+"""One account of a GPU's memory: hearings let in, what is kept between them, and what others hold.
+
+Hearings come in first come, first served, each with the bytes that it may use at its peak. Nobody waits while holding
+memory: what is kept for a task's next candidate is let go of and made again, so two hearings never wait for each other.
+What others hold (a generator in this process, other processes, contexts) is what the driver says is in use beyond what
+is accounted for, exactly while no hearing is under way and at least so much otherwise. Before the first in the queue is
+let in, the room is made real: this process's unused memory goes back to the driver, then what is kept, least recently
+used first. What is larger than everything waits until it is alone.
+
+Not covered: what others take after a hearing was let in. Who then runs out of memory is heard again, alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import weakref
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from kernelwright.drawing import DRAWING
+from kernelwright.errors import InfrastructureError
+
+_KEPT_SHARE = 0.25
+"""Of a GPU's memory, for what is kept between hearings."""
+_MARGIN_SHARE = 0.03
+"""Of a GPU's memory, left free: modules that the driver loads, and pages that allocators round up to."""
+_HOARD_BYTES = 2 << 30
+"""What this process may hold unused while no hearing is under way."""
+_LOOK_S = 0.25
+"""How often the first in the queue looks whether others gave memory back."""
+PATIENCE_S = 20.0
+"""How long a hearing that is alone waits for others' memory."""
+_SIGNS = ("out of memory", "alloc_failed", "can't allocate memory")
+
+
+class OutOfRoom(InfrastructureError):
+    """GPU memory ran out, which need not be the doing of whom it hit: worth another try, alone."""
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether an exception of torch's, Triton's or the driver's says that memory ran out."""
+    text = f"{type(error).__name__}: {error}".lower()
+    return type(error).__name__ == "OutOfMemoryError" or any(sign in text for sign in _SIGNS)
+
+
+class Memory(Protocol):
+    """What the account asks of a GPU. Bytes."""
+
+    def info(self) -> tuple[int, int]:
+        """(free, total), as the driver says."""
+        ...
+
+    def spare(self) -> int:
+        """What this process's allocator holds and does not use."""
+        ...
+
+    def give_back(self) -> None:
+        """Return what is spare to the driver, as far as that goes."""
+        ...
+
+
+class TorchMemory:
+    """The real thing: a GPU through torch's allocator."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def info(self) -> tuple[int, int]:
+        import torch
+
+        free, total = torch.cuda.mem_get_info(self._index)
+        return int(free), int(total)
+
+    def spare(self) -> int:
+        import torch
+
+        known: Any = torch.cuda.memory_stats_as_nested_dict(self._index)
+        if not known:
+            return 0
+        current = (known[name]["all"]["current"] for name in ("reserved_bytes", "allocated_bytes"))
+        return int(next(current)) - int(next(current))
+
+    def give_back(self) -> None:
+        """While nobody captures a graph, which torch does not bear."""
+        import torch
+
+        with DRAWING:
+            torch.cuda.empty_cache()
+
+
+class Kept(Protocol):
+    """What is on the GPU for the next candidate of a task, and can be made again."""
+
+    @property
+    def made(self) -> bool: ...
+
+    @property
+    def kept_bytes(self) -> int: ...
+
+    def release(self) -> None: ...
+
+
+class Admission:
+    """The account of one GPU. Thread-safe."""
+
+    def __init__(self, memory: Memory, patience_s: float = PATIENCE_S) -> None:
+        self._memory, self._patience_s = memory, patience_s
+        _, self.total = memory.info()
+        self._changed = threading.Condition()
+        self._waiting: deque[object] = deque()
+        self._admitted = self._under_way = self._others = 0
+        self._solitary = False
+        """Whether who is under way asked to be alone."""
+        self._kept: OrderedDict[int, weakref.ref[Any]] = OrderedDict()
+        self._used: Counter[int] = Counter()
+
+    @contextlib.contextmanager
+    def admitted(
+        self, size: int, uses: Sequence[Kept] = (), making: int = 0, alone: bool = False
+    ) -> Iterator[int]:
+        """Wait for room for `size` bytes, `making` where what it `uses` was let go of. Yields the bytes free by then.
+
+        What it uses stays until it is over. `alone`: with nobody else under way and nothing kept for others.
+        """
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            try:
+                self._changed.wait_for(lambda: self._waiting[0] is ticket)
+                granted = self._let_in(size, uses, making, alone)
+            finally:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
+        try:
+            yield self._memory.info()[0]
+        finally:
+            with self._changed:
+                self._admitted -= granted
+                self._under_way -= 1
+                self._solitary = False
+                for item in uses:
+                    self._used[id(item)] -= 1
+                self._keep(uses)
+                if not self._under_way and self._memory.spare() > _HOARD_BYTES:
+                    self._memory.give_back()
+                self._changed.notify_all()
+
+    @property
+    def kept(self) -> int:
+        """Bytes kept between hearings."""
+        return sum(item.kept_bytes for _, item in self._living())
+
+    def register(self, items: Sequence[Kept]) -> None:
+        """Let what was made be part of the account. It leaves by itself when nobody holds it any more."""
+        with self._changed:
+            self._keep(items)
+
+    def _keep(self, items: Sequence[Kept]) -> None:
+        for item in items:
+            self._kept[id(item)] = weakref.ref(item)
+            self._kept.move_to_end(id(item))
+        over = self.kept - int(_KEPT_SHARE * self.total)
+        if over > 0:
+            self._release(over, items)
+
+    def _living(self) -> list[tuple[int, Kept]]:
+        """What is kept, the least recently used first."""
+        found = []
+        for key, reference in list(self._kept.items()):
+            item = reference()
+            if item is None:
+                del self._kept[key]
+            else:
+                found.append((key, item))
+        return found
+
+    def _release(self, wanted: int, spared: Sequence[Kept] = ()) -> int:
+        """Let go of what nobody uses until `wanted` bytes are. Returns how many there were."""
+        found = 0
+        for key, item in self._living():
+            if found >= wanted:
+                break
+            size = item.kept_bytes
+            if size and self._used[key] <= 0 and not any(item is other for other in spared):
+                item.release()
+                found += size
+        return found
+
+    def _let_in(self, size: int, uses: Sequence[Kept], making: int, alone: bool) -> int:
+        """Wait, at the head of the queue. Returns the bytes that are accounted for."""
+        end = time.monotonic() + self._patience_s
+        while True:
+            needed = size if all(item.made for item in uses) else max(size, making)
+            quiet = self._under_way == 0
+            if quiet or not (alone or self._solitary):
+                room = self._room()
+                if alone or room < needed:
+                    room = self._make_room(self.total if alone else needed, uses)
+                if room >= needed or (quiet and (not alone or time.monotonic() >= end)):
+                    break
+            self._changed.wait(_LOOK_S)
+        self._admitted += needed
+        self._under_way += 1
+        self._solitary = alone
+        for item in uses:
+            self._used[id(item)] += 1
+        return needed
+
+    def _room(self) -> int:
+        """Bytes that are neither used nor promised."""
+        free, total = self._memory.info()
+        known = self._memory.spare() + self.kept + self._admitted
+        beyond = max(0, total - free - known)
+        self._others = max(self._others, beyond) if self._under_way else beyond
+        return min(free, total - self._others - known) - int(_MARGIN_SHARE * total)
+
+    def _make_room(self, needed: int, uses: Sequence[Kept]) -> int:
+        """Give back what is spare, then let go of what is kept for others. Returns the room there is then."""
+        self._memory.give_back()
+        room = self._room()
+        while room < needed and self._release(needed - room, uses):
+            self._memory.give_back()
+            room = self._room()
+        return room

@@ -1,0 +1,141 @@
+"""What a task takes of a GPU's memory: what is promised is enough, and not much more."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.hardware import target
+from kernelwright.records import Task
+from kernelwright.verify import footprint, oracle
+from kernelwright.verify.baseline import Baseline, baseline
+from kernelwright.verify.footprint import Live
+from kernelwright.verify.protocol import protocol
+
+STRICT = protocol("strict")
+SOURCE = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+N = {n}
+
+class Model(nn.Module):
+    def forward(self, {names}):
+        return {body}
+
+def get_inputs():
+    return [{inputs}]
+
+def get_init_inputs():
+    return []
+"""
+GELU = "0.5 * x * (1 + torch.tanh(0.79788456 * (x + 0.044715 * x * x * x)))"
+
+
+def task(body: str, names: str = "x", inputs: str = "torch.randn(N)", n: int = 1 << 22) -> Task:
+    source = SOURCE.format(body=body, names=names, inputs=inputs, n=n)
+    return Task(id="test/task", source=source, shapes={"full": {}})
+
+
+def modelled(made: Task) -> Baseline:
+    return baseline(made, {}, target("H200"))
+
+
+def held_by(function: Any) -> int:
+    """The most bytes that a call holds at a time."""
+    with Live() as live:
+        function()
+    return live.peak
+
+
+def test_storages_are_counted_while_they_live() -> None:
+    def chain() -> Any:
+        x = torch.ones(1000)
+        for _ in range(5):
+            x = x + 1
+        return x.view(10, 100)
+
+    with Live() as live:
+        kept = chain()
+    assert live.peak == 8000
+    assert live.now == kept.nbytes == 4000
+
+
+TASKS = [
+    ("torch.relu(x)", "x", "torch.randn(N)"),
+    (GELU, "x", "torch.randn(N)"),
+    ("x + y", "x, y", "torch.randn(N), torch.randn(N)"),
+    ("torch.relu(x)", "x", "torch.randn(N, dtype=torch.float16)"),
+    ("x.view(1024, -1).sum(1)", "x", "torch.randn(N)"),
+    ("x.mean()", "x", "torch.randn(N)"),
+    ("F.softmax(x.view(1024, -1), -1) * 2", "x", "torch.randn(N)"),
+    ("x.relu_()", "x", "torch.randn(N)"),
+]
+
+
+@pytest.mark.parametrize(("body", "names", "inputs"), TASKS)
+def test_making_a_case_takes_what_is_promised(
+    body: str, names: str, inputs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = task(body, names, inputs)
+    print_of = modelled(made).footprint
+    # On a GPU one kernel looks at both tensors and makes no other (`fused.spread`).
+    monkeypatch.setattr(oracle, "_spread", lambda exact, honest: (0.0, 0.0, 0.0, 0.0, True))
+    reference = oracle.Reference(made)
+    module = reference.build()
+
+    def make() -> None:
+        def draw() -> Any:
+            return oracle.scaled(reference.inputs(3), 3.0)
+
+        case = oracle.make_case("full", module, draw, STRICT, 3.0)
+        assert case is not None
+        assert case.inputs is None
+
+    peak = held_by(make)
+    promised = print_of.making(1) - footprint._FIXED
+    assert peak <= promised
+    assert peak >= 0.4 * promised
+
+
+def test_an_elementwise_task_takes_no_more_than_four_times_its_inputs_and_outputs() -> None:
+    print_of = modelled(task("torch.relu(x)")).footprint
+    whole = print_of.inputs + print_of.outputs
+    assert print_of.making(2) - footprint._FIXED < 4 * whole
+    assert print_of.judging(whole, beside=False) - footprint._FIXED < 4 * whole
+
+
+def test_a_case_is_the_same_whether_its_inputs_are_drawn_again_or_kept() -> None:
+    made = task(GELU, n=5000)
+    reference = oracle.Reference(made)
+    module = reference.build()
+    kept = oracle.make_case("full", module, reference.inputs(3), STRICT)
+    drawn = oracle.make_case("full", module, lambda: reference.inputs(3), STRICT)
+    assert kept is not None
+    assert drawn is not None
+    assert torch.equal(kept.expected[0].value, drawn.expected[0].value)
+    assert kept.expected[0].honest_error == drawn.expected[0].honest_error > 0
+    assert drawn.inputs is None
+
+
+def test_a_reference_that_runs_out_of_memory_in_fp64_is_not_taken_for_its_own_oracle() -> None:
+    class Hungry(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.dtype == torch.float64:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 12.00 GiB.")
+            return x * 2
+
+    with pytest.raises(torch.OutOfMemoryError):
+        oracle.make_case("full", Hungry(), [torch.randn(8)], STRICT)
+
+
+def test_inputs_that_find_no_memory_are_not_the_tasks_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = oracle.Reference(task("x * 2", n=8))
+
+    def none() -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB.")
+
+    monkeypatch.setitem(reference.namespace, "get_inputs", none)
+    with pytest.raises(torch.OutOfMemoryError):
+        reference.inputs(1)
