@@ -64,14 +64,14 @@ def made(kind: str) -> tuple[Task, Any, Any]:
 def test_axes_that_go_index_by_index_are_found(kind: str) -> None:
     _, case, _ = made(kind)
     for seed in range(4):
-        axes = periodic.separable(case, random.Random(seed))
+        axes = periodic.separable([case], random.Random(seed))
         assert {place for axis in axes for place in axis.returned} == KINDS[kind][2]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind][2]])
 def test_a_period_tells_the_whole(kind: str) -> None:
     task, case, base = made(kind)
-    found = periodic.patch(task, case, base, PROTOCOLS["strict"], 11)
+    found = periodic.patch(task, [case], base, PROTOCOLS["strict"], 11)
     assert found is not None
 
     def repeated(tensor: torch.Tensor, shape: torch.Size) -> torch.Tensor:
@@ -98,7 +98,7 @@ def test_a_period_tells_the_whole(kind: str) -> None:
 def test_zeros_and_masks_may_mean_something() -> None:
     task, case, base = made("scaled")
     case.inputs[0].tril_()
-    assert periodic.patch(task, case, base, PROTOCOLS["strict"], 1) is None
+    assert periodic.patch(task, [case], base, PROTOCOLS["strict"], 1) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -137,3 +137,25 @@ def test_an_input_with_gaps_is_not_mapped() -> None:
 
 def test_nothing_is_said_of_what_was_not_written() -> None:
     assert Spot().stored(1, View(1, 0, (4,), (1,), "float32")) is None
+
+
+def test_what_one_size_hides_another_tells() -> None:
+    """Heads that share keys are independent where there is one head of keys, and only there."""
+    source = SOURCE.replace("{init}", "pass").replace(
+        "{forward}", "x * k.repeat_interleave(x.shape[1] // k.shape[1], dim=1)"
+    )
+    source = source.replace("forward(self, x)", "forward(self, x, k)").replace(
+        "return [torch.randn(ROWS, INNER)]", "return [torch.randn(ROWS, INNER), torch.randn(ROWS, COLS)]"
+    )
+    protocol = PROTOCOLS["strict"]
+    found = []
+    for sizes in ({"ROWS": 5, "INNER": 6, "COLS": 1}, {"ROWS": 5, "INNER": 6, "COLS": 2}):
+        task = Task(id="test/shared", source=source, shapes={"small": sizes, "full": {}})
+        found.append(oracle.shape_cases(task, "small", sizes, protocol, 5, 2).cases[0])
+    places = [
+        {place for axis in periodic.separable(cases, random.Random(1)) for place in axis.returned}
+        for cases in (found[:1], found)
+    ]
+    assert places == [{(0, 0), (0, 1)}, {(0, 0)}]
+    base = baseline(task, {"COLS": 8}, target("H200"))
+    assert periodic.patch(task, found[:1], base, protocol, 1) is None

@@ -254,7 +254,7 @@ class InterpretDevice(Service):
             if stored is not None:
                 written.append(number)
                 outputs.extend(stored)
-        return {"written": written}
+        return {"written": written, "done": spot.done, "priced": spot.priced}
 
     def _look(self, session: InterpretedSession, candidate: Candidate) -> None:
         self.engine.launches = []

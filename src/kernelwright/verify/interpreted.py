@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,12 @@ _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
 _COMPUTED_SHARE = 0.12
+_MORE = 1.5
+"""Factor on the work of a program that its values may ask for."""
+_WHOLE = 0.85
+"""Share of the work that counts as all of it, as samples tell it."""
+_PARTLY = re.compile("causal|tri[lu]|mask", re.IGNORECASE)
+"""In a task's source: part of what its reference reads and computes is of no consequence."""
 
 
 class InterpretedHearing(Hearing):
@@ -33,6 +40,8 @@ class InterpretedHearing(Hearing):
         super().__init__(judge, zygote, task, candidate)
         self._blank = False
         """Whether the full-size tape was made without any value of a weight."""
+        self._looked = False
+        """Whether values were checked at full size."""
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
         self._units: set[str] = set()
@@ -72,7 +81,7 @@ class InterpretedHearing(Hearing):
             self._repeat(device, shapes[0], traces[0])
             self._carried(device, shapes[0], traces[0])
             with self._timed(Gate.FULL):
-                self._spot(device, full)
+                self._looked = self._spot(device, full)
         with self._timed(Gate.TIMING):
             if base is None or full is None or modelled is None:
                 return None
@@ -238,19 +247,29 @@ class InterpretedHearing(Hearing):
                 detail = f"wrong when called again on inputs that differ little: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
-    def _spot(self, device: Confined, full: Trace | None) -> None:
-        """At full size, a few programs on inputs that repeat, where one period tells what they must write."""
+    def _spot(self, device: Confined, full: Trace | None) -> bool:
+        """At full size, a few programs on inputs that repeat, where one period tells what they must write. Whether it
+        does for every output."""
         patch = self.judge.patch(self.task) if full is not None and self._blank else None
         if full is None or patch is None:
-            return
+            return False
         views = full.tape.outputs()
         body = {"command": "spot", "trace": full.answer, "names": list(patch.state)}
         answer, stored = device.ask(Gate.FULL, body, [*patch.case.inputs, *patch.state.values()])
+        for what, done, priced in zip(
+            ("computes", "reads"), answer.get("done", ()), answer.get("priced", ()), strict=False
+        ):
+            if done > _MORE * priced:
+                detail = (
+                    f"{what} {done / max(priced, 1.0):.1f} times as much on real values as where it is priced"
+                )
+                raise Stop(Outcome.TIMING_FORGED, Gate.FULL, detail)
         for number, (positions, values) in zip(
             answer.get("written", ()), zip(stored[::2], stored[1::2], strict=True), strict=True
         ):
             expected = patch.expected(number, positions, views[number].shape)
             self._agrees(number, values, expected, patch.case, positions, views[number].shape)
+        return len(answer.get("written", ())) == len(views)
 
     def _agrees(
         self, number: int, values: Any, expected: Any, case: Any, positions: Any, shape: tuple[int, ...]
@@ -296,22 +315,32 @@ class InterpretedHearing(Hearing):
             if samples > _SAMPLES:
                 body = {"command": "model", "trace": full.answer, "compile": False, "samples": samples}
                 launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
-            problem = _unwritten(full, launches) or self._unread(device, base, full, launches, small, samples)
+            problem = _unwritten(full, launches) or self._unread(
+                device, base, full, launches, shape, small, samples
+            )
             problem = problem or self._unchecked(launches)
-            skipped = "" if problem else _uncomputed(base, launches)
-            if skipped and not self._shortcut(shape):
-                problem = skipped
+            problem = problem or self._uncomputed(base, launches, shape)
             if not problem:
                 return launches
         raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, problem)
 
-    def _shortcut(self, shape: Any) -> bool:
-        """Whether the kernels did as little when they ran at the small size, where their values were found right: the
-        rows of a diagonal product need no product."""
+    def _uncomputed(self, base: Any, launches: list[dict[str, Any]], shape: Any) -> str:
+        """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found
+        right (the rows of a diagonal product need no product). Part of it may be skipped at full size for good reasons,
+        a triangle or a fast algorithm, by a kernel whose values were looked at."""
+        if not base.contraction_flops:
+            return ""
         from kernelwright.verify.baseline import baseline
 
-        base = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
-        return self._executed[shape.name] < _COMPUTED_SHARE * base.contraction_flops
+        done = sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
+        share = done / base.contraction_flops
+        least = _COMPUTED_SHARE if self._looked or _PARTLY.search(self.task.source) else _WHOLE
+        if share >= least:
+            return ""
+        small = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
+        if share >= least * min(1.0, self._executed[shape.name] / small.contraction_flops):
+            return ""
+        return f"at full size the kernels do {share:.1%} of the reference's arithmetic"
 
     def _unchecked(self, launches: list[dict[str, Any]]) -> str:
         """Products are made at full size in the precision in which they were found right."""
@@ -326,9 +355,12 @@ class InterpretedHearing(Hearing):
         base: Any,
         full: Trace,
         launches: list[dict[str, Any]],
+        shape: Any,
         small: Trace,
         samples: int,
     ) -> str:
+        from kernelwright.verify import oracle
+
         large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
         if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
             # How much is read by indices is a matter of their values.
@@ -338,12 +370,17 @@ class InterpretedHearing(Hearing):
         body = {"command": "model", "trace": small.answer, "compile": False, "samples": samples}
         before = _moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), "loaded_bytes")
         after = _moved(full, launches, "loaded_bytes")
+        given = oracle.flatten(shape.cases[0].inputs)
         for index in large:
+            zeros = float((given[index] == 0).double().mean())
+            least = _READ_SHARE if _PARTLY.search(self.task.source) else _WHOLE * (1.0 - zeros)
             shares = []
             for trace, moved in ((small, before), (full, after)):
                 view = trace.inputs[index]
                 shares.append(min(1.0, moved.get(view.storage, 0.0) / max(view.numel * view.itemsize, 1)))
-            if shares[1] < _READ_SHARE * shares[0]:
+            if shares[0] < _WHOLE:  # windows with gaps between them, and how they meet the edge
+                least = _READ_SHARE * shares[0]
+            if shares[1] < least * shares[0]:
                 return f"input {index}: {shares[0]:.0%} of it is read at the small size, {shares[1]:.1%} at full size"
         return ""
 
@@ -397,16 +434,6 @@ def _moved(trace: Trace, launches: list[dict[str, Any]], which: str) -> Mapping[
         for view in views:
             found[view.storage] = found.get(view.storage, 0.0) + view.numel * view.itemsize
     return found
-
-
-def _uncomputed(base: Any, launches: list[dict[str, Any]]) -> str:
-    """Matrix products leave a floor under the arithmetic: a fast algorithm or a triangle saves some, not most."""
-    done = sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
-    if done < _COMPUTED_SHARE * base.contraction_flops:
-        return (
-            f"at full size the kernels do {done / base.contraction_flops:.1%} of the reference's arithmetic"
-        )
-    return ""
 
 
 def _unwritten(full: Trace, launches: list[dict[str, Any]]) -> str:

@@ -199,7 +199,9 @@ class Engine:
         if self.mode == "execute":
             self._execute(function, body, arguments, shape)
         elif self.mode == "spot":
-            self._spot(function, body, arguments, shape)
+            if _waits(function):
+                raise Unsure("a loop that may wait for another program")
+            self._spot(body, arguments, shape)
         else:
             self._sample(body, arguments, shape, traced)
 
@@ -259,16 +261,8 @@ class Engine:
         finally:
             self._watch = None
 
-    def _spot(
-        self,
-        function: jit.JITFunction,
-        body: Callable[..., Any],
-        arguments: dict[str, Any],
-        grid: tuple[int, ...],
-    ) -> None:
-        """Run a few instances on the memory of `spot`. Raises Unsure."""
-        if _waits(function):
-            raise Unsure("a kernel that may wait for another program")
+    def _spot(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
+        """Run a few instances on the memory of `spot`, each also as it is priced. Raises Unsure."""
         for region in self.memory.regions:
             self.spot.place(region)
         interpreter.interpreter_builder.set_grid_dim(*grid)
@@ -276,8 +270,16 @@ class Engine:
             if not self.spot.begin():
                 break
             interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
+            self.flops, self.mode = 0.0, "spot"
             with _kernel_errors():
                 body(**arguments)
+            did, self.mode, self.traffic = self.flops, "model", Traffic()
+            try:
+                with _kernel_errors(), contextlib.suppress(_Enough):
+                    body(**arguments)
+                self.spot.compared(did, self.traffic)
+            finally:
+                self.traffic = None
 
     def _sample(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
@@ -331,7 +333,7 @@ class Engine:
         if self.mode == "model":
             return interpreter.TensorHandle(self._invented(ptrs.data, dtype, dtype_np), dtype)
         if self.mode == "spot":
-            self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), dtype_np.itemsize)
+            self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if self._watch is not None:
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = _undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -163,14 +163,21 @@ def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
     )
 
 
-def separable(case: oracle.Case, dice: random.Random) -> list[Axis]:
-    """The axes along which the reference works index by index."""
-    small = _Small(case)
-    found = _links(small, dice)
-    if not found or _holds(small, found, dice):
+def separable(cases: Sequence[oracle.Case], dice: random.Random) -> list[Axis]:
+    """The axes along which the reference works index by index: found at the first of several sizes, true at all.
+
+    Heads that share one head of keys look so where there is only one; another size tells.
+    """
+    smalls = [_Small(case) for case in cases]
+
+    def hold(axes: list[Axis]) -> bool:
+        return all(_holds(small, axes, dice) for small in smalls)
+
+    found = _links(smalls[0], dice)
+    if not found or hold(found):
         return found
-    found = [item for item in found if _holds(small, [item], dice)]
-    return found if len(found) < 2 or _holds(small, found, dice) else found[:1]
+    found = [item for item in found if hold([item])]
+    return found if len(found) < 2 or hold(found) else found[:1]
 
 
 class _Partial(torch.nn.Module):
@@ -188,9 +195,12 @@ class _Partial(torch.nn.Module):
         return torch.func.functional_call(self._whole[0], state, inputs)
 
 
-def patch(task: Task, case: oracle.Case, base: Any, protocol: Protocol, secret: int) -> Patch | None:
-    """One period at full size; None where there is none, or it would be too large. `case` is of the small size,
-    `base` a `baseline.Baseline`."""
+def patch(
+    task: Task, cases: Sequence[oracle.Case], base: Any, protocol: Protocol, secret: int
+) -> Patch | None:
+    """One period at full size; None where there is none, or it would be too large. `cases` are one of each small
+    size, `base` a `baseline.Baseline`."""
+    case = cases[0]
     plain = all(isinstance(item, torch.Tensor) for item in case.inputs)
     if not plain or case.changed or case.state_changed or any(alias >= 0 for alias in case.aliases):
         return None
@@ -205,7 +215,13 @@ def patch(task: Task, case: oracle.Case, base: Any, protocol: Protocol, secret: 
     if {name: len(shape) for name, shape in shapes.items()} != {n: t.ndim for n, t in values.items()}:
         return None
     outputs = [list(tensor.shape) for tensor in base.form.expected]
-    axes = separable(case, dice)
+    axes = separable(cases, dice)
+    along = {slot for item in axes for slot in item.given}
+    lone = {
+        (name, axis) for name, tensor in values.items() for axis, size in enumerate(tensor.shape) if size == 1
+    }
+    if any(shapes[name][axis] > 1 for name, axis in lone - along):
+        return None  # nobody can tell what becomes of an axis that has one index wherever it was tried out
     extents = [
         {shapes[name][axis] for name, axis in item.given} | {outputs[o][axis] for o, axis in item.returned}
         for item in axes
@@ -226,8 +242,8 @@ def patch(task: Task, case: oracle.Case, base: Any, protocol: Protocol, secret: 
         left = [place for place, period in enumerate(periods) if period > 1]
         if not left:
             return None
-        along = [place for place in left if largest in dict(axes[place].given)]
-        periods[(along or left)[0]] = 1
+        shared = [place for place in left if largest in dict(axes[place].given)]
+        periods[(shared or left)[0]] = 1
 
 
 def _made(
@@ -246,7 +262,9 @@ def _made(
     state = {name: tensor for name, tensor in drawn.items() if isinstance(name, str)}
     inputs = [drawn[number] for number in range(len(drawn) - len(state))]
     case = oracle.make_case("full", _Partial(module, state), inputs, oracle.for_task(protocol, task))
-    return None if case is None else Patch(case, state)
+    if case is None or not all(bool(item.value.any()) for item in case.expected):
+        return None
+    return Patch(case, state)
 
 
 def _structured(tensor: torch.Tensor) -> bool:

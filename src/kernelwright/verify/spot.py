@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from kernelwright.verify.memory import Region
+from kernelwright.verify.memory import Region, Traffic
 from kernelwright.verify.tape import View
 
 _STEPS, _MOST_STEPS = 60, 6000
@@ -90,10 +90,14 @@ class Spot:
         """Byte offsets and item sizes of what was stored, by storage."""
         self._mine: dict[int, list[np.ndarray]] = {}
         self.steps = 0
+        self._loaded = 0.0
+        self.done, self.priced = [0.0, 0.0], [0.0, 0.0]
+        """Operations and bytes read by all programs together: on real values, and as they are priced."""
 
     def begin(self) -> bool:
         """Start another program; False when enough were run."""
         self._mine.clear()
+        self._loaded = 0.0
         return self.steps < _STEPS
 
     def place(self, region: Region) -> None:
@@ -107,9 +111,21 @@ class Spot:
                 self.memory[key] = torch.empty(region.size, dtype=torch.uint8)
             region.real = self.memory[key].data_ptr()
 
-    def reads(self, region: Region | None, offsets: Callable[[], np.ndarray], itemsize: int) -> None:
+    def compared(self, flops: float, traffic: Traffic) -> None:
+        """Enter what the program did, and the `traffic` of the same program where it is priced."""
+        for totals, amounts in (
+            (self.done, (flops, self._loaded)),
+            (self.priced, (sum(traffic.flops.values()), sum(traffic.loaded.values()))),
+        ):
+            for place, amount in enumerate(amounts):
+                totals[place] += amount
+
+    def reads(
+        self, region: Region | None, offsets: Callable[[], np.ndarray], mask: np.ndarray, itemsize: int
+    ) -> None:
         """Raises Unsure where the value is not known here."""
         self._step()
+        self._loaded += float(np.count_nonzero(mask)) * itemsize
         if region is None:
             return
         if region.fold is not None:
