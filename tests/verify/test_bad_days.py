@@ -29,7 +29,7 @@ from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify import gpu as gpus
 from kernelwright.verify import pool as pools
-from kernelwright.verify.gpu import Admission, Lock
+from kernelwright.verify.gpu import Lock
 from kernelwright.verify.hearing import Confined, Stop
 from kernelwright.verify.service import Failure
 from kernelwright.verify.store import Store
@@ -640,10 +640,3 @@ def test_pools_share_a_gpu_for_correctness(lock: Lock) -> None:
     finally:
         process.kill()
         process.wait()
-
-
-def test_memory_is_given_back_by_a_hearing_that_fails() -> None:
-    admission = Admission(10)
-    with pytest.raises(RuntimeError), admission.admitted(8):
-        raise RuntimeError
-    assert entered(admission.admitted(10)).wait(5)

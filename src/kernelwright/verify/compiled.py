@@ -12,12 +12,13 @@ from typing import Any
 import torch
 
 from kernelwright.errors import InfrastructureError
-from kernelwright.outcomes import Gate
+from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Task
 from kernelwright.verify import timing
 from kernelwright.verify.gpu import Gpu
 from kernelwright.verify.hearing import Stop
 from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.room import OutOfRoom
 from kernelwright.verify.store import Store
 from kernelwright.verify.zygote import Zygote
 
@@ -29,7 +30,8 @@ _SEED = 4242
 def ratio(task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, store: Store) -> float | None:
     """torch.compile's time over eager's at full size; None where the reference does not compile.
 
-    `size` is the GPU memory (bytes) to ask for. Raises InfrastructureError.
+    `size` is the GPU memory (bytes) to ask for; where it does not do, this is done again with the GPU to itself, and None
+    where that does not do either. Raises InfrastructureError.
     """
     import triton
 
@@ -42,12 +44,20 @@ def ratio(task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, s
     }
     known = store.get(**key)
     if known is None:
-        known = _clock(task, gpu, zygote, protocol, size)
+        try:
+            known = _clock(task, gpu, zygote, protocol, size)
+        except OutOfRoom:
+            try:
+                known = _clock(task, gpu, zygote, protocol, size, alone=True)
+            except OutOfRoom:
+                return None
         store.put(known, **key)
     return None if known["ratio"] is None else float(known["ratio"])
 
 
-def _clock(task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int) -> dict[str, Any]:
+def _clock(
+    task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, alone: bool = False
+) -> dict[str, Any]:
     device = gpu.fresh(zygote)
     device.deadline, device.limit_s = time.monotonic() + _LIMIT_S, _LIMIT_S
     body = {
@@ -58,12 +68,14 @@ def _clock(task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int) 
         "tf32": protocol.tf32_convolutions,
     }
     try:
-        with gpu.admission.admitted(size):
+        with gpu.admission.admitted(size, alone=alone):
             device.ask(Gate.TIMING, body)
             with gpu.lock.exclusive():
                 device.deadline = time.monotonic() + _LIMIT_S
                 answer, _ = device.ask(Gate.TIMING, {"command": "time_reference"})
     except Stop as stop:
+        if stop.outcome is Outcome.OUT_OF_MEMORY:
+            raise OutOfRoom(f"torch.compile of {task.id}: {stop.detail}") from None
         if not stop.outcome.judged:
             raise InfrastructureError(f"torch.compile of {task.id}: {stop.detail}") from None
         return {"ratio": None, "why": stop.detail}

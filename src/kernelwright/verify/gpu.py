@@ -1,4 +1,5 @@
-"""One GPU as the judge holds it: trusted device processes kept warm, memory admitted, and a lock for the clock.
+"""One GPU as the judge holds it: trusted device processes kept warm, an account of its memory (`room.py`), and a lock
+for the clock.
 
 Correctness of several candidates runs side by side under a shared lock; whoever times takes it exclusively, also
 against other pools on the same GPU (lock files per GPU). Waiting clocks go first, so that they are not starved. A
@@ -19,16 +20,14 @@ from pathlib import Path
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.verify.hearing import Confined, Stop
+from kernelwright.verify.room import Admission, TorchMemory
 from kernelwright.verify.zygote import Zygote
 
-_HOARD_BYTES = 2 << 30
 _START_S = 120.0
 _ANSWER_S = 30.0
 _MOST_FAILURES = 3
 """Device processes in a row that could not be started: then the GPU is given up."""
 _LIKE_A_LOST_GPU = (Outcome.RUNTIME_ERROR, Outcome.OUT_OF_BOUNDS, Outcome.TIMEOUT, Outcome.EARLY_EXIT)
-_KEPT_SHARE, _ADMITTED_SHARE = 0.25, 0.5
-"""Of a GPU's memory: for what candidates of a task share, and for hearings under way."""
 
 
 class Lock:
@@ -81,34 +80,6 @@ def _open(path: Path, kind: int) -> int:
     return descriptor
 
 
-class Admission:
-    """Bytes of GPU memory, handed out first come, first served."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self._free = total
-        self._waiting: list[object] = []
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def admitted(self, size: int) -> Iterator[None]:
-        """Wait for room. What is larger than everything is let in alone."""
-        size = min(size, self.total)
-        ticket = object()
-        with self._changed:
-            self._waiting.append(ticket)
-            self._changed.wait_for(lambda: self._waiting[0] is ticket and self._free >= size)
-            self._waiting.pop(0)
-            self._free -= size
-            self._changed.notify_all()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._free += size
-                self._changed.notify_all()
-
-
 def count() -> int:
     """How many GPUs torch sees."""
     import torch
@@ -130,9 +101,7 @@ class Gpu:
         properties = torch.cuda.get_device_properties(index)
         self.name = str(properties.name)
         self.capability = f"{properties.major}{properties.minor}"
-        self.kept_bytes = int(_KEPT_SHARE * properties.total_memory)
-        """Inputs and expected outputs kept for the next candidate of a task."""
-        self.admission = Admission(int(_ADMITTED_SHARE * properties.total_memory))
+        self.admission = Admission(TorchMemory(index))
         identity = str(getattr(properties, "uuid", index)).replace("/", "_")
         folder = Path(tempfile.gettempdir()) / f"kernelwright-gpu-{os.getuid()}"
         folder.mkdir(exist_ok=True)
@@ -217,18 +186,9 @@ class Gpu:
             with self._guard:
                 self._idle.append(process)
 
-    def tidy(self) -> None:
-        """Give back what torch holds in this process and does not use, where that is much."""
-        import torch
-
-        if torch.cuda.memory_reserved(self.index) - torch.cuda.memory_allocated(self.index) > _HOARD_BYTES:
-            torch.cuda.empty_cache()
-
     def close(self) -> None:
         """End all device processes and give this process's unused GPU memory back."""
-        import torch
-
-        torch.cuda.empty_cache()
+        TorchMemory(self.index).give_back()
         with self._guard:
             for process in self._idle:
                 process.dismiss()

@@ -12,6 +12,7 @@ import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from kernelwright.errors import UserError
@@ -49,15 +50,6 @@ class Kept:
             if not entry.made:
                 entry.value, entry.made = make(), True
             return entry.value
-
-    def shrink(self, size: Callable[[Any], int], most: int) -> None:
-        """Let go of the least recently used until the rest is no larger than `most`; the newest always stays."""
-        with self._lock:
-            sizes = {key: size(entry.value) for key, entry in self._entries.items() if entry.made}
-            for key in [key for key in self._entries if key in sizes][:-1]:
-                if sum(sizes.values()) <= most:
-                    break
-                del self._entries[key], sizes[key]
 
 
 @dataclasses.dataclass
@@ -146,15 +138,29 @@ class Judge:
         for names in choices[:4]:
             yield base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names}
 
-    def has_gpu_cases(self, task: Task, gpu: Any) -> bool:
-        """Whether `gpu_cases` has nothing to make."""
-        return (task.digest, gpu.index) in self._gpu_cases
+    def gpu_cases(self, task: Task, gpu: Any, held: AbstractContextManager[Any]) -> list[Any]:
+        """Shape sets on a GPU, small ones first and the full size last, with every case; made while `held` is.
 
-    def gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
-        """Shape sets on a GPU, small ones first and the full size last, with every case. Raises UserError."""
-        made = self._gpu_cases.get((task.digest, gpu.index), lambda: self._make_gpu_cases(task, gpu))
-        self._gpu_cases.shrink(lambda shapes: sum(shape.kept_bytes for shape in shapes), gpu.kept_bytes)
-        return list(made)
+        Raises UserError.
+        """
+
+        def make() -> list[Any]:
+            with held:
+                made = self._make_gpu_cases(task, gpu)
+                gpu.admission.register(made)
+            return made
+
+        return list(self._gpu_cases.get((task.digest, gpu.index), make))
+
+    def gpu_draws(self, full: bool, position: int) -> list[tuple[float, int]]:
+        """(scale, seed) of each case of a shape set on a GPU, the `position`-th of its task."""
+        from kernelwright.verify import oracle
+
+        rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
+        plan = oracle.draws(self.protocol, self._secret, rank)
+        if full:  # there is no room for the copies that inputs below zero are made from
+            plan = [(-1.0 if scale == BELOW_ZERO else scale, seed) for scale, seed in plan]
+        return plan
 
     def _make_gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
         from kernelwright.verify import oracle
@@ -166,15 +172,9 @@ class Judge:
         found = []
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
             full = name == "full"
-            rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
-            plan = oracle.draws(self.protocol, self._secret, rank)
-            if full:  # of a tensor of gigabytes there is no room for the copies that inputs below zero are made from
-                plan = [(-1.0 if scale == BELOW_ZERO else scale, seed) for scale, seed in plan]
+            plan = self.gpu_draws(full, position)
             cases = oracle.GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full)
-            for number in range(len(cases)):
-                cases.case(number)
-            if full:
-                _ = cases.audit  # made now, while memory is admitted for fp64
+            cases.make()
             found.append(cases)
         return found
 

@@ -12,19 +12,21 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
-from kernelwright.verify import oracle
+from kernelwright.verify import footprint, oracle
+from kernelwright.verify.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu import Gpu
 from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.stopwatch import UNSEEN_BYTES, Stopwatch
+from kernelwright.verify.room import OutOfRoom
+from kernelwright.verify.stopwatch import Stopwatch
 from kernelwright.verify.zygote import Zygote
 
-_PEAK, _FIRST_PEAK = 4.0, 8.0
-"""GPU memory at a hearing's peak, over the bytes of inputs, weights and outputs; the first also makes what is expected
-in fp64."""
+_UNKNOWN_SHARE = 0.25
+"""Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
+_EMPTY_SHARE = 0.9
+"""A GPU with so much of its memory free has nobody else to blame."""
 _MODEL_SAMPLES = 4
 
 
@@ -44,15 +46,10 @@ class MeasuredHearing(Hearing):
         """What the interpreter saw of a few program instances of each launch at full size."""
 
     def verdict(self) -> Verdict:
-        import torch
-
+        """Raises OutOfRoom, or what torch raises, where GPU memory ran out and the hearing should be repeated alone."""
         self.gpu.hearings += 1
         try:
             return super().verdict()
-        except torch.OutOfMemoryError as error:
-            raise InfrastructureError(
-                f"the judge ran out of memory on {self.gpu.name}: {error}"[:300]
-            ) from None
         finally:
             self.gpu.hearings -= 1
 
@@ -78,7 +75,7 @@ class MeasuredHearing(Hearing):
             else:
                 self._profile(stopwatch, base, traces[-1])
                 roofline = None if base is None else base.eager.roofline_ms
-                size = self._footprint(base, _PEAK)
+                size = self._unknown() if base is None else base.footprint.compiling()
                 compiled = self.judge.compiled_ratio(self.task, self.gpu, self.zygote, size)
                 return stopwatch.result(self.gpu.name, roofline, compiled)
         raise wrong
@@ -95,33 +92,38 @@ class MeasuredHearing(Hearing):
                 process.deadline = self.deadline
 
     @contextlib.contextmanager
-    def _held(self, resource: AbstractContextManager[Any], device: Confined) -> Iterator[None]:
+    def _held(self, resource: AbstractContextManager[Any], device: Confined) -> Iterator[Any]:
         """Hold what others may hold now."""
         with contextlib.ExitStack() as held:
             with self._unclocked():
-                held.enter_context(resource)
+                found = held.enter_context(resource)
             device.deadline = self.deadline
-            yield
+            yield found
 
-    def _footprint(self, base: Any, peak: float, tape: Any = None) -> int:
-        """Bytes of GPU memory, of which the candidate may ask for scratch. Raises Stop where it asks for too much."""
-        size = int(peak * base.min_bytes) + (1 << 30) if base is not None else 8 << 30
-        if tape is not None:
-            scratch = max(0, tape.allocated() - sum(view.end for view in tape.outputs()))
-            if scratch > self.gpu.admission.total // 2:
-                detail = f"forward allocates {scratch / 1e9:.0f} GB beside its outputs"
-                raise Stop(Outcome.OUT_OF_MEMORY, Gate.LOAD, detail)
-            size += scratch
-        return size
+    def _unknown(self) -> int:
+        return int(_UNKNOWN_SHARE * self.gpu.admission.total)
+
+    def _making(self, base: Any) -> int:
+        """Bytes of GPU memory that making the task's cases takes."""
+        if base is None:
+            return self._unknown()
+        small = sum(name.startswith("small") for name in self.task.shapes)
+        return int(base.footprint.making(len(self.judge.gpu_draws(True, small))))
+
+    def _judging(self, base: Any, trace: Trace) -> int:
+        """Bytes of GPU memory that the hearing takes. Raises Stop where the candidate asks for too much of them."""
+        held, extra = footprint.asked(trace.traced)
+        if extra > footprint.ALLOWANCE * self.gpu.admission.total:
+            detail = f"asks for {extra / 1e9:.0f} GB beside its inputs, weights and outputs"
+            raise Stop(Outcome.OUT_OF_MEMORY, Gate.LOAD, detail)
+        if base is None:
+            return self._unknown() + held
+        return int(base.footprint.judging(held, bool(self.judge.beside)))
 
     def _shapes(self, base: Any) -> list[Any]:
         """What candidates for this task are held against; the first to ask makes it."""
-        if self.judge.has_gpu_cases(self.task, self.gpu):
-            return self.judge.gpu_cases(self.task, self.gpu)
-        with self.gpu.admission.admitted(self._footprint(base, _FIRST_PEAK)), self.gpu.lock.shared():
-            shapes = self.judge.gpu_cases(self.task, self.gpu)
-            self.gpu.tidy()
-        return shapes
+        admission = self.gpu.admission.admitted(self._making(base), alone=self.alone)
+        return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
 
     def _traced(self, shapes: list[Any]) -> list[Trace]:
         with self._timed(Gate.LOAD):
@@ -201,10 +203,15 @@ class MeasuredHearing(Hearing):
         with self._timed(Gate.COMPILE):
             device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
         lock = self.gpu.lock
-        size = self._footprint(base, _PEAK, traces[-1].tape)
-        with self._held(self.gpu.admission.admitted(size), device):
+        size, making = self._judging(base, traces[-1]), self._making(base)
+        room = self.gpu.admission.admitted(size, shapes, max(size, making), self.alone)
+        with self._held(room, device) as free:
             try:
                 with self._held(lock.shared(), device):
+                    with self._unclocked():
+                        for shape in shapes:
+                            shape.make()
+                    device.deadline = self.deadline
                     enter_context(self.gpu.index)
                     arena = self._arena = Arena(max(map(_arena_bytes, shapes, traces)), self.gpu.index)
                     tf32 = self.protocol.tf32_convolutions
@@ -224,6 +231,8 @@ class MeasuredHearing(Hearing):
                     if self.protocol.honesty:
                         self._weights(device, shapes[-1], traces[-1])
                     return stopwatch
+            except Stop as stop:
+                raise self._blamed(stop, free) from None
             finally:
                 if device.alive and self._arena is not None:
                     try:
@@ -232,7 +241,19 @@ class MeasuredHearing(Hearing):
                         device.dismiss()
                 if self._arena is not None:
                     self._arena.free()
-                self.gpu.tidy()
+
+    def _blamed(self, stop: Stop, free: int) -> Exception:
+        """A device process that found no memory is its candidate's fault only where all of the GPU was there for it.
+
+        What a candidate asks for beyond its allowance was refused before. `free` is what there was, in bytes.
+        """
+        from kernelwright.verify.cuda_memory import ON_GPU
+
+        if stop.outcome is not Outcome.OUT_OF_MEMORY or not stop.detail.startswith(ON_GPU):
+            return stop
+        if self.alone and free >= _EMPTY_SHARE * self.gpu.admission.total:
+            return stop
+        return OutOfRoom(f"{stop.detail[:300]} ({self.gpu.name} had {free / 1e9:.0f} GB free)")
 
     def _profile(self, stopwatch: Stopwatch, base: Any, trace: Trace) -> None:
         """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""
@@ -258,15 +279,16 @@ class MeasuredHearing(Hearing):
             gate = Gate.FULL if shape.full else Gate.SMALL
             with self._timed(gate):
                 self._open(gate, device, shape, trace)
+                for call in trace.warm_up():
+                    before = shape.case(call % len(shape)) or shape.case(0)
+                    worst = max(worst, self._play(gate, device, shape, before, call, position))
+                    before = None
                 for number in range(len(shape)):
                     case = shape.case(number)
                     if case is None:
                         continue
-                    for call in trace.warm_up() if number == 0 else ():
-                        before = shape.case(call % len(shape)) or case
-                        worst = max(worst, self._play(gate, device, shape, before, call, position, number))
                     worst = max(worst, self._play(gate, device, shape, case, -1, position, number))
-                    passed += 1
+                    passed, case = passed + 1, None
                     self.facts |= {"cases": passed, "worst_error": worst}
 
     def _open(self, gate: Gate, device: Confined, shape: Any, trace: Trace) -> None:
@@ -359,6 +381,12 @@ class MeasuredHearing(Hearing):
                     raise
                 detail = f"{what}: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, where=shape.name) from None
+
+
+@contextlib.contextmanager
+def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+    with first, second:
+        yield
 
 
 def _arena_bytes(shape: Any, trace: Trace) -> int:
