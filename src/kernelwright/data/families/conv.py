@@ -255,6 +255,7 @@ def _takes(g: Geometry, module: str, after: Chain) -> tuple[tuple[str, str], ...
 def _tiles(draw: Draw, dtype: Dtype, extent: Extent) -> tuple[dict[str, str], str]:
     """The tile's sizes, and the keyword of the warps."""
     p, co, r, warps = draw.tune.choice(blocks(draw, dtype != "float32", extent[:3], extent[3]))
+    warps = 8 if p * co >= 8192 else warps  # addresses take more registers than those of a plain product
     tiles = {"BLOCK_P": p, "BLOCK_CO": co, "BLOCK_R": r}
     if draw.tune.random() < 0.35:
         draw.constants.update(tiles)
