@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright.data.harvest import Origin, guess, harvest
-from kernelwright.data.harvest.closure import Library, Skip, find
 from kernelwright.errors import UserError
 from kernelwright.records import Task, read_jsonl
 from kernelwright.tasks import load_suite
+from kernelwright.tasks.closure import Library, Skip, find
 
 LAYERS = '''
 """Layers."""

@@ -1,6 +1,6 @@
 """Harvest: self-contained `nn.Module`s out of installed packages, as tasks with their licence on record.
 
-    package -> closure.py (each class with what it uses, as text; nothing of the package is imported)
+    package -> tasks/closure.py (each class with what it uses, as text; nothing of the package is imported)
             -> guess.py (constructor arguments and input shapes, by name) -> run.py (which of them run, in a child)
 
 Writes tasks as a suite (`load_suite` reads it), and for every class, task or not, an `Origin`: package, version,
@@ -19,10 +19,10 @@ from pathlib import Path
 from kernelwright.data import normal
 from kernelwright.data.corpus import Progress
 from kernelwright.data.harvest import guess, run
-from kernelwright.data.harvest.closure import Library, Package, Skip, find
 from kernelwright.data.streams import Stream
 from kernelwright.errors import UserError
 from kernelwright.records import Record, Task
+from kernelwright.tasks.closure import Library, Package, Skip, find
 
 __all__ = ["Origin", "harvest"]
 

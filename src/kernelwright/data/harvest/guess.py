@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from kernelwright.data.harvest.closure import Skip
+from kernelwright.tasks.closure import Skip
 
 FULL: Mapping[str, int] = {"BATCH": 16, "DIM": 64, "LENGTH": 256, "HEIGHT": 56, "WIDTH": 56}
 SMALL: Mapping[str, int] = {"BATCH": 2, "DIM": 16, "LENGTH": 16, "HEIGHT": 8, "WIDTH": 8}

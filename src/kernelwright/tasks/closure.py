@@ -1,4 +1,5 @@
-"""Reads a package's source without importing it: every `nn.Module` of it as one stand-alone text.
+"""An `nn.Module` class with all that it needs, as one stand-alone text: of an installed package, which is read and not
+imported (`Library`), or of this process (`Live`).
 
 A class takes along what it uses from its package (functions, constants, other classes), in order of need; from
 elsewhere only torch and a few modules of the standard library. Annotations, docstrings, decorators and log calls go.
@@ -12,6 +13,10 @@ import builtins
 import copy
 import importlib.metadata
 import importlib.util
+import inspect
+import sys
+import textwrap
+import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,12 +145,61 @@ class Library:
             and any(ast.unparse(base) in _FORMS for base in node.bases)
         ]
 
+    def statement(self, module: str, name: str) -> ast.stmt | None:
+        """What binds a name at the top of a module."""
+        return self.names(module).get(name)
+
+    def inside(self, module: str) -> bool:
+        """Whether a module's things are taken along rather than imported."""
+        return module.split(".")[0] == self.package.name
+
     def closure(self, module: str, name: str) -> str:
         """The class with all that it needs, as one text. Raises Skip."""
         gathering = _Gathering(self)
         gathering.need(module, name)
         imports = sorted(gathering.imports)
         return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(gathering.texts)
+
+
+class Live(Library):
+    """The modules of this process, notebooks and scripts among them; `of` is the class that is asked for."""
+
+    def __init__(self, of: type) -> None:
+        super().__init__(Package(of.__module__.split(".")[0], "", "", Path("/nowhere")))
+        self._of = of
+
+    def path(self, module: str) -> Path | None:
+        loaded = sys.modules.get(module)
+        file = getattr(loaded, "__file__", None)
+        if file is None and loaded is None:
+            try:
+                spec = importlib.util.find_spec(module)
+            except (ImportError, ValueError):
+                spec = None
+            file = spec.origin if spec else None
+        return Path(file) if file and file.endswith(".py") and Path(file).is_file() else None
+
+    def inside(self, module: str) -> bool:
+        root = module.split(".")[0]
+        return root not in ALLOWED and root not in sys.stdlib_module_names and self.path(module) is not None
+
+    def statement(self, module: str, name: str) -> ast.stmt | None:
+        """By the text of the module; what has none there (notebooks, classes inside functions), by the object."""
+        of = self._of
+        if (module, name) != (of.__module__, of.__name__) or of.__qualname__ == of.__name__:
+            found = self.names(module).get(name)
+            if found is not None:
+                return found
+        value = of if name == of.__name__ else vars(sys.modules.get(module, types)).get(name)
+        if isinstance(value, types.ModuleType):
+            return ast.Import([ast.alias(value.__name__, name if name != value.__name__ else None)])
+        if isinstance(value, bool | int | float | str):
+            return ast.Assign([ast.Name(name, ast.Store())], ast.Constant(value), lineno=0)
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(value)))  # type: ignore[arg-type]
+        except (OSError, TypeError, SyntaxError):
+            return None
+        return tree.body[0] if tree.body and getattr(tree.body[0], "name", None) == name else None
 
 
 class _Gathering:
@@ -163,7 +217,7 @@ class _Gathering:
                 self.texts.append(STAND_INS[name])
             self.owners[name] = module
             return
-        statement = self.library.names(module).get(name)
+        statement = self.library.statement(module, name)
         if statement is None:
             raise Skip(f"name: {name} is not found")
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -206,7 +260,7 @@ class _Gathering:
             path = self.library.path(module)
             drop = statement.level - (path is not None and path.name == "__init__.py")
             source = ".".join([*parts[: len(parts) - drop], *filter(None, [source])])
-        if source.split(".")[0] != self.library.package.name:
+        if not self.library.inside(source):
             self._external(source.split(".")[0])
             self.imports.add(f"from {source} import {item.name}{alias}")
             return
