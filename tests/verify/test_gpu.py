@@ -59,6 +59,21 @@ def test_golds_are_clocked_profiled_and_reported_under_three_protocols(gpus: Ver
     )
 
 
+def test_candidates_of_large_tensors_are_judged_side_by_side_while_others_hold_memory() -> None:
+    """Inputs and outputs of 6.4 GB each, of which eight hearings at once do not fit beside 30 GB of somebody else's."""
+    relu = named("relu")
+    shapes = {**relu.shapes, "full": {"ROWS": 4096, "COLS": 393_216}}
+    large = relu.model_copy(update={"shapes": shapes})
+    code = gold(large.id)
+    others = torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
+    with VerifierPool(8, "cuda", compiled=False) as pool:
+        verdicts = pool.verify_many([(large, Candidate(code=f"{code}# {n}\n")) for n in range(8)])
+        admission = pool.gpus[0].admission
+        assert admission.kept > 0
+        assert admission._others > others.nbytes
+    assert [(verdict.outcome, verdict.detail) for verdict in verdicts] == [(Outcome.CORRECT, "")] * 8
+
+
 def test_torch_compile_is_clocked_once_and_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

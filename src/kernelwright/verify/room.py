@@ -13,6 +13,7 @@ Not covered: what others take after a hearing was let in. Who then runs out of m
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 import weakref
@@ -29,6 +30,8 @@ _MARGIN_SHARE = 0.03
 """Of a GPU's memory, left free: modules that the driver loads, and pages that allocators round up to."""
 _HOARD_BYTES = 2 << 30
 """What this process may hold unused while no hearing is under way."""
+_LEAST_BYTES = 16 << 20
+"""What is kept and smaller is not worth making again."""
 _LOOK_S = 0.25
 """How often the first in the queue looks whether others gave memory back."""
 PATIENCE_S = 20.0
@@ -108,7 +111,6 @@ class Admission:
 
     def __init__(self, memory: Memory, patience_s: float = PATIENCE_S) -> None:
         self._memory, self._patience_s = memory, patience_s
-        _, self.total = memory.info()
         self._changed = threading.Condition()
         self._waiting: deque[object] = deque()
         self._admitted = self._under_way = self._others = 0
@@ -116,6 +118,11 @@ class Admission:
         """Whether who is under way asked to be alone."""
         self._kept: OrderedDict[int, weakref.ref[Any]] = OrderedDict()
         self._used: Counter[int] = Counter()
+
+    @functools.cached_property
+    def total(self) -> int:
+        """Bytes of the GPU's memory; asked for when it is needed, since that takes a context there."""
+        return self._memory.info()[1]
 
     @contextlib.contextmanager
     def admitted(
@@ -143,10 +150,10 @@ class Admission:
                 self._solitary = False
                 for item in uses:
                     self._used[id(item)] -= 1
+                self._changed.notify_all()
                 self._keep(uses)
                 if not self._under_way and self._memory.spare() > _HOARD_BYTES:
                     self._memory.give_back()
-                self._changed.notify_all()
 
     @property
     def kept(self) -> int:
@@ -184,7 +191,7 @@ class Admission:
             if found >= wanted:
                 break
             size = item.kept_bytes
-            if size and self._used[key] <= 0 and not any(item is other for other in spared):
+            if size >= _LEAST_BYTES and self._used[key] <= 0 and not any(item is other for other in spared):
                 item.release()
                 found += size
         return found
