@@ -99,6 +99,10 @@ class Footprint:
             wide=8 / min((kind.itemsize for kind in kinds), default=8),
         )
 
+    def keeping(self, cases: int) -> int:
+        """What so many cases leave on the GPU."""
+        return cases * self.expected + self.weights
+
     def making(self, cases: int) -> int:
         """At the peak of making so many cases, one after the other, with those before them kept.
 
@@ -108,7 +112,7 @@ class Footprint:
         own = max(self.inputs + self.peak, 3 * self.inputs + self.outputs) + self.weights
         double = self.outputs + self.wide * (self.inputs + self.peak + self.weights) + self.weights
         told = (2 + self.wide) * self.outputs
-        return _ample(cases * self.expected + self.weights + max(own, double, told))
+        return _ample(self.keeping(cases) + max(own, double, told))
 
     def judging(self, asked: int, beside: bool) -> int:
         """At the peak of a hearing, beside the cases that are kept. `asked` is what the candidate's side holds.

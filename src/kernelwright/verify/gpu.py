@@ -189,6 +189,10 @@ class Gpu:
     def close(self) -> None:
         """End all device processes and give this process's unused GPU memory back."""
         TorchMemory(self.index).give_back()
+        self.end_idle()
+
+    def end_idle(self) -> None:
+        """End the device processes that wait for a hearing: each has a context, and memory that it keeps."""
         with self._guard:
             for process in self._idle:
                 process.dismiss()

@@ -25,8 +25,8 @@ from kernelwright.verify.zygote import Zygote
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
-_EMPTY_SHARE = 0.9
-"""A GPU with so much of its memory free has nobody else to blame."""
+_EMPTY_SHARE = 0.85
+"""A GPU with so much of its memory free has nobody else to blame: contexts of a dozen processes are the rest."""
 _MODEL_SAMPLES = 4
 
 
@@ -63,6 +63,8 @@ class MeasuredHearing(Hearing):
             self._sanitize(shapes, traces)
         with contextlib.ExitStack() as held:
             with self._unclocked():
+                if self.alone:
+                    self.gpu.end_idle()
                 device = held.enter_context(self.gpu.process(self.zygote))
             device.deadline = self.deadline
             try:
@@ -103,12 +105,13 @@ class MeasuredHearing(Hearing):
     def _unknown(self) -> int:
         return int(_UNKNOWN_SHARE * self.gpu.admission.total)
 
-    def _making(self, base: Any) -> int:
-        """Bytes of GPU memory that making the task's cases takes."""
+    def _making(self, base: Any) -> tuple[int, int]:
+        """Bytes of GPU memory that making the task's cases takes, and that they take then."""
         if base is None:
-            return self._unknown()
+            return self._unknown(), self._unknown()
         small = sum(name.startswith("small") for name in self.task.shapes)
-        return int(base.footprint.making(len(self.judge.gpu_draws(True, small))))
+        cases = len(self.judge.gpu_draws(True, small))
+        return int(base.footprint.making(cases)), int(base.footprint.keeping(cases))
 
     def _judging(self, base: Any, trace: Trace) -> int:
         """Bytes of GPU memory that the hearing takes. Raises Stop where the candidate asks for too much of them."""
@@ -122,7 +125,7 @@ class MeasuredHearing(Hearing):
 
     def _shapes(self, base: Any) -> list[Any]:
         """What candidates for this task are held against; the first to ask makes it."""
-        admission = self.gpu.admission.admitted(self._making(base), alone=self.alone)
+        admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
         return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
 
     def _traced(self, shapes: list[Any]) -> list[Trace]:
@@ -203,8 +206,8 @@ class MeasuredHearing(Hearing):
         with self._timed(Gate.COMPILE):
             device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
         lock = self.gpu.lock
-        size, making = self._judging(base, traces[-1]), self._making(base)
-        room = self.gpu.admission.admitted(size, shapes, max(size, making), self.alone)
+        size, (making, kept) = self._judging(base, traces[-1]), self._making(base)
+        room = self.gpu.admission.admitted(size, shapes, max(making, size + kept), self.alone)
         with self._held(room, device) as free:
             try:
                 with self._held(lock.shared(), device):

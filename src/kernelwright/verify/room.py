@@ -31,7 +31,7 @@ _MARGIN_SHARE = 0.03
 _HOARD_BYTES = 2 << 30
 """What this process may hold unused while no hearing is under way."""
 _LEAST_BYTES = 16 << 20
-"""What is kept and smaller is not worth making again."""
+"""What is kept and smaller is neither counted nor worth making again."""
 _LOOK_S = 0.25
 """How often the first in the queue looks whether others gave memory back."""
 PATIENCE_S = 20.0
@@ -116,7 +116,8 @@ class Admission:
         self._admitted = self._under_way = self._others = 0
         self._solitary = False
         """Whether who is under way asked to be alone."""
-        self._kept: OrderedDict[int, weakref.ref[Any]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[weakref.ref[Any], int]] = OrderedDict()
+        """What is kept and how large it was when its last use ended, the least recently used first."""
         self._used: Counter[int] = Counter()
 
     @functools.cached_property
@@ -130,7 +131,9 @@ class Admission:
     ) -> Iterator[int]:
         """Wait for room for `size` bytes, `making` where what it `uses` was let go of. Yields the bytes free by then.
 
-        What it uses stays until it is over. `alone`: with nobody else under way and nothing kept for others.
+        `size` is beside what it uses, `making` includes that.
+
+        What it uses stays until it is over. `alone`: with nobody else under way and nothing kept.
         """
         ticket = object()
         with self._changed:
@@ -158,7 +161,7 @@ class Admission:
     @property
     def kept(self) -> int:
         """Bytes kept between hearings."""
-        return sum(item.kept_bytes for _, item in self._living())
+        return sum(size for _, _, size in self._living())
 
     def register(self, items: Sequence[Kept]) -> None:
         """Let what was made be part of the account. It leaves by itself when nobody holds it any more."""
@@ -167,32 +170,33 @@ class Admission:
 
     def _keep(self, items: Sequence[Kept]) -> None:
         for item in items:
-            self._kept[id(item)] = weakref.ref(item)
-            self._kept.move_to_end(id(item))
+            self._kept.pop(id(item), None)
+            if (size := item.kept_bytes) >= _LEAST_BYTES:
+                self._kept[id(item)] = weakref.ref(item), size
         over = self.kept - int(_KEPT_SHARE * self.total)
         if over > 0:
             self._release(over, items)
 
-    def _living(self) -> list[tuple[int, Kept]]:
-        """What is kept, the least recently used first."""
+    def _living(self) -> list[tuple[int, Kept, int]]:
+        """What is kept, the least recently used first, with keys and sizes."""
         found = []
-        for key, reference in list(self._kept.items()):
+        for key, (reference, size) in list(self._kept.items()):
             item = reference()
             if item is None:
                 del self._kept[key]
             else:
-                found.append((key, item))
+                found.append((key, item, size))
         return found
 
     def _release(self, wanted: int, spared: Sequence[Kept] = ()) -> int:
         """Let go of what nobody uses until `wanted` bytes are. Returns how many there were."""
         found = 0
-        for key, item in self._living():
+        for key, item, size in self._living():
             if found >= wanted:
                 break
-            size = item.kept_bytes
-            if size >= _LEAST_BYTES and self._used[key] <= 0 and not any(item is other for other in spared):
+            if self._used[key] <= 0 and not any(item is other for other in spared):
                 item.release()
+                del self._kept[key]
                 found += size
         return found
 
@@ -204,8 +208,10 @@ class Admission:
             quiet = self._under_way == 0
             if quiet or not (alone or self._solitary):
                 room = self._room()
-                if alone or room < needed:
-                    room = self._make_room(self.total if alone else needed, uses)
+                if alone:
+                    room, needed = self._make_room(self.total), max(size, making)
+                elif room < needed:
+                    room = self._make_room(needed, uses)
                 if room >= needed or (quiet and (not alone or time.monotonic() >= end)):
                     break
             self._changed.wait(_LOOK_S)
@@ -224,7 +230,7 @@ class Admission:
         self._others = max(self._others, beyond) if self._under_way else beyond
         return min(free, total - self._others - known) - int(_MARGIN_SHARE * total)
 
-    def _make_room(self, needed: int, uses: Sequence[Kept]) -> int:
+    def _make_room(self, needed: int, uses: Sequence[Kept] = ()) -> int:
         """Give back what is spare, then let go of what is kept for others. Returns the room there is then."""
         self._memory.give_back()
         room = self._room()
