@@ -19,7 +19,7 @@ FLOORS = {
     "rollouts": 4,
     "evaluate": 5, "search": 5, "train": 5, "data": 5, "report": 5, "serve": 5, "adapters": 5,
     "mutants": 5, "audit": 5,
-    "cli": 6, "demo": 6, "api": 6,
+    "cli": 6, "demo": 6, "api": 6, "drop_in": 6,
 }  # fmt: skip
 WORKFLOWS = {unit for unit, floor in FLOORS.items() if floor == 5}
 NOUNS = {unit for unit, floor in FLOORS.items() if floor == 0}

@@ -1,3 +1,23 @@
-"""Kernelwright: trains language models to write fast, honest Triton kernels, and proves that they are."""
+"""Kernelwright: trains language models to write fast, honest Triton kernels, and proves that they are.
+
+fast = kernelwright.optimize(module, example_inputs)    # a drop-in module; see `kernelwright.api`
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelwright.api import Optimized, load, optimize, save
 
 __version__ = "0.1.0"
+__all__ = ["Optimized", "__version__", "load", "optimize", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    """The library, imported with torch when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kernelwright import api
+
+    return getattr(api, name)

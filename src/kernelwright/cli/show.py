@@ -174,9 +174,10 @@ def code(text: str) -> Text:
 
 
 class Live(Watch):
-    """A search as it goes, on stderr: a table in a terminal, elsewhere a line a turn."""
+    """A search as it goes, on stderr: a table in a terminal, elsewhere a line a turn; nothing when `quiet`."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
         self._turns: list[Turn] = []
         self._now: tuple[str, int, str, int] | None = None
         self._heard = self._correct = 0
@@ -184,7 +185,7 @@ class Live(Watch):
         self._live: Any = None
 
     def __enter__(self) -> Live:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.quiet:
             from rich.live import Live as RichLive
 
             self._live = RichLive(console=Console(stderr=True), refresh_per_second=4, transient=True)
@@ -209,7 +210,7 @@ class Live(Watch):
     def end(self, turn: Turn) -> None:
         self._turns.append(turn)
         self._now = None
-        if self._live is None:
+        if self._live is None and not self.quiet:
             name, correct, ms, gain, seconds, note = _turn(turn)
             said = f"{name}: {correct} verified, best {ms} ms, gain {gain}, {seconds} s {note}"
             print(said.rstrip(), file=sys.stderr, flush=True)
