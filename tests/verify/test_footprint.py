@@ -139,3 +139,61 @@ def test_inputs_that_find_no_memory_are_not_the_tasks_fault(monkeypatch: pytest.
     monkeypatch.setitem(reference.namespace, "get_inputs", none)
     with pytest.raises(torch.OutOfMemoryError):
         reference.inputs(1)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_cases_that_were_let_go_of_are_made_again_the_same(
+    large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "_DRAWN_AGAIN", 1000 if large else 1 << 30)
+    plan = [(1.0, 3), (-1.0, 4)]
+    cases = oracle.GpuCases(task(GELU, n=5000), "full", {}, STRICT, plan, "cpu", True)
+    assert not cases.made
+    cases.make()
+    before = [cases.case(number) for number in range(2)]
+    samples = cases.audit.samples
+    held = cases.kept_bytes
+    assert held >= 3 * 5000 * 8 + (0 if large else 2 * 5000 * 4)
+    cases.release()
+    assert (cases.made, cases.kept_bytes) == (False, 0)
+    cases.make()
+    assert cases.kept_bytes == held
+    for number, old in enumerate(before):
+        new = cases.case(number)
+        assert old is not None
+        assert new is not None
+        assert torch.equal(old.inputs[0], new.inputs[0])
+        assert torch.equal(old.expected[0].value, new.expected[0].value)
+        assert old.expected[0].honest_error == new.expected[0].honest_error
+    (one,), (other,) = samples, cases.audit.samples
+    assert (one.start, one.step) == (other.start, other.step)
+    assert torch.equal(one.expected.value, other.expected.value)
+
+
+def test_memory_that_no_later_call_uses_does_not_last() -> None:
+    from kernelwright.verify.replay import Candidate
+
+    def tape(made: int, foreign: dict[str, int]) -> dict[str, Any]:
+        steps = [{"kind": "alloc", "storage": made, "bytes": 4000, "dtype": "float32"}]
+        return {
+            "operations": steps,
+            "output": {"view": [made, 0, [1000], [1], "float32"]},
+            "foreign": foreign,
+        }
+
+    def inputs(storage: int) -> list[Any]:
+        return [[storage, 0, [1000], [1], "float32"]]
+
+    answer = {
+        "tapes": [tape(1, {"0": 4000}), tape(3, {"2": 4000, "9": 800}), tape(5, {"4": 4000})],
+        "inputs": [inputs(0), inputs(2), inputs(4)],
+        "state": {},
+        "constants": [{"storage": 9, "bytes": 800}],
+        "prepared": 0,
+    }
+    alone = Candidate(answer)
+    assert footprint.lasting(alone) == {9}
+    assert footprint.asked(alone) == (8000 + 2 * 800, 2 * 800)
+    answer["tapes"][2] = tape(5, {"4": 4000, "1": 4000})
+    assert footprint.lasting(Candidate(answer)) == {1, 9}
+    assert footprint.asked(Candidate(answer)) == (12_000 + 2 * 800, 4000 + 2 * 800)
