@@ -51,7 +51,7 @@ _PAD = 512
 """Bytes before and behind every storage, whose pattern must survive."""
 _HOST_BYTES = 24 << 30
 _TUNE_CALLS = 5
-_HOARD_BYTES = 768 << 20
+_HOARD_BYTES = 1 << 30
 """GPU memory that an idle process may keep for itself."""
 _PRUNE_EVERY, _PRUNE_BYTES, _PRUNE_AGE_S = 256, 4 << 30, 3600.0
 """Compiled kernels beyond so many bytes go, those that nobody made or asked for in the last hour."""
