@@ -70,8 +70,11 @@ def load_policy(spec: str, **options: Any) -> Policy:
     check_default(spec)
     if importlib.util.find_spec("transformers") is None:
         raise UserError(f"policy {spec}: local models need transformers; pip install 'kernelwright[train]'")
+    import transformers
+
     from kernelwright.policy.hf import HFPolicy
 
+    transformers.logging.disable_progress_bar()
     if spec != "default":
         return HFPolicy.load(spec, **options)
     policy = HFPolicy.load(str(DEFAULT_FOLDER), **{"dtype": _default_dtype(), **options})
