@@ -45,7 +45,7 @@ Path = tuple[int, ...]
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SAMPLED_PROGRAMS = 4
-SPOT_PROGRAMS = 3
+SPOT_PROGRAMS = 2
 """Instances of a launch that are run on real values."""
 SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""

@@ -16,7 +16,7 @@ import torch
 from kernelwright.verify.memory import Region, Traffic
 from kernelwright.verify.tape import View
 
-_STEPS, _MOST_STEPS = 60, 6000
+_STEPS, _MOST_STEPS = 24, 6000
 """Memory instructions of all programs together, after which no further one is begun, and which end the run."""
 
 
