@@ -190,3 +190,11 @@ def test_without_knobs_or_a_time_nothing_is_tried() -> None:
     plain = rollout("x = 1", 1.0)
     assert tune(plain, land) is plain  # type: ignore[arg-type]
     assert land.heard == 0
+
+
+def test_the_model_is_not_followed_into_its_rounding() -> None:
+    def hear(variants: list[Candidate]) -> list[Rollout]:
+        return [rollout(v.code, 0.999, v.plan) for v in variants]
+
+    slow = rollout(KERNEL, 1.0)
+    assert tune(slow, hear) is slow  # type: ignore[arg-type]

@@ -188,6 +188,39 @@ def test_when_time_is_up_what_has_not_begun_is_called_off(tmp_path: Path) -> Non
     assert len(found.rollouts) == 1
 
 
+TUNED = """import triton
+BLOCK = 64
+@triton.jit
+def k(x, BLOCK: tl.constexpr): pass
+def run(x): k[(1,)](x, BLOCK=BLOCK, num_warps=4)
+"""
+
+
+class Sized(Verifier):
+    """The larger the block, the faster, up to 256."""
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        block = int(candidate.code.split("BLOCK = ")[1].split()[0])
+        warps = int(candidate.code.split("num_warps=")[1].split(")")[0])
+        ms = 64 / min(block, 256) + (warps != 4)
+        return super().submit(task, Candidate(code=f"kernel = {ms}"))
+
+
+def test_the_winner_is_tuned_and_the_tuned_one_heard_again(tmp_path: Path) -> None:
+    class Says(Policy):
+        def generate(self, prompts: Any, n: int = 1, *, on_completion: Any = None, **_: Any) -> Any:
+            on_completion(0, 0, Completion(text=completion_text("p", TUNED)))
+
+    found = run(tmp_path, {"frontend": Says()}, [Sized(), Sized()], samples=1)
+    assert found.best is not None
+    assert "BLOCK = 256" in found.best.candidate.code
+    assert {turn.stage for turn in found.turns} == {"frontend", "tune", "again"}
+    assert found.best.candidate.plan == "BLOCK = 256"
+    again = run(tmp_path, {"frontend": Policy()}, [Verifier(broken=True)], samples=1, resume=True)
+    assert again.best == found.best
+    assert len(again.turns) == len(found.turns)
+
+
 def test_the_run_folder_holds_every_attempt_and_turn(tmp_path: Path) -> None:
     run(tmp_path, {"frontend": Policy(0.4, "bad"), "midend": Policy(0.3, 0.3)})
     folder = RunFolder(tmp_path / "run")

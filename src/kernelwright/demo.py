@@ -1,4 +1,5 @@
-"""The main job on a laptop: data, stages of training, an evaluation after each, a kernel for an example, a report.
+"""The main job on a laptop: kernels for three modules by the package's own model, where its weights are installed; then
+data, stages of training, an evaluation after each, a kernel for an example, a report.
 
     python -m kernelwright.demo --seed 0 [--recipe FILE] [--out DIR] [KEY=VALUE]...
 
@@ -29,6 +30,9 @@ SAMPLES = 8
 """Kernels asked of an agent in a turn for the example."""
 SECONDS = 40.0
 """Of search for the example."""
+FIRST = ("examples/rmsnorm_gelu.py", "examples/linear_silu.py", "examples/soft_targets.py")
+FIRST_SECONDS = 20.0
+"""Of search for each of these."""
 
 
 def shipped(name: str) -> Path:
@@ -47,40 +51,59 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     from kernelwright.cli import pipeline, show
     from kernelwright.config import load_recipe
     from kernelwright.report import build_report
+    from kernelwright.runs import RunFolder
 
     recipe = load_recipe(path, [f"seed={seed}", *overrides])
     console = show.console()
     console.print(f"{path.name} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
+    with_default(recipe, RunFolder(out), console)
     folder = pipeline.run(recipe, out, resume=True)
     with pipeline.timed(folder, "optimize"):
         found = optimized(recipe, folder)
     folder.finish("optimize")
     page = build_report([folder.path], folder.file("report.html"))
     show_stages(recipe, folder, console)
-    show_example(found, folder, console)
+    show_example(EXAMPLE, found, folder.sub("optimize"), console)
     console.print(f"\nreport {page}")
     return 0
 
 
+def with_default(recipe: Recipe, folder: RunFolder, console: Console) -> None:
+    """Kernels for the modules of `FIRST` by the package's own model; the attempts are in RUN/examples."""
+    from kernelwright.policy import DEFAULT_FOLDER
+
+    if not list(DEFAULT_FOLDER.glob("*.safetensors")):
+        return
+    for example in FIRST:
+        work = folder.sub("examples", Path(example).stem)
+        found = searched(recipe, example, "default", work, FIRST_SECONDS, max_tokens=1024)
+        show_example(example, found, work, console)
+
+
 def optimized(recipe: Recipe, folder: RunFolder) -> Found:
     """Ask the agents just trained for a kernel of the example; the attempts and the result are in RUN/optimize."""
+    work = folder.sub("optimize")
+    return searched(recipe, EXAMPLE, str(folder.path), work, SECONDS, recipe.eval.max_tokens)
+
+
+def searched(
+    recipe: Recipe, example: str, policy: str, work: RunFolder, seconds: float, max_tokens: int
+) -> Found:
+    """A kernel for an example, as the recipe judges; goes on where an earlier search stopped."""
     from kernelwright.cli import read, show
     from kernelwright.search import Settings, agents_of, optimize, write_result
 
-    task, judge, work = read.one_task(str(shipped(EXAMPLE))), recipe.verify, folder.sub("optimize")
+    task, judge = read.one_task(str(shipped(example))), recipe.verify
+    settings = Settings(
+        samples=SAMPLES, target=judge.target, max_tokens=max_tokens, seed=recipe.seed, seconds=seconds
+    )
     with show.Live() as live:
         found = optimize(
             task,
-            agents_of(str(folder.path)),
+            agents_of(policy),
             work,
             lambda: read.judge(task, judge.backend, judge.protocol, judge.target, judge.workers),
-            Settings(
-                samples=SAMPLES,
-                target=judge.target,
-                max_tokens=recipe.eval.max_tokens,
-                seed=recipe.seed,
-                seconds=SECONDS,
-            ),
+            settings,
             watch=live,
             resume=True,
         )
@@ -111,18 +134,18 @@ def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
     )
 
 
-def show_example(found: Found, folder: RunFolder, console: Console) -> None:
-    """What came out for the example, with its verdict."""
+def show_example(example: str, found: Found, work: RunFolder, console: Console) -> None:
+    """What came out for an example, with its verdict."""
     from kernelwright.cli import show
 
-    console.print(f"\n{EXAMPLE}, {SAMPLES} samples a turn", style="bold")
+    console.print(f"\n{example}, {SAMPLES} samples a turn", style="bold")
     console.print(show.turns(found.turns))
     if found.best is None:
         show.unsolved(console, found)
-        console.print(f"every attempt is in {folder.path}/optimize/rollouts.jsonl")
+        console.print(f"every attempt is in {work.path}/rollouts.jsonl")
         return
     console.print(show.verdict(found.best.verdict))
-    console.print(f"kernel {folder.path}/optimize/kernel.py")
+    console.print(f"kernel {work.path}/kernel.py")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

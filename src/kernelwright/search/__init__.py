@@ -38,7 +38,7 @@ from kernelwright.rollouts import Rolling, Verifier, faster
 from kernelwright.runs import RunFolder, write_text
 from kernelwright.search.asks import Asking, rejected, style_of, verified
 from kernelwright.search.budget import Budget, Hearings
-from kernelwright.search.tune import tune
+from kernelwright.search.tune import tune, worth_it
 
 __all__ = [
     "AGENTS",
@@ -247,7 +247,8 @@ class _Search:
 
     def again(self, verifier: Verifier) -> None:
         """Hear the winners again, the fastest first, until one is accepted: `found.best`."""
-        for number, first in enumerate(verified(self.found.rollouts)[:_AGAIN]):
+        others = [r for r in verified(self.found.rollouts) if r is not self.leading]
+        for number, first in enumerate([*filter(None, [self.leading]), *others][:_AGAIN]):
             rows = self._known("again", number)
             if rows is None:
                 self.watch.begin("again", number, "again", 1)
@@ -322,7 +323,7 @@ class _Search:
             return rows
 
         assert self.leading is not None
-        self.leading = tune(self.leading, hear)
+        tune(self.leading, hear)
 
     def _judge(self, variants: Sequence[Candidate], number: int) -> list[Rollout]:
         """Variants as rollouts of the tuner."""
@@ -361,7 +362,8 @@ class _Search:
         given = self.leading
         if stage != "again":
             best = next(iter(verified(rows)), None)
-            better = best is not None and (given is None or faster(best.verdict.timing, given.verdict.timing))
+            beats = worth_it if stage == "tune" else faster
+            better = best is not None and (given is None or beats(best.verdict.timing, given.verdict.timing))
             best = self.leading = best if better else given
         logged = self._made.get((stage, number))
         elapsed = logged["elapsed"] if logged else self.hearings.budget.elapsed

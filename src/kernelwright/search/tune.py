@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kernelwright.records import Candidate, Rollout
+from kernelwright.records import Candidate, Rollout, Timing
 from kernelwright.rollouts import faster
 from kernelwright.search.knobs import WARPS, Knob, knobs, neighbours, turned
 
+_DEAD_BAND = 0.01
+"""Of modelled times."""
 Values = Mapping[str, int]
 Hear = Callable[[Sequence[Candidate]], list[Rollout]]
 """Judges a few variants. Returns what was heard, which is nothing once the budget is spent."""
@@ -35,10 +37,17 @@ def tune(best: Rollout, hear: Hear, at_once: int = 4) -> Rollout:
             if not heard:
                 return best
             made = min((r for r in heard if r.verdict.correct), key=milliseconds, default=None)
-            if made is not None and faster(made.verdict.timing, best.verdict.timing):
+            if made is not None and worth_it(made.verdict.timing, best.verdict.timing):
                 best, (towards, here), climbing = made, some[made.candidate.plan], True
                 break
     return best
+
+
+def worth_it(new: Timing | None, old: Timing | None) -> bool:
+    """Faster, and by the model not by less than it can tell: such steps would only follow its rounding."""
+    if new is None or old is None or not faster(new, old):
+        return False
+    return new.kind == "measured" or new.candidate_ms < (1 - _DEAD_BAND) * old.candidate_ms
 
 
 def milliseconds(rollout: Rollout) -> float:
