@@ -65,7 +65,8 @@ def switches_kept() -> Iterator[None]:
         torch.set_float32_matmul_precision(precision)
         matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = allowed, convolutions, benchmark
         torch.set_default_dtype(dtype)
-        torch.use_deterministic_algorithms(deterministic)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:  # the setter imports Inductor
+            torch.use_deterministic_algorithms(deterministic)
 
 
 class Rounded(TorchDispatchMode):
