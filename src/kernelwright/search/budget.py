@@ -38,9 +38,13 @@ class Budget:
 
     def room(self, share: float = 1.0) -> int:
         """Hearings that `share` of the budget leaves; 0 when its time has passed."""
-        if self.seconds and self.elapsed >= share * self.seconds:
+        if self.over(share):
             return 0
         return max(0, round(share * self.verdicts) - self.spent) if self.verdicts else 1 << 30
+
+    def over(self, share: float = 1.0) -> bool:
+        """Whether `share` of the time has passed."""
+        return bool(self.seconds) and self.elapsed >= share * self.seconds
 
     def seconds_left(self, share: float = 1.0) -> float | None:
         """Seconds until `share` of the time has passed; None without a limit."""
@@ -59,7 +63,8 @@ class Hearings(Judge):
         super().__init__(pool)
         self.budget, self.watch = budget, watch
         self.share = 1.0
-        """Of the budget, up to where hearings are granted now."""
+        """Of the budget, up to where hearings are granted now; of its time only once something is verified."""
+        self.verified = 0
         self._forms: dict[str, tuple[Future[Verdict], str]] = {}
         self._out: set[Future[Verdict]] = set()
         self._refused: set[str] = set()
@@ -70,9 +75,10 @@ class Hearings(Judge):
         with self._granting:
             known = self._forms.get(form)
             if known is None:
-                if candidate.problem is None and not self.budget.room(self.share):
+                if candidate.problem is None and not self._granted():
                     return self._refuse(task, candidate)
                 self.budget.spent += candidate.problem is None
+                self._refused.discard(candidate.digest)
                 future = super().submit(task, candidate)
                 self._forms[form] = future, candidate.digest
                 self._out.add(future)
@@ -91,13 +97,23 @@ class Hearings(Judge):
         return [rollout for rollout in rollouts if rollout.candidate.digest not in self._refused]
 
     def call_off(self) -> None:
-        """Cancel what has not begun."""
+        """Cancel what has not begun, once there is no time left for it."""
+        if not self._late():
+            return
         with self._granting:
             for form, (future, digest) in list(self._forms.items()):
                 if future in self._out and future.cancel():
                     self.budget.spent -= 1
                     self._refused.add(digest)
                     del self._forms[form]
+
+    def _late(self) -> bool:
+        return self.budget.over(self.share if self.verified else 1.0)
+
+    def _granted(self) -> bool:
+        """Without a verified kernel there is nothing to keep time for."""
+        verdicts, spent = self.budget.verdicts, self.budget.spent
+        return not self._late() and (not verdicts or spent < round(self.share * verdicts))
 
     def _refuse(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         self._refused.add(candidate.digest)
@@ -116,25 +132,30 @@ class Hearings(Judge):
     def _heard(self, future: Future[Verdict]) -> None:
         self._out.discard(future)
         if not future.cancelled() and future.exception() is None:
-            self.watch(future.result())
+            verdict = future.result()
+            self.verified += verdict.correct
+            self.watch(verdict)
+            self.call_off()
 
 
 class _Until:
     def __init__(self, hearings: Hearings, share: float) -> None:
         self.hearings, self.share = hearings, share
-        self._timer: threading.Timer | None = None
+        self._timers: list[threading.Timer] = []
 
     def __enter__(self) -> None:
         self.hearings.share = self.share
-        left = self.hearings.budget.seconds_left(self.share)
-        if left is not None:
-            self._timer = threading.Timer(left, self.hearings.call_off)
-            self._timer.daemon = True
-            self._timer.start()
+        for share in sorted({self.share, 1.0}):
+            left = self.hearings.budget.seconds_left(share)
+            if left is not None:
+                timer = threading.Timer(left + 0.01, self.hearings.call_off)
+                timer.daemon = True
+                timer.start()
+                self._timers.append(timer)
 
     def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._timers:
+            timer.cancel()
 
 
 def form_of(candidate: Candidate) -> str:
