@@ -199,8 +199,8 @@ import torch, test_api
 module, x = test_api.Scale(24).requires_grad_(False), torch.randn(4, 24)
 fast = test_api.Optimized(module, test_api.verified(module, x))
 torch.testing.assert_close(fast(x), x * module.weight)
-assert fast._built is not None
-built = fast._built
+assert fast._good is not None
+torch.testing.assert_close(fast(2 * x), 2 * x * module.weight)
 module.weight.mul_(2)
 torch.testing.assert_close(fast(x), x * module.weight)
 fast.load_state_dict({{"weight": torch.rand(24)}})

@@ -18,7 +18,7 @@ from kernelwright.prompts import completion_text
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 from kernelwright.rollouts import faster
 from kernelwright.runs import RunFolder
-from kernelwright.search import Found, Settings, agents_of, optimize, style_of, write_result
+from kernelwright.search import Found, Settings, agents_of, furthest, optimize, style_of, write_result
 from kernelwright.search.asks import rejected, verified
 
 TASK = Task(id="file/t", source="class Model: ...", shapes={"small": {}})
@@ -158,6 +158,15 @@ def test_what_only_the_first_judge_accepts_is_not_handed_out(tmp_path: Path) -> 
     found = run(tmp_path, {"frontend": Policy(0.4, 0.3)}, [Verifier(), Verifier(refuse=lambda code: True)])
     assert found.best is None
     assert found.gain() is None
+    last = furthest(found)
+    assert last is not None
+    assert last.verdict.outcome is Outcome.STATEFUL
+
+
+def test_a_second_judge_that_fails_is_no_rejection(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="again"):
+        run(tmp_path, {"frontend": Policy(0.4, 0.3)}, [Verifier(), Verifier(broken=True)])
+    assert run(tmp_path, {"frontend": Policy()}, resume=True).gain() == 1 / 0.3
 
 
 def test_no_more_is_judged_than_the_budget_allows(tmp_path: Path) -> None:
@@ -353,12 +362,15 @@ def test_the_command_writes_the_gold_as_best_kernel(
     assert "other secrets" in said
 
 
+@pytest.mark.parametrize(
+    "body", ["x + 1", "torch.fft.rfft(x).abs()"], ids=["no answer", "no operator of Triton's"]
+)
 def test_the_command_exits_1_when_nothing_was_verified(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = tmp_path / "mine.py"
     module.write_text(
-        "import torch\nN = 8\nclass Model(torch.nn.Module):\n    def forward(self, x): return x + 1\n"
+        f"import torch\nN = 8\nclass Model(torch.nn.Module):\n    def forward(self, x): return {body}\n"
         "def get_inputs(): return [torch.rand(N)]\ndef get_init_inputs(): return []\n"
     )
     # The golds policy knows no gold for a file, and answers with nothing.

@@ -190,7 +190,7 @@ def _unsolved(found: Found) -> str:
     listed = ", ".join(
         f"{count} {outcome}" for outcome, count in sorted(ended.items(), key=lambda item: -item[1])
     )
-    last = furthest(found.rollouts)
+    last = furthest(found)
     said = " ".join(last.verdict.detail.split())[:160] if last is not None else ""
     return (
         f"no kernel for {name} was verified, and it stays as it is: {len(found.rollouts)} candidates ended as "

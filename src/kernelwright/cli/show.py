@@ -161,8 +161,11 @@ def tried(rollouts: Sequence[Rollout]) -> Table:
 
 def unsolved(to: Console, found: Found) -> None:
     """What was tried in vain, how far each attempt came, and what the best of them was told."""
-    last = furthest(found.rollouts)
-    to.print(f"\nno kernel for {found.task.id} was verified; {len(found.rollouts)} candidates were tried\n")
+    last, accepted = furthest(found), sum(rollout.verdict.correct for rollout in found.rollouts)
+    once = f", {accepted} of them accepted once and none a second time" if accepted else ""
+    to.print(
+        f"\nno kernel for {found.task.id} was verified; {len(found.rollouts)} candidates were tried{once}\n"
+    )
     if last is not None:
         to.print(tried(found.rollouts))
         to.print(f"\nfurthest:\n{plain(feedback(last.verdict)) or plain(last.verdict.detail)}", style="dim")

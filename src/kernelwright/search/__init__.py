@@ -255,6 +255,7 @@ class _Search:
                 verdict = verifier.submit(self.task, first.candidate).result()
                 self.watch.heard(verdict)
                 rows = [first.model_copy(update={"stage": "again", "step": number, "verdict": verdict})]
+                _check_judge("again", rows)
             accepted = rows[0] if rows[0].verdict.correct else None
             turn = self._close("again", number, "again", rows, accepted)
             if turn.best is not None:
@@ -391,9 +392,10 @@ class _Tuner:
 _TUNER = _Tuner()
 
 
-def furthest(rollouts: Sequence[Rollout]) -> Rollout | None:
-    """The rejected kernel that came furthest through the funnel; where none has code, any attempt."""
-    return next(iter([*rejected(rollouts), *rollouts]), None)
+def furthest(found: Found) -> Rollout | None:
+    """The kernel that came furthest without standing both hearings; where none has code, any attempt."""
+    again = [rollout for turn in found.turns if turn.stage == "again" for rollout in turn.rollouts]
+    return next(iter([*again, *rejected(found.rollouts), *found.rollouts]), None)
 
 
 def _check_judge(agent: str, rollouts: Sequence[Rollout]) -> None:
