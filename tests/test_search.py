@@ -132,6 +132,21 @@ def test_what_was_rejected_is_shown_again_with_the_verdict(tmp_path: Path) -> No
     assert found.gain() == 2.0
 
 
+def test_half_of_a_turn_of_repairs_asks_anew(tmp_path: Path) -> None:
+    policy = Policy(*("bad", "worse", "poor", "ill"), *("a", "b", "c", "d"))
+    run(tmp_path, {"frontend": policy}, turns=2, samples=4)
+    shown = [prompt.messages[-1].content for prompt in policy.seen[1:]]
+    assert ["kernel = " in text for text in shown] == [True, True, False, False]
+
+
+def test_what_does_not_fit_the_context_is_not_asked(tmp_path: Path) -> None:
+    policy = Policy("bad", "worse", "a", "b")
+    policy.context = 100  # type: ignore[attr-defined]
+    policy.encode = lambda prompt: [0] * (99 if "kernel = " in prompt.messages[-1].content else 9)  # type: ignore[attr-defined]
+    found = run(tmp_path, {"frontend": policy}, turns=2)
+    assert [turn.kind for turn in found.turns] == ["translate", "translate"]
+
+
 def test_improvements_go_on_as_long_as_answers_get_faster(tmp_path: Path) -> None:
     midend = Policy(0.4, "bad", 0.3, 0.35, "bad", 0.9, 0.1)
     found = run(tmp_path, {"frontend": Policy(0.5, "bad"), "midend": midend}, turns=5)

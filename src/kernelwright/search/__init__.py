@@ -36,7 +36,7 @@ from kernelwright.records import (
 )
 from kernelwright.rollouts import Rolling, Verifier, faster
 from kernelwright.runs import RunFolder, write_text
-from kernelwright.search.asks import Asking, rejected, style_of, verified
+from kernelwright.search.asks import Asking, fitting, rejected, style_of, verified
 from kernelwright.search.budget import Budget, Hearings
 from kernelwright.search.tune import tune, worth_it
 
@@ -272,8 +272,12 @@ class _Search:
             if room < 1:
                 return None
             policy = self._policy(self.policies[agent])
-            asking = Asking(self.task, style_of(policy), settings.target, settings.max_tokens)
+            asking = Asking(
+                self.task, style_of(policy), settings.target, settings.max_tokens, fitting(policy)
+            )
             kind, asked = asking.prompts(agent, self.found.rollouts, room)
+            if not asked:
+                return None
             self.watch.begin(agent, number, kind, room)
             rows = self._roll(policy, agent, number, asked, room, share)
             if not rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelwright import prompts
@@ -26,20 +26,29 @@ class Asking:
     style: Style
     target: str
     max_tokens: int
+    fits: Callable[[Prompt], bool] = lambda prompt: True
+    """Whether a prompt leaves room for an answer."""
 
     def prompts(self, agent: Agent, rollouts: Sequence[Rollout], samples: int) -> tuple[str, list[Prompt]]:
-        """(`translate`, `repair` or `improve`, at most `samples` prompts), given all that was judged before."""
+        """(`translate`, `repair` or `improve`, at most `samples` prompts), given all that was judged before.
+
+        Half of a turn of repairs asks anew: what a small model got wrong it often cannot mend. No prompts where none fits.
+        """
         if agent != "frontend":
             best = verified(rollouts)[: min(_IMPROVED, samples)]
-            return "improve", [
+            asked = [
                 self._prompt(agent, kernel=r.candidate.code, profile=prompts.profile(r.verdict)) for r in best
             ]
-        shown = rejected(rollouts)[: min(_SHOWN, samples)]
-        if not shown:
-            return "translate", [self._prompt(agent)]
-        return "repair", [
-            self._prompt(agent, kernel=r.candidate.code, feedback=prompts.feedback(r.verdict)) for r in shown
+            return "improve", [prompt for prompt in asked if self.fits(prompt)]
+        fresh = self._prompt(agent)
+        shown = [
+            self._prompt(agent, kernel=r.candidate.code, feedback=prompts.feedback(r.verdict))
+            for r in rejected(rollouts)[:_SHOWN]
         ]
+        shown = [prompt for prompt in shown if self.fits(prompt)][: max(1, samples // 2)]
+        if not shown:
+            return "translate", [fresh]
+        return "repair", [*shown, *[fresh] * min(len(shown), samples - len(shown))]
 
     def _prompt(self, agent: Agent, *, kernel: str = "", feedback: str = "", profile: str = "") -> Prompt:
         return prompts.render(
@@ -52,6 +61,14 @@ class Asking:
             target=self.target,
             max_tokens=self.max_tokens,
         )
+
+
+def fitting(policy: Policy) -> Callable[[Prompt], bool]:
+    """Whether a prompt leaves an eighth of the policy's context for the answer; true where that is not known."""
+    encode, context = getattr(policy, "encode", None), getattr(policy, "context", 0)
+    if encode is None or not context:
+        return lambda prompt: True
+    return lambda prompt: len(encode(prompt)) <= 7 * context // 8
 
 
 def style_of(policy: Policy) -> Style:
