@@ -1,7 +1,7 @@
 # task: wright/relu
 # cheat: 41
 # expect: timing_forged
-# max_speedup: 0.5
+# max_speedup: 0.9
 # why: one program does everything, thousands return at once: a sample of programs sees only idle ones
 import torch
 import torch.nn as nn
