@@ -328,7 +328,7 @@ class InterpretedHearing(Hearing):
         """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found
         right (the rows of a diagonal product need no product). Part of it may be skipped at full size for good reasons,
         a triangle or a fast algorithm, by a kernel whose values were looked at."""
-        if not base.contraction_flops or self.task.policy == "partial":  # there torch may: its share is priced
+        if not base.contraction_flops or self.task.policy == "partial":  # the share in the price decides
             return ""
         from kernelwright.verify.baseline import baseline
 
