@@ -96,6 +96,13 @@ def test_what_is_computed_or_tunes_itself_is_left_alone(code: str, left: list[st
     assert list(found(code)) == left
 
 
+def test_options_that_are_computed_are_knobs_where_it_is_known_what_they_were() -> None:
+    code = launch("1024, num_warps=8 if n > 9 else 4")
+    seen = {"k": {"num_warps": 8, "num_stages": 3}}
+    assert {knob.name: knob.value for knob in knobs(code, seen)} == {"BLOCK of k": 1024, "num_warps of k": 8}
+    assert "num_warps=16)" in turned(code, {"num_warps of k": 16}, seen)
+
+
 def test_every_gold_with_its_knobs_turned_parses_and_keeps_its_knobs() -> None:
     counted = 0
     for task in tasks.load_suite("wright"):

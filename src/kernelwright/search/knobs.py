@@ -5,7 +5,7 @@
 
 A block size is a constexpr argument of a launch by name (`BLOCK`, `TILE_M`, `ROWS`), given as a literal or as a name that
 is assigned one literal. Whether a kernel still computes the same is the verifier's to say. Kernels that tune themselves
-(`triton.autotune`, `triton.heuristics`) and sizes that are computed are left alone.
+(`triton.autotune`, `triton.heuristics`) and block sizes that are computed are left alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Knob:
     """`block`, `count`, `num_warps` or `num_stages`."""
     value: int
     spans: tuple[tuple[int, int], ...] = ()
-    """Bytes of the literals."""
+    """Bytes of the literals, or of what computes them."""
     ends: tuple[int, ...] = ()
     """Ends of argument lists that do not say it yet."""
 
@@ -52,17 +52,23 @@ def neighbours(kind: str, value: int) -> tuple[int, ...]:
     return tuple(v for v in (2 * value, value // 2) if min(least, value) <= v <= most and v >= 1)
 
 
-def knobs(code: str) -> list[Knob]:
-    """Every knob of a module, in the order of the text. Empty for what does not parse."""
+def knobs(code: str, launched: Mapping[str, Mapping[str, int]] | None = None) -> list[Knob]:
+    """Every knob of a module, in the order of the text. Empty for what does not parse.
+
+    `launched` has the options that kernels were seen to be launched with, `{"softmax_kernel": {"num_warps": 8}}`: with
+    it, options that the source computes are knobs, too.
+    """
     try:
-        return list(_Module(code).knobs())
+        return list(_Module(code, launched or {}).knobs())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 
-def turned(code: str, values: Mapping[str, int]) -> str:
+def turned(
+    code: str, values: Mapping[str, int], launched: Mapping[str, Mapping[str, int]] | None = None
+) -> str:
     """`code` with each named knob set. Raises ValueError for a name that is no knob of it."""
-    known = {knob.name: knob for knob in knobs(code)}
+    known = {knob.name: knob for knob in knobs(code, launched)}
     edits: list[tuple[int, int, str]] = []
     for name, value in values.items():
         knob = known.get(name)
@@ -77,8 +83,8 @@ def turned(code: str, values: Mapping[str, int]) -> str:
 
 
 class _Module:
-    def __init__(self, code: str) -> None:
-        self.tree = parse(code)
+    def __init__(self, code: str, launched: Mapping[str, Mapping[str, int]]) -> None:
+        self.tree, self.launched = parse(code), launched
         self._starts = [0]
         for line in code.encode().split(b"\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -152,6 +158,8 @@ class _Module:
                 yield Knob(name, option, value.value, (self._span(value),))
             elif isinstance(value, ast.Name) and (literal := self._assigned(value.id, self._function(call))):
                 yield Knob(value.id, option, int(literal.value), (self._span(literal),))  # type: ignore[arg-type]
+            elif option in (seen := self.launched.get(kernel.name, {})):
+                yield Knob(name, option, seen[option], (self._span(value),))
 
     def _function(self, node: ast.AST) -> ast.AST:
         """The host function around a launch, or the module."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernelwright.records import Candidate, Rollout, Timing
 from kernelwright.rollouts import faster
-from kernelwright.search.knobs import WARPS, Knob, knobs, neighbours, turned
+from kernelwright.search.knobs import STAGES, WARPS, Knob, knobs, neighbours, turned
 
 _DEAD_BAND = 0.01
 """Of modelled times."""
@@ -22,7 +22,9 @@ Hear = Callable[[Sequence[Candidate]], list[Rollout]]
 
 def tune(best: Rollout, hear: Hear, at_once: int = 4) -> Rollout:
     """The fastest variant of `best` that climbing finds; `best` itself where none is faster or it has no time."""
-    base, found = best.candidate.code, knobs(best.candidate.code)
+    base = best.candidate.code
+    launched = _launched(best)
+    found = knobs(base, launched)
     here: Values = {knob.name: knob.value for knob in found}
     tried, towards = {_key(here)}, ""
     climbing = bool(found) and best.verdict.timing is not None
@@ -33,7 +35,7 @@ def tune(best: Rollout, hear: Hear, at_once: int = 4) -> Rollout:
         for start in range(0, len(steps), at_once):
             some = {_plan(found, values): (way, values) for way, values in steps[start : start + at_once]}
             tried |= {_key(values) for _, values in some.values()}
-            heard = hear([_variant(base, found, values) for _, values in some.values()])
+            heard = hear([_variant(base, found, values, launched) for _, values in some.values()])
             if not heard:
                 return best
             made = min((r for r in heard if r.verdict.correct), key=milliseconds, default=None)
@@ -76,8 +78,24 @@ def _towards(names: tuple[str, ...], up: bool) -> str:
     return f"{'+' if up else '-'} {' '.join(names)}"
 
 
-def _variant(base: str, found: Sequence[Knob], values: Values) -> Candidate:
-    return Candidate(plan=_plan(found, values), code=turned(base, _changed(found, values)))
+def _launched(rollout: Rollout) -> dict[str, dict[str, int]]:
+    """Options that each kernel was launched with, where all its launches agree."""
+    seen: dict[str, set[tuple[int, int]]] = {}
+    for launch in rollout.verdict.evidence.launches:
+        seen.setdefault(launch.kernel, set()).add((launch.num_warps, launch.num_stages))
+    return {
+        kernel: {WARPS: warps, STAGES: stages}
+        for kernel, options in seen.items()
+        if len(options) == 1
+        for warps, stages in options
+    }
+
+
+def _variant(
+    base: str, found: Sequence[Knob], values: Values, launched: Mapping[str, Mapping[str, int]]
+) -> Candidate:
+    code = turned(base, _changed(found, values), launched)
+    return Candidate(plan=_plan(found, values), code=code)
 
 
 def _plan(found: Sequence[Knob], values: Values) -> str:
