@@ -305,6 +305,40 @@ def test_a_module_that_is_not_solved_is_returned_with_what_was_tried(ask: Any, t
     assert "\n" not in str(heard[0].message)
 
 
+SLOW = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_kernel(x_ptr, weight_ptr, y_ptr, dim):
+    row = tl.program_id(0)
+    for i in range(0, dim):
+        x = tl.load(x_ptr + row * dim + i)
+        tl.store(y_ptr + row * dim + i, x * tl.load(weight_ptr + i))
+
+
+class ModelNew(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        row_kernel[(x.shape[0],)](x, self.weight, y, x.shape[1])
+        return y
+"""
+
+
+def test_a_kernel_that_only_slows_the_module_down_is_not_used(ask: Any, tmp_path: Path) -> None:
+    ask(SLOW)
+    module = Scale(96)
+    with pytest.warns(RuntimeWarning, match=r"best kernel is 0\.\d\d times as fast \(modelled on h200\)"):
+        assert kernelwright.optimize(module, torch.randn(4096, 96), **options(tmp_path)) is module
+
+
 def test_what_cannot_be_a_task_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no tensor among the example inputs"):
         kernelwright.optimize(Scale(24), (), **options(tmp_path))

@@ -58,7 +58,7 @@ def optimize(
     quiet: bool = False,
 ) -> nn.Module:
     """`module` with its forward pass in a verified Triton kernel, as an `Optimized`; `module` itself, with a warning
-    that says what was tried, where no kernel was verified.
+    that says what was tried, where no kernel was verified or the best of them is slower beyond the noise.
 
     `example_inputs` are the arguments of `forward` at the sizes and types wanted (one tensor, or a tuple). `target` is
     the GPU to write for (by default h200, or the one that is here); `init` gives constructor arguments that cannot be
@@ -102,6 +102,11 @@ def optimize(
         warnings.warn(_unsolved(found), RuntimeWarning, stacklevel=2)
         return module
     verified = _verified(module, captured, task, inputs, found, arch, gpu)
+    timing = verified.verdict.timing
+    if timing is not None and timing.speedup_ci["eager"][1] < 1:
+        gain = f"{timing.speedup():.2f} times as fast ({timing.kind} on {timing.target})"
+        warnings.warn(f"{task.id} stays as it is: its best kernel is {gain}", RuntimeWarning, stacklevel=2)
+        return module
     store.put(key, verified)
     return Optimized(module, verified)
 

@@ -383,7 +383,7 @@ class _Writer:
             return f"torch.randint(0, {bound}, {shape}, dtype={one.dtype})"
         positive = one.numel() and bool((one >= 0).all()) and bool((one <= 1).all())
         kind = "" if one.dtype is torch.float32 else f", dtype={one.dtype}"
-        return f"torch.{'rand' if positive else 'randn'}({shape}{kind})"
+        return f"torch.{'rand' if positive else 'randn'}({', '.join(sizes) or '()'}{kind})"
 
 
 def _differs(module: Any, source: str, prefix: str, inputs: Sequence[Any]) -> str:
