@@ -216,7 +216,7 @@ def test_a_stopped_judge_leaves_no_orphans(how: int, tmp_path: Path) -> None:
         below = children(process.pid)
     assert len(below) >= 3
     process.send_signal(how)
-    process.wait(timeout=10)
+    process.wait(timeout=30)
     deadline = time.monotonic() + 5
     while any(os.path.exists(f"/proc/{pid}") for pid in below) and time.monotonic() < deadline:
         time.sleep(0.1)
