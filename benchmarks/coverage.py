@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from kernelwright.data.bulk.config import WEIGHTS, BulkConfig
+from kernelwright.data.bulk.config import FUNCTIONS, WEIGHTS, BulkConfig
 from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.progress import Bar
@@ -213,7 +213,8 @@ def main() -> None:
     rng = random.Random(options.seed)
     with Bar("draw", options.problems) as bar:
         for number in range(options.problems):
-            family = rng.choice(table[rng.choices(list(table), weights)[0]])
+            alike = table[rng.choices(list(table), weights)[0]]
+            family = rng.choices(alike, [FUNCTIONS.get(one.name, 1) for one in alike])[0]
             length = rng.choice([n for n in lengths if n in family.levels] or family.levels)
             made = pair(family, f"{options.seed}:{number}", "", length)
             found = forms(made.task.source)

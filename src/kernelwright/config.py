@@ -122,6 +122,9 @@ class SftConfig(Section):
     compile: bool = False
     """Compile the model's layers with `torch.compile` where there is a GPU: under a minute before the first step."""
     kinds: tuple[Kind, ...] = ("translate", "repair", "improve")
+    renamings: int = Field(0, ge=0)
+    """Copies of each lowered example under other names of arguments and attributes, so that names are copied from the
+    prompt and not remembered. An epoch is longer by them."""
     shares: Mapping[Kind, Annotated[float, Field(ge=0)]] = {}
     """How much of each kind's examples an epoch goes through, drawn anew in each, such as `{ repair = 0.3 }`; a kind
     not named: all of them."""

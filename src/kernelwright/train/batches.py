@@ -7,6 +7,7 @@ fastest attention applies. The order is a function of (seed, epoch) alone: a res
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from kernelwright.config import Kind, Recipe
 from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids, prompt_ids
 from kernelwright.prompts import example_pair
+from kernelwright.prompts.renaming import renamed
 from kernelwright.records import Example
 from kernelwright.train.processes import on_all_cores
 
@@ -47,17 +49,26 @@ class Rows:
         return np.diff(self.starts)
 
 
-def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Rows:
-    """The examples of the kinds that the recipe wants which fit the context; none may be left."""
+def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renamings: int = 0) -> Rows:
+    """The examples of the kinds that the recipe wants which fit the context; none may be left. Each is there under
+    `renamings` other sets of names, too."""
 
-    def pair(example: Example) -> tuple[NDArray[np.int32], int]:
+    def pair(asked: tuple[int, int, Example]) -> tuple[NDArray[np.int32], int]:
+        place, copy, example = asked
+        if copy:
+            example = renamed(example, random.Random(f"{recipe.seed}:{place}:{copy}"))
         prompt, text = example_pair(example, recipe.data.style)
         question = prompt_ids(tokenizer, prompt)
         return np.array(question + completion_ids(tokenizer, text), np.int32), len(question)
 
-    wanted = [example for example in examples if example.kind in recipe.sft.kinds]
+    wanted = [
+        (place, copy, example)
+        for place, example in enumerate(examples)
+        for copy in range(1 + renamings)
+        if example.kind in recipe.sft.kinds
+    ]
     tokens, asked, kinds = [np.empty(0, np.int32)], [], []
-    for example, (row, question) in zip(wanted, on_all_cores(pair, wanted), strict=True):
+    for (_, _, example), (row, question) in zip(wanted, on_all_cores(pair, wanted), strict=True):
         if len(row) <= recipe.model.context:
             tokens.append(row)
             asked.append(question)
@@ -68,7 +79,7 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Ro
 
 def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Rows:
     """`tokenised`, or a UserError when no example is left to train on."""
-    rows = tokenised(recipe, tokenizer, examples)
+    rows = tokenised(recipe, tokenizer, examples, recipe.sft.renamings)
     wanted = sum(example.kind in recipe.sft.kinds for example in examples)
     if not any(recipe.sft.shares.get(kind, 1.0) for kind in rows.kinds):
         raise UserError(

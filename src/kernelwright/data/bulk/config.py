@@ -15,10 +15,10 @@ from kernelwright.hardware import target as target_sheet
 Teacher = Literal["families", "graphs", "inductor", "tasks", "examples", "practice"]
 TEACHERS: tuple[Teacher, ...] = ("families", "graphs", "inductor", "tasks", "examples", "practice")
 WEIGHTS = {
-    "fusion": 40,
-    "convolution": 15,
+    "fusion": 34,
+    "convolution": 18,
     "matmul": 10,
-    "activation": 6,
+    "activation": 10,
     "norm": 6,
     "reduction": 5,
     "loss": 5,
@@ -28,6 +28,8 @@ WEIGHTS = {
     "training": 3,
 }
 """Shares of the categories of families; one that is not named weighs 3."""
+FUNCTIONS = {"activation": 6, "elementwise": 3}
+"""Families that stand for many functions, and how often they are drawn for one of the others in their category."""
 
 
 class BulkConfig(BaseModel):

@@ -14,7 +14,7 @@ from typing import Literal
 
 from kernelwright import shapes
 from kernelwright.data import graphs, library, mutations, pairs
-from kernelwright.data.bulk.config import WEIGHTS, BulkConfig, Teacher
+from kernelwright.data.bulk.config import FUNCTIONS, WEIGHTS, BulkConfig, Teacher
 from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.families.write import Pair
@@ -145,7 +145,8 @@ def _of_family(config: BulkConfig, rng: random.Random, seed: str) -> Problem:
     """A problem of a family, drawn by category, then family, then number of operators."""
     categories, weights, table = _by_category(config.names)
     for attempt in range(_ATTEMPTS):
-        family = rng.choice(table[rng.choices(categories, weights)[0]])
+        drawn = table[rng.choices(categories, weights)[0]]
+        family = rng.choices(drawn, [FUNCTIONS.get(one.name, 1) for one in drawn])[0]
         length = rng.choice([n for n in config.lengths if n in family.levels] or family.levels)
         place = f"{seed}:{attempt}"
         made = pair(family, place, f"{place}:kernel", length, spellings=config.wordings)

@@ -95,7 +95,7 @@ def elementwise(name: str, draw: Draw) -> Design:
     mean = draw.chance(0.8)
     sizes = {
         "M": draw.size((128, 1024, 4096, 8192), (6, 8), (7, 9)),
-        "N": draw.size((1024, 4096, 8192, 10000), (64, 128), (101, 133, 203)),
+        "N": draw.size((1024, 4096, 8192, 10000, 32768), (64, 128), (101, 133, 203)),
     }
     c = draw.pick(("0.5", "1.0", "2.0"))
     spelling = draw.pick(loss.spellings)
@@ -202,7 +202,7 @@ def _by_row(
 def _matrix(draw: Draw) -> dict[str, Size]:
     return {
         "B": draw.size((512, 2048, 4096, 8192), (6, 8), (7, 9)),
-        "N": draw.size((512, 1000, 2048, 4096, 8192), (48, 64), (67, 83)),
+        "N": draw.size((512, 1000, 2048, 4096, 8192, 32768), (48, 64), (67, 83)),
     }
 
 

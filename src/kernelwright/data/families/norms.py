@@ -532,8 +532,8 @@ def _scaled(draw: Draw, name: str, spellings: tuple[str, ...]) -> Design:
         shape, dim, length = shape_of(rank), 1, sizes["C"].full
     else:
         sizes = {
-            "M": draw.size((1024, 4096, 16384), (4, 6), (5, 7)),
-            "N": draw.size((1024, 4096, 8192, 16384), (64, 128), (77, 133)),
+            "M": draw.size((1024, 4096, 16384, 32768), (4, 6), (5, 7)),
+            "N": draw.size((1024, 4096, 8192, 16384, 32768, 65535), (64, 128), (77, 133)),
         }
         shape, dim, length = "M, N", draw.pick((1, -1)), sizes["N"].full
     op = Op(

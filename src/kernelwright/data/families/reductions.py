@@ -35,9 +35,12 @@ SPELLED = {
 }
 
 
-def sized(draw: Draw, dim: int, rank: int, longest: int = 65536) -> dict[str, Size]:
-    """Sizes of a tensor of two or three dimensions, of 2^22 to 2^28 elements, whose dimension `dim` is reduced."""
-    long = tuple(n for n in (256, 512, 1000, 1024, 2000, 4096, 8192, 16384, 32768) if n <= longest)
+LENGTHS = (256, 512, 1000, 1024, 2000, 4096, 8192, 16384, 32768, 65536, 131072, 393216)
+
+
+def sized(draw: Draw, dim: int, rank: int, longest: int = 400000) -> dict[str, Size]:
+    """Sizes of a tensor of two or three dimensions, of 2^21 to 2^31 elements, whose dimension `dim` is reduced."""
+    long = tuple(n for n in LENGTHS if n <= longest)
     while True:
         if rank == 2:
             sizes = {
@@ -58,7 +61,7 @@ def sized(draw: Draw, dim: int, rank: int, longest: int = 65536) -> dict[str, Si
         full = 1
         for size in sizes.values():
             full *= size.full
-        if 1 << 21 <= full <= 1 << 28:
+        if 1 << 21 <= full < 1 << 31:
             return sizes
 
 
@@ -67,7 +70,7 @@ def reduction(draw: Draw, operator: str, follow: int = 0) -> Design:
     dtype = draw.dtype(0.2)
     rank = draw.pick((2, 3, 3))
     dim = draw.pick(range(rank))
-    sizes = sized(draw, dim, rank, 16384 if dim < rank - 1 else 65536)
+    sizes = sized(draw, dim, rank, 16384 if dim < rank - 1 else 400000)
     dims = ", ".join(sizes)
     reduces = ROWS[operator].reduces
     keep = reduces and draw.chance(0.4)

@@ -1,0 +1,135 @@
+"""The same example under other names: constructor arguments and attributes, in the lowered reference and the kernels.
+
+A program means what it meant when its names are exchanged consistently, so what was verified stays so. A model that
+sees every example under many names has to copy them; one that sees few names learns those by heart, and writes
+`self.conv` where the reference says `self.deconv`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import random
+import re
+from collections.abc import Iterator, Mapping
+
+from kernelwright.parsing import parse
+from kernelwright.records import Example
+
+_TEXT = """
+    alpha axis base batch beta bias block body bottom branch cell channels cols conv core count deconv decay delta
+    dense depth dim down dropout embed extent factor feature fc filter flow fold frame fuse gain gamma gate group head
+    height hidden in inner input kernel last layer left length level linear lower margin mask mat mean mid mix mul n
+    norm num offset op order out outer output pad padding part pool post pre proj rank rate ratio reduce region right
+    root row scale second seq shape shift side size slope span stage stem step stride sub sum tail target tile top
+    total unit up upper value vec weight width window
+"""
+WORDS = tuple(_TEXT.split())
+_TAKEN = frozenset({*keyword.kwlist, *dir(builtins), "self", "torch", "nn", "tl", "triton", "F"})
+_CLASSES = {"Model", "ModelNew"}
+
+Edit = tuple[int, int, int, str]
+"""Line, first and last column, and what to put there."""
+
+
+def renamed(example: Example, rng: random.Random) -> Example:
+    """`example` with other names, or itself where it has none to exchange, is not lowered, cannot be parsed (a mutant
+    may not), or is told of one of the names by the verifier."""
+    try:
+        head, rest = _halves(example.task.lowered)
+        tree = _model(head)
+        if tree is None:
+            return example
+        taken = set(re.findall(r"[A-Za-z_]\w*", f"{example.task.lowered} {example.code} {example.kernel}"))
+        old = [*_arguments(tree), *_attributes(tree)]
+        if any(re.search(rf"\b{name}\b", example.feedback) for name in old):
+            return example
+        new = _names(rng, taken)
+        arguments = {name: next(new) for name in _arguments(tree)}
+        attributes = {name: next(new) for name in _attributes(tree)}
+        lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
+        return example.model_copy(
+            update={
+                "task": example.task.model_copy(
+                    update={"lowered": _exchanged(head, arguments, attributes) + lines}
+                ),
+                "code": _exchanged(example.code, arguments, attributes),
+                "kernel": _exchanged(example.kernel, arguments, attributes),
+            }
+        )
+    except (SyntaxError, ValueError, RecursionError):
+        return example
+
+
+def _halves(lowered: str) -> tuple[str, str]:
+    """The constructors, which are Python, and the rest."""
+    found = re.search(r"^(?!class |\s)", lowered, re.MULTILINE)
+    at = found.start() if found else 0
+    return lowered[:at], lowered[at:]
+
+
+def _model(source: str) -> ast.ClassDef | None:
+    """The module's class; None where there is not just one that could be meant."""
+    found = [node for node in parse(source).body if isinstance(node, ast.ClassDef) and node.name in _CLASSES]
+    return found[0] if len(found) == 1 and source.isascii() else None
+
+
+def _constructor(tree: ast.ClassDef) -> ast.FunctionDef | None:
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return next((one for one in functions if one.name == "__init__"), None)
+
+
+def _arguments(tree: ast.ClassDef) -> list[str]:
+    function = _constructor(tree)
+    return [one.arg for one in function.args.args[1:]] if function is not None else []
+
+
+def _attributes(tree: ast.ClassDef) -> list[str]:
+    """Names that the constructor assigns to `self`."""
+    found: dict[str, None] = {}
+    for node in ast.walk(_constructor(tree) or tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_self(node.value):
+            found[node.attr] = None
+    return list(found)
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _names(rng: random.Random, taken: set[str]) -> Iterator[str]:
+    while True:
+        name = "_".join(rng.sample(WORDS, rng.choice((1, 1, 2, 2, 2, 3))))
+        if rng.random() < 0.15:
+            name += str(rng.randint(1, 4))
+        if name not in taken and name not in _TAKEN and (name not in WORDS or rng.random() < 0.5):
+            taken.add(name)
+            yield name
+
+
+def _exchanged(source: str, arguments: Mapping[str, str], attributes: Mapping[str, str]) -> str:
+    """`source` with the arguments of its module's constructor and the attributes of `self` under their new names."""
+    if not source.strip():
+        return source
+    tree = _model(source)
+    if tree is None:
+        raise ValueError("no module's class")
+    edits: set[Edit] = set()
+    function = _constructor(tree)
+    if function is not None:
+        for node in ast.walk(function):
+            if isinstance(node, ast.arg) and node.arg in arguments:
+                edits.add(
+                    (node.lineno, node.col_offset, node.col_offset + len(node.arg), arguments[node.arg])
+                )
+            elif isinstance(node, ast.Name) and node.id in arguments:
+                edits.add((node.lineno, node.col_offset, node.col_offset + len(node.id), arguments[node.id]))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_self(node.value) and node.attr in attributes:
+            end = node.end_col_offset or 0
+            edits.add((node.end_lineno or 0, end - len(node.attr), end, attributes[node.attr]))
+    lines = source.split("\n")
+    for line, start, end, text in sorted(edits, reverse=True):
+        lines[line - 1] = lines[line - 1][:start] + text + lines[line - 1][end:]
+    return "\n".join(lines)

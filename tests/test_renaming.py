@@ -1,0 +1,103 @@
+"""Other names, the same program."""
+
+import ast
+import random
+
+import pytest
+
+from kernelwright.prompts.renaming import _exchanged, renamed
+from kernelwright.records import Example, Task
+from kernelwright.tasks import lowered
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, width, bias=True):
+        super().__init__()
+        self.proj = nn.Linear(width, 6, bias=bias)
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        return self.proj(x) * self.scale
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+
+def get_init_inputs():
+    return [8]
+"""
+CODE = """
+import torch
+import torch.nn as nn
+
+def linear(x, weight, bias, scale):
+    return (x @ weight.T + bias) * scale
+
+class ModelNew(nn.Module):
+    def __init__(self, width, bias=True):
+        super().__init__()
+        self.proj = nn.Linear(
+            width, 6, bias=bias,
+        )
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        return linear(x, self.proj.weight, self.proj.bias, self.scale)
+"""
+
+
+def example(**more: object) -> Example:
+    task = Task(id="made/up", source=SOURCE)
+    task = task.model_copy(update={"lowered": lowered(task)})
+    return Example(kind="translate", task=task, code=CODE, plan="one kernel").model_copy(update=more)
+
+
+def names(code: str) -> tuple[list[str], list[str]]:
+    tree = next(node for node in ast.parse(code).body if isinstance(node, ast.ClassDef))
+    init = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+    stored = [n.attr for n in ast.walk(init) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+    return [one.arg for one in init.args.args[1:]], stored
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_are_exchanged_everywhere_and_nothing_else_is(seed: int) -> None:
+    made = renamed(example(), random.Random(seed))
+    (width, bias), (proj, scale) = names(made.code)
+    assert not {width, bias, proj, scale} & {"width", "bias", "proj", "scale"}
+    assert len({width, bias, proj, scale}) == 4
+    back = _exchanged(made.code, {width: "width", bias: "bias"}, {proj: "proj", scale: "scale"})
+    assert back == CODE
+    assert "def linear(x, weight, bias, scale)" in made.code
+    assert f"bias={bias}," in made.code
+    assert f"self.{proj}.bias" in made.code
+
+
+def test_the_reference_is_lowered_to_what_a_renamed_reference_would_be() -> None:
+    made = renamed(example(), random.Random(0))
+    (width, bias), (proj, scale) = names(made.code)
+    source = _exchanged(SOURCE, {"width": width, "bias": bias}, {"proj": proj, "scale": scale})
+    assert made.task.lowered == lowered(Task(id="made/up", source=source))
+    assert made.task.source == SOURCE
+
+
+def test_the_kernel_that_is_shown_has_the_same_names() -> None:
+    made = renamed(example(kind="improve", kernel=CODE), random.Random(0))
+    assert made.kernel == made.code
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"kernel": "def ("}, {"feedback": "missing argument 'width'"}, {"code": "x = 1"}],
+    ids=["a mutant that is not Python", "the verifier names it", "no module"],
+)
+def test_what_cannot_be_renamed_stays(more: dict[str, str]) -> None:
+    given = example(**more)
+    assert renamed(given, random.Random(0)) == given
+
+
+def test_without_a_lowered_reference_nothing_changes() -> None:
+    given = example()
+    given = given.model_copy(update={"task": given.task.model_copy(update={"lowered": ""})})
+    assert renamed(given, random.Random(0)) == given
