@@ -520,7 +520,8 @@ def transposed(
             length = f"o{axis} + padding[{index}]" if g.padding else f"o{axis}"
             host.append(f"q{axis} = triton.cdiv({length}, stride[{index}])")
         tiled = [f"q{axis}" for axis in g.axes]
-        images += [f"stride[{index}]" for index in range(g.rank)]
+        host.append(f"phases = {' * '.join(f'stride[{index}]' for index in range(g.rank))}")
+        images.append("phases")
         sizes += [(f"Q{axis.upper()}", f"q{axis}") for axis in g.axes[1:]]
     return _stage(
         name,
@@ -547,8 +548,8 @@ def _divided(g: Geometry, loop: list[str]) -> list[str]:
             found += [f"t{axis} = {line.partition(' = ')[2]}", f"{axis} = t{axis} // {g.tap('S', axis)}"]
         elif axis == "inside":
             steps = " & ".join(f"(t{a} >= 0) & (t{a} % {g.tap('S', a)} == 0)" for a in g.axes)
-            bounds = _inside(g, False)
-            found.append(f"inside = {steps} & {bounds} & (r < R)[None, :]")
+            found.append(f"inside = {_inside(g, False)} & (r < R)[None, :]")
+            found.append(f"inside &= {steps}")
         else:
             found.append(line)
     return found

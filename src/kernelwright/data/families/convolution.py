@@ -194,16 +194,11 @@ def convolution(
         tuple(init),
         (("x", tensor(shape, dtype)),),
     )
-    geometry = Geometry(
-        rank,
-        uniform,
-        "stride" in parts,
-        "padding" in parts,
-        "dilation" in parts,
-        groups != 1,
-        bias,
-        output_padding,
-    )
+    # One text for whatever the options are: a model need not choose, and constants that are 1 or 0 cost nothing.
+    # A transposed one with a dilation has to try every tap, and with a stride, too, to divide.
+    dilated = not flip or "dilation" in parts
+    strides = "stride" in parts or not (flip and dilated)
+    geometry = Geometry(rank, rank == 1, strides, True, dilated, groups != 1, bias, flip)
     return Convolution(op, geometry, sizes, dtype, same)
 
 
@@ -352,7 +347,7 @@ def _by_channel(draw: Draw, rank: int, dtype: Dtype, bias: bool, attribute: str)
         (("channels", "C"),),
         (("x", tensor(", ".join(["B", "C", *SPACE[rank]]), dtype)),),
     )
-    geometry = Geometry(rank, uniform, stride != 1, padded, False, False, bias)
+    geometry = Geometry(rank, rank == 1, True, True, False, False, bias)
     return Convolution(op, geometry, sizes, dtype, stride == 1 and padded)
 
 
