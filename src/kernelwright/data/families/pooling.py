@@ -38,8 +38,9 @@ def window(
     attribute: str = "",
     after: Chain = NOTHING,
 ) -> Stage:
-    """Pooling with one size for all dimensions; with `attribute` the numbers come from `self.ATTRIBUTE`."""
-    g = Geometry(rank, True, True, padding != 0, dilation != 1)
+    """Pooling with one size for all dimensions, in one text for whatever the options are; with `attribute` the numbers
+    come from `self.ATTRIBUTE`."""
+    g = Geometry(rank, True, True, True, kind == "max")
     block = draw.tile("BLOCK_P", (128, 256, 512), (32,))
     places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
     wide = widened(dtype)
@@ -75,10 +76,8 @@ def window(
     )
     body.append(f"tl.store(y_ptr + plane * {outs} + p, value, mask=p < {outs})")
     name = f"{kind}pool{rank}d"
-    held = [("KERNEL", "kernel_size", size), ("STRIDE", "stride", stride)]
-    held += [("PAD", "padding", padding)] * (padding != 0) + [("DILATION", "dilation", dilation)] * (
-        dilation != 1
-    )
+    held = [("KERNEL", "kernel_size", size), ("STRIDE", "stride", stride), ("PAD", "padding", padding)]
+    held += [("DILATION", "dilation", dilation)] * g.dilation
     takes = [("x", "{x}")]
     numbers: dict[str, str] = {}
     for _, given, value in held:
