@@ -1,16 +1,43 @@
-"""`ast.parse` for code that runs in several threads.
+"""Source as a tree, in several threads, and edits of it by its tree that keep the layout.
 
 Python 3.11 counts the depth of a tree in one place for all threads, and where a collection of garbage lets another one
 in, both fail with "recursion depth mismatch" (python/cpython#106905).
 """
 
 import ast
+import re
 import threading
+from collections.abc import Callable, Iterable
 
 _ONE_AT_A_TIME = threading.Lock()
+
+Span = tuple[int, int]
+"""First byte, and the byte after the last."""
+Edit = tuple[int, int, str]
+"""First byte, the byte after the last, and the new text."""
 
 
 def parse(source: str) -> ast.Module:
     """The tree of a module. Raises what `ast.parse` raises."""
     with _ONE_AT_A_TIME:
         return ast.parse(source)
+
+
+def spans(code: str) -> Callable[[ast.AST], Span]:
+    """A function from a node of `code`'s tree to where it stands."""
+    # Python's own line ends: form feeds end none.
+    starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", code.encode()))]
+
+    def span(node: ast.AST) -> Span:
+        first, last = starts[node.lineno - 1], starts[node.end_lineno - 1]  # type: ignore[attr-defined]
+        return first + node.col_offset, last + node.end_col_offset  # type: ignore[attr-defined]
+
+    return span
+
+
+def edited(code: str, edits: Iterable[Edit]) -> str:
+    """`code` with edits made that do not overlap."""
+    text = code.encode()
+    for start, end, new in sorted(set(edits), reverse=True):
+        text = text[:start] + new.encode() + text[end:]
+    return text.decode()

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from kernelwright.errors import UserError, did_you_mean
-from kernelwright.parsing import parse
+from kernelwright.parsing import Edit, edited, parse, spans
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -53,40 +53,27 @@ def apply_shape(source: str, overrides: Mapping[str, int]) -> str:
     """
     if not overrides:
         return source
-    edits: list[tuple[int, int, bytes]] = []
+    edits: list[Edit] = []
     pending = dict(overrides)
-    text = source.encode("utf-8")
-    starts = _line_starts(text)
-
-    def offset(line: int, column: int) -> int:
-        return starts[line - 1] + column
-
+    span = spans(source)
     tree = _parse(source)
     for name, value in _bindings(tree):
         if name in overrides:
             pending.pop(name, None)
-            assert value.end_lineno is not None
-            assert value.end_col_offset is not None
-            start = offset(value.lineno, value.col_offset)
-            end = offset(value.end_lineno, value.end_col_offset)
-            edits.append((start, end, str(int(overrides[name])).encode()))
+            edits.append((*span(value), str(int(overrides[name]))))
     for name, statement in _chained(tree):
         # `A = B = 4` shares one literal: the override follows on the same line instead.
         if name in overrides:
             pending.pop(name, None)
-            assert statement.end_lineno is not None
-            assert statement.end_col_offset is not None
-            end = offset(statement.end_lineno, statement.end_col_offset)
-            edits.append((end, end, f"; {name} = {int(overrides[name])}".encode()))
+            _, end = span(statement)
+            edits.append((end, end, f"; {name} = {int(overrides[name])}"))
     if pending:
         raise UserError(_unknown(sorted(pending)[0], source))
     edits.sort()
     for (_, end, _), (start, _, _) in itertools.pairwise(edits):
         if start < end:
             raise UserError("shape set: a tuple constant and one of its elements are both set; set only one")
-    for start, end, new in reversed(edits):
-        text = text[:start] + new + text[end:]
-    return text.decode("utf-8")
+    return edited(source, edits)
 
 
 def _parse(source: str) -> ast.Module:
@@ -150,11 +137,6 @@ def _integer(value: ast.expr) -> int | None:
             return None
         return result if abs(result) <= _LARGEST else None
     return None
-
-
-def _line_starts(text: bytes) -> list[int]:
-    """Byte offset of each line, by Python's own line ends (form feeds do not end lines)."""
-    return [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", text))]
 
 
 def _unknown(name: str, source: str) -> str:

@@ -12,8 +12,7 @@ import random
 import tokenize
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-Edit = tuple[int, int, str]
-"""(first byte, byte after the last, new text)."""
+from kernelwright.parsing import Edit, edited, spans
 
 
 def bare(code: str) -> str:
@@ -44,7 +43,7 @@ def bare(code: str) -> str:
 
 def untyped(code: str) -> str:
     """`code` without annotations of parameters and results, other than `tl.constexpr`."""
-    at = _offsets(code)
+    at = spans(code)
     text = code.encode()
     edits: list[Edit] = []
     for node in ast.walk(ast.parse(code)):
@@ -57,7 +56,7 @@ def untyped(code: str) -> str:
         elif isinstance(node, ast.FunctionDef) and node.returns:
             start, end = at(node.returns)
             edits.append((len(text[: text.rindex(b"->", 0, start)].rstrip()), end, ""))
-    return apply(code, edits)
+    return edited(code, edits)
 
 
 def rename(code: str, names: Mapping[str, str]) -> str:
@@ -68,7 +67,7 @@ def rename(code: str, names: Mapping[str, str]) -> str:
     tree = ast.parse(code)
     defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     edits: list[Edit] = []
-    at = _offsets(code)
+    at = spans(code)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in names:
             edits.append((*at(node), names[node.id]))
@@ -84,7 +83,7 @@ def rename(code: str, names: Mapping[str, str]) -> str:
                     if word.arg is not None and word.arg in names:
                         start, _ = at(word)
                         edits.append((start, start + len(word.arg.encode()), names[word.arg]))
-    return apply(code, edits)
+    return edited(code, edits)
 
 
 def synonyms(code: str, groups: Iterable[Sequence[str]], rng: random.Random) -> dict[str, str]:
@@ -107,7 +106,7 @@ def synonyms(code: str, groups: Iterable[Sequence[str]], rng: random.Random) -> 
 
 def replace_integers(code: str, chosen: Callable[[ast.AST], bool], old: int, new: int) -> str:
     """Set every literal `old` to `new` in the top-level statements that `chosen` picks."""
-    at = _offsets(code)
+    at = spans(code)
     edits = [
         (*at(node), str(new))
         for statement in ast.parse(code).body
@@ -115,12 +114,12 @@ def replace_integers(code: str, chosen: Callable[[ast.AST], bool], old: int, new
         for node in ast.walk(statement)
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value == old
     ]
-    return apply(code, edits)
+    return edited(code, edits)
 
 
 def set_launch_keyword(code: str, keyword: str, value: int) -> str:
     """Set a keyword that launches pass as a literal, such as `num_warps`."""
-    at = _offsets(code)
+    at = spans(code)
     edits = [
         (*at(word.value), str(value))
         for node in ast.walk(ast.parse(code))
@@ -128,26 +127,4 @@ def set_launch_keyword(code: str, keyword: str, value: int) -> str:
         for word in node.keywords
         if word.arg == keyword and isinstance(word.value, ast.Constant)
     ]
-    return apply(code, edits)
-
-
-def apply(code: str, edits: Iterable[Edit]) -> str:
-    """`code` with non-overlapping edits made."""
-    text = code.encode()
-    for start, end, new in sorted(set(edits), reverse=True):
-        text = text[:start] + new.encode() + text[end:]
-    return text.decode()
-
-
-def _offsets(code: str) -> Callable[[ast.expr | ast.arg | ast.keyword], tuple[int, int]]:
-    """A function from a node to its first byte and the byte after its last."""
-    starts = [0]
-    for line in code.encode().split(b"\n"):
-        starts.append(starts[-1] + len(line) + 1)
-
-    def span(node: ast.expr | ast.arg | ast.keyword) -> tuple[int, int]:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-
-    return span
+    return edited(code, edits)

@@ -12,6 +12,8 @@ import ast
 import dataclasses
 from collections.abc import Iterator
 
+from kernelwright.parsing import edited, spans
+
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xchg")
 _MEMORY = ("load", "atomic_cas", *_STORES)
 _SHAPES = ("zeros", "full", "arange", "program_id", "num_programs", "cdiv", "range", "static_range")
@@ -53,10 +55,7 @@ class Source:
         """Raises SyntaxError for what does not parse."""
         self.code = code
         self.tree = ast.parse(code)
-        self._bytes = code.encode()
-        self._starts = [0]
-        for line in self._bytes.split(b"\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        self.span = spans(code)
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
         functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
         self.kernels = [Kernel(self, node) for node in functions if _is_jit(node)]
@@ -75,30 +74,18 @@ class Source:
                     if kernel is not None:
                         yield kernel, node
 
-    def span(self, node: ast.AST) -> tuple[int, int]:
-        """First byte and the byte after the last."""
-        first, last = self._starts[node.lineno - 1], self._starts[node.end_lineno - 1]  # type: ignore[attr-defined]
-        return first + node.col_offset, last + node.end_col_offset  # type: ignore[attr-defined]
-
     def text(self, node: ast.AST) -> str:
         start, end = self.span(node)
-        return self._bytes[start:end].decode()
+        return self.code.encode()[start:end].decode()
 
     def fault(
         self, kind: str, node: ast.AST, new: str, *more: tuple[ast.AST, str], equivalent: str = ""
     ) -> Fault:
         """Replace `node` by `new`, and so on for each of `more`."""
-        edits = sorted(
-            ((*self.span(place), text) for place, text in ((node, new), *more)),
-            key=lambda edit: edit[0],
-            reverse=True,
-        )
-        out = self._bytes
-        for start, end, text in edits:
-            out = out[:start] + text.encode() + out[end:]
+        code = edited(self.code, ((*self.span(place), text) for place, text in ((node, new), *more)))
         old = " ".join(self.text(node).split())
         what = f"{old[:70]} -> {' '.join(new.split())[:90]}"
-        return Fault(kind, node.lineno, what, out.decode(), equivalent)  # type: ignore[attr-defined]
+        return Fault(kind, node.lineno, what, code, equivalent)  # type: ignore[attr-defined]
 
 
 class Kernel:

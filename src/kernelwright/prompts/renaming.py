@@ -14,7 +14,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 
-from kernelwright.parsing import parse
+from kernelwright.parsing import Edit, edited, parse, spans
 from kernelwright.records import Example
 
 _TEXT = """
@@ -29,9 +29,6 @@ WORDS = tuple(_TEXT.split())
 _TAKEN = frozenset({*keyword.kwlist, *dir(builtins), "self", "torch", "nn", "tl", "triton", "F"})
 _CLASSES = {"Model", "ModelNew"}
 
-Edit = tuple[int, int, int, str]
-"""Line, first and last column, and what to put there."""
-
 
 def renamed(example: Example, rng: random.Random) -> Example:
     """`example` with other names, or itself where it has none to exchange, is not lowered, cannot be parsed (a mutant
@@ -42,12 +39,12 @@ def renamed(example: Example, rng: random.Random) -> Example:
         if tree is None:
             return example
         taken = set(re.findall(r"[A-Za-z_]\w*", f"{example.task.lowered} {example.code} {example.kernel}"))
-        old = [*_arguments(tree), *_attributes(tree)]
-        if any(re.search(rf"\b{name}\b", example.feedback) for name in old):
+        old, kept = _arguments(tree), _attributes(tree)
+        if any(re.search(rf"\b{name}\b", example.feedback) for name in (*old, *kept)):
             return example
         new = _names(rng, taken)
-        arguments = {name: next(new) for name in _arguments(tree)}
-        attributes = {name: next(new) for name in _attributes(tree)}
+        arguments = {name: next(new) for name in old}
+        attributes = {name: next(new) for name in kept}
         lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
         return example.model_copy(
             update={
@@ -115,21 +112,18 @@ def _exchanged(source: str, arguments: Mapping[str, str], attributes: Mapping[st
     tree = _model(source)
     if tree is None:
         raise ValueError("no module's class")
-    edits: set[Edit] = set()
+    span = spans(source)
+    edits: list[Edit] = []
     function = _constructor(tree)
     if function is not None:
         for node in ast.walk(function):
             if isinstance(node, ast.arg) and node.arg in arguments:
-                edits.add(
-                    (node.lineno, node.col_offset, node.col_offset + len(node.arg), arguments[node.arg])
-                )
+                start, _ = span(node)
+                edits.append((start, start + len(node.arg), arguments[node.arg]))
             elif isinstance(node, ast.Name) and node.id in arguments:
-                edits.add((node.lineno, node.col_offset, node.col_offset + len(node.id), arguments[node.id]))
+                edits.append((*span(node), arguments[node.id]))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _is_self(node.value) and node.attr in attributes:
-            end = node.end_col_offset or 0
-            edits.add((node.end_lineno or 0, end - len(node.attr), end, attributes[node.attr]))
-    lines = source.split("\n")
-    for line, start, end, text in sorted(edits, reverse=True):
-        lines[line - 1] = lines[line - 1][:start] + text + lines[line - 1][end:]
-    return "\n".join(lines)
+            _, end = span(node)
+            edits.append((end - len(node.attr), end, attributes[node.attr]))
+    return edited(source, edits)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kernelwright.parsing import parse
+from kernelwright.parsing import Edit, Span, edited, parse, spans
 
 WARPS, STAGES = "num_warps", "num_stages"
 _DEFAULT = {WARPS: 4, STAGES: 3}
@@ -34,7 +34,7 @@ class Knob:
     kind: str
     """`block`, `count`, `num_warps` or `num_stages`."""
     value: int
-    spans: tuple[tuple[int, int], ...] = ()
+    spans: tuple[Span, ...] = ()
     """Bytes of the literals, or of what computes them."""
     ends: tuple[int, ...] = ()
     """Ends of argument lists that do not say it yet."""
@@ -69,25 +69,20 @@ def turned(
 ) -> str:
     """`code` with each named knob set. Raises ValueError for a name that is no knob of it."""
     known = {knob.name: knob for knob in knobs(code, launched)}
-    edits: list[tuple[int, int, str]] = []
+    edits: list[Edit] = []
     for name, value in values.items():
         knob = known.get(name)
         if knob is None:
             raise ValueError(f"no knob {name!r}; there are {', '.join(known) or 'none'}")
         edits += [(start, end, str(value)) for start, end in knob.spans]
         edits += [(end, end, f", {knob.kind}={value}") for end in knob.ends]
-    text = code.encode()
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new.encode() + text[end:]
-    return text.decode()
+    return edited(code, edits)
 
 
 class _Module:
     def __init__(self, code: str, launched: Mapping[str, Mapping[str, int]]) -> None:
         self.tree, self.launched = parse(code), launched
-        self._starts = [0]
-        for line in code.encode().split(b"\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._span = spans(code)
         functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
         self.kernels = {node.name: node for node in functions if _plain_kernel(node)}
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
@@ -191,14 +186,8 @@ class _Module:
                 found.append(divisor)
         return found
 
-    def _span(self, node: ast.expr) -> tuple[int, int]:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        first, last = self._starts[node.lineno - 1], self._starts[node.end_lineno - 1]
-        return first + node.col_offset, last + node.end_col_offset
 
-
-def _block(name: str, value: object, spans: tuple[tuple[int, int], ...]) -> Knob:
+def _block(name: str, value: object, spans: tuple[Span, ...]) -> Knob:
     assert isinstance(value, int)
     return Knob(
         name,
