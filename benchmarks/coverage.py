@@ -14,9 +14,9 @@ import random
 from collections import Counter
 from typing import Any
 
-from kernelwright.data.bulk.config import FUNCTIONS, WEIGHTS, BulkConfig
-from kernelwright.data.families.spec import Family
-from kernelwright.data.families.table import chosen, pair
+from kernelwright.data.bulk.config import BulkConfig
+from kernelwright.data.bulk.problems import draw_family
+from kernelwright.data.families.table import pair
 from kernelwright.progress import Bar
 from kernelwright.records import Task
 from kernelwright.tasks import load_suite
@@ -202,20 +202,14 @@ def main() -> None:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--show", type=int, default=1000, help="tasks without a counterpart to print")
     options = parser.parse_args()
-    families = chosen(options.families.split(","))
-    table: dict[str, list[Family]] = {}
-    for family in families:
-        table.setdefault(family.category, []).append(family)
-    weights, lengths = [WEIGHTS.get(category, 3) for category in table], BulkConfig().lengths
+    config = BulkConfig.parse({"names": options.families})
     seen: Counter[str] = Counter()
     drawn: dict[tuple[str, ...], str] = {}
     failed: Counter[str] = Counter()
     rng = random.Random(options.seed)
     with Bar("draw", options.problems) as bar:
         for number in range(options.problems):
-            alike = table[rng.choices(list(table), weights)[0]]
-            family = rng.choices(alike, [FUNCTIONS.get(one.name, 1) for one in alike])[0]
-            length = rng.choice([n for n in lengths if n in family.levels] or family.levels)
+            family, length = draw_family(config, rng)
             made = pair(family, f"{options.seed}:{number}", "", length)
             found = forms(made.task.source)
             failed[family.name] += not found

@@ -141,13 +141,18 @@ def _by_category(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[int, ..
     return tuple(table), tuple(WEIGHTS.get(category, 3) for category in table), table
 
 
-def _of_family(config: BulkConfig, rng: random.Random, seed: str) -> Problem:
-    """A problem of a family, drawn by category, then family, then number of operators."""
+def draw_family(config: BulkConfig, rng: random.Random) -> tuple[Family, int]:
+    """A family, by its category and how many functions it stands for, and a number of operators."""
     categories, weights, table = _by_category(config.names)
+    alike = table[rng.choices(categories, weights)[0]]
+    family = rng.choices(alike, [FUNCTIONS.get(one.name, 1) for one in alike])[0]
+    return family, rng.choice([n for n in config.lengths if n in family.levels] or family.levels)
+
+
+def _of_family(config: BulkConfig, rng: random.Random, seed: str) -> Problem:
+    """A problem of a family, at sizes of its split."""
     for attempt in range(_ATTEMPTS):
-        drawn = table[rng.choices(categories, weights)[0]]
-        family = rng.choices(drawn, [FUNCTIONS.get(one.name, 1) for one in drawn])[0]
-        length = rng.choice([n for n in config.lengths if n in family.levels] or family.levels)
+        family, length = draw_family(config, rng)
         place = f"{seed}:{attempt}"
         made = pair(family, place, f"{place}:kernel", length, spellings=config.wordings)
         split = pairs.split_of(made.graph, made.operators, config.corpus)
