@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelwright.errors import UserError
+from kernelwright.parsing import parse
 from kernelwright.records import Task
 from kernelwright.tasks.closure import Live, Skip
 from kernelwright.tasks.shapes import kind_of
@@ -200,7 +201,7 @@ def _arguments(module: Any, given: dict[str, Any], inputs: Sequence[Any]) -> Ite
 def _stored(cls: type) -> dict[str, str]:
     """Parameter -> attribute, for every `self.attribute = parameter` of the constructor."""
     try:
-        tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(cls.__init__)))  # type: ignore[misc]
+        tree = parse(inspect.cleandoc("\n" + inspect.getsource(cls.__init__)))  # type: ignore[misc]
     except (OSError, TypeError, SyntaxError, IndentationError):
         return {}
     return {

@@ -29,6 +29,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelwright.parsing import parse
 from kernelwright.records import Task
 
 _SAME = frozenset({"alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "clone"})
@@ -204,7 +205,7 @@ def _value(value: Any) -> str:
 def _constructors(source: str, scope: Mapping[str, Any]) -> str:
     """The classes with nothing but their constructors, without docstrings, annotations and names of constants."""
     kept: list[ast.stmt] = []
-    for node in ast.parse(source).body:
+    for node in parse(source).body:
         if not isinstance(node, ast.ClassDef):
             continue
         inits = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
