@@ -2,8 +2,8 @@
 
 Nothing here is the candidate's but its kernels, so what the clock says is true; what a kernel could still do is to
 notice that it is clocked. Before each call, outside of the clock, the memory that it allocates is poisoned as in every
-other call, what it keeps from call to call is put back, a random stretch of each input is overwritten from one of two
-draws that were never played before, and the L2 is flushed. One call at a secret moment has one of the draws whole, and
+other call, what it keeps from call to call is put back, each input is put together anew from two draws that were never
+played before, and the L2 is flushed. One call at a secret moment has one of the draws whole, and
 its output is handed to the judge.
 """
 
@@ -60,23 +60,20 @@ class Inputs:
             tensor.copy_(source)
 
     def freshen(self) -> None:
-        """Other values than at any call before.
+        """Other values than at any call before, as good as surely.
 
-        A stretch of each floating-point input comes from one of the two draws, so that structure that both have (a
-        triangle, a range) stays. Integers may belong together: all from one draw.
+        Each floating-point input has one draw up to a random element and the other from there, so that structure that
+        both have (a triangle, a range) stays. Integers may belong together: all from one draw.
         """
         other = self._dice.random() < 0.5
         for (target, audited), stretch in zip(self._flat, self._other, strict=True):
-            values, offset = stretch["values"], stretch["at"]
+            values, at = stretch["values"], stretch["at"]
             count = values.numel()
-            if count == 0:
-                continue
-            whole = not target.is_floating_point()
-            length = count if whole else self._dice.randint(1, count)
-            start = 0 if whole else self._dice.randint(0, count - length)
-            at = offset + start
-            source = values[start : start + length] if other else audited[at : at + length]
-            target[at : at + length].copy_(source)
+            cut = self._dice.randint(0, count) if target.is_floating_point() else count
+            draws = values, audited[at : at + count]
+            first, second = draws if other else reversed(draws)
+            target[at : at + cut].copy_(first[:cut])
+            target[at + cut : at + count].copy_(second[cut:])
 
 
 class Side:
