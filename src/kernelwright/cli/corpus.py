@@ -3,7 +3,7 @@
 make -> a large corpus in one command, on every core: DIR/parts/, then all that `split` writes
 synth -> DIR/drafts.jsonl    validate -> DIR/accepted.jsonl, rejected.jsonl
 split -> DIR/examples.jsonl, tokenizer/, card.json: what `train` reads when DIR is RUN/data
-show -> what a corpus has, category by category
+show -> what a corpus has, against what is wanted of it
 """
 
 from __future__ import annotations
@@ -211,18 +211,30 @@ def split(
 
 @app.command()
 def show(folder: Folder) -> int:
-    """What a corpus of `make` has, category by category of KernelBench's level 1."""
-    from kernelwright.data.bulk.card import coverage
+    """What a corpus of `make` has, against what is wanted: pairs by category, acceptance by teacher, lengths."""
+    from kernelwright.data.bulk import card as cards
     from kernelwright.runs import RunFolder
 
     card = RunFolder(folder).read_json("card.json")
     if card is None or "coverage" not in card:
         raise UserError(f"{folder} holds no corpus of `kernelwright data make`, or one that is not finished")
-    typer.echo(f"{'category':14}{'families':>9}{'pairs':>8}  fewest")
-    for name, families, pairs, fewest in coverage(card):
-        typer.echo(f"{name:14}{families:9}{pairs:8}  {fewest}")
-    tokens = card["tokens"]["all"]
-    typer.echo(f"tokens: median {tokens['median']}, 95 % {tokens['p95']}, most {tokens['max']}")
+    typer.echo(f"{'category':14}{'families':>9}{'pairs':>8}{'wanted':>8}  fewest")
+    for name, families, pairs, fewest in cards.coverage(card):
+        wanted = cards.AIM_PAIRS if name in cards.LEVEL_1 else ""
+        typer.echo(f"{name:14}{families:9}{pairs:8}{wanted:>8}  {fewest}")
+    typer.echo(f"\n{'teacher':14}{'heard':>9}{'1st try':>8}{'wanted':>8}  others")
+    for row in cards.acceptance(card):
+        wanted = f"{row.aim:.0%}" if row.aim is not None else ""
+        causes = ", ".join(f"{outcome} {count}" for outcome, count in row.causes)
+        typer.echo(f"{row.teacher:14}{row.heard:9}{row.share:8.1%}{wanted:>8}  {causes}".rstrip())
+    typer.echo(f"\n{'tokens':14}{'median':>9}{'95 %':>8}{'most':>8}")
+    for kind, lengths in card["tokens"].items():
+        typer.echo(f"{kind:14}{lengths['median']:9}{lengths['p95']:8}{lengths['max']:8}")
+    typer.echo(f"{'wanted':14}{f'< {cards.LIMIT_MEDIAN}':>9}{'':8}{f'<= {cards.LIMIT_TOKENS}':>8}\n")
+    missed = cards.short(card)
+    typer.echo(
+        "\n".join(["short of what is wanted:", *(f"  {line}" for line in missed)]) if missed else "all met"
+    )
     return 0
 
 

@@ -9,8 +9,9 @@ import html
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from kernelwright.outcomes import Outcome
 from kernelwright.records import Example, Task
 from kernelwright.runs import write_text
 
@@ -18,6 +19,13 @@ LEVEL_1 = (
     *("matmul", "activation", "norm", "pooling", "reduction", "convolution", "scan", "loss", "attention"),
 )
 """Categories of KernelBench's level 1."""
+AIM_PAIRS = 300
+"""*Translate* pairs wanted in each of them."""
+AIM_ACCEPTED = {"families": 0.95, "library": 0.95, "inductor": 0.80}
+"""Share of a teacher's kernels that the judge should accept as they come."""
+LIMIT_TOKENS = 2048
+LIMIT_MEDIAN = 900
+"""Tokens of an example at most, and at the median."""
 _BIN = 128
 """Tokens a bar of the histogram."""
 
@@ -97,6 +105,59 @@ def coverage(found: Mapping[str, Any]) -> list[tuple[str, int, int, str]]:
     return rows
 
 
+class Acceptance(NamedTuple):
+    """What the judge said to one teacher's kernels, each heard once and none mended."""
+
+    teacher: str
+    heard: int
+    """Kernels that got a fair hearing."""
+    accepted: int
+    causes: tuple[tuple[str, int], ...]
+    """Outcomes of the others, the most frequent first."""
+
+    @property
+    def share(self) -> float:
+        """Accepted at the first try, of those heard; 0 where none was."""
+        return self.accepted / self.heard if self.heard else 0.0
+
+    @property
+    def aim(self) -> float | None:
+        """The share wanted of this teacher; None where none is set."""
+        return AIM_ACCEPTED.get(self.teacher)
+
+
+def acceptance(found: Mapping[str, Any]) -> list[Acceptance]:
+    """Of a card: how many of each teacher's kernels were accepted at the first try, and what the others met."""
+    judged = {outcome.value for outcome in Outcome if outcome.judged}
+    ended: dict[str, Counter[str]] = defaultdict(Counter)
+    for what, count in found["heard"].items():
+        teacher, _, outcome = what.partition(": ")
+        if teacher != "mutant" and outcome in judged:
+            ended[teacher][outcome] += count
+    rows = []
+    for teacher, outcomes in sorted(ended.items()):
+        heard, accepted = sum(outcomes.values()), outcomes.pop(Outcome.CORRECT.value, 0)
+        rows.append(Acceptance(teacher, heard, accepted, tuple(outcomes.most_common())))
+    return rows
+
+
+def short(found: Mapping[str, Any]) -> list[str]:
+    """Of a card: every aim that the corpus misses, a line each; empty where it meets them all."""
+    pairs = {name: count for name, _, count, _ in coverage(found) if name in LEVEL_1}
+    lines = [f"{name}: {count} of {AIM_PAIRS} pairs" for name, count in pairs.items() if count < AIM_PAIRS]
+    lines += [
+        f"{row.teacher}: {row.share:.1%} accepted at first try, {row.aim:.0%} wanted"
+        for row in acceptance(found)
+        if row.aim is not None and row.share < row.aim
+    ]
+    lengths = found["tokens"]["all"]
+    if lengths["max"] > LIMIT_TOKENS:
+        lines.append(f"tokens: an example of {lengths['max']}, {LIMIT_TOKENS} allowed")
+    if lengths["median"] >= LIMIT_MEDIAN:
+        lines.append(f"tokens: median {lengths['median']}, under {LIMIT_MEDIAN} wanted")
+    return lines
+
+
 def write(folder: Path, found: Mapping[str, Any], table: Table) -> None:
     """Write the README and its plots."""
     write_text(folder / "lengths.svg", _histogram(table.lengths))
@@ -122,12 +183,14 @@ def _readme(found: Mapping[str, Any]) -> str:
         *table(("type", "examples"), list(found["types"].items())),
         "## Coverage",
         "",
-        "*Translate* pairs by category; KernelBench's level 1 has the first nine.",
+        f"*Translate* pairs by category; KernelBench's level 1 has the first nine, and {AIM_PAIRS} are wanted of each.",
         "",
         *table(("category", "families", "pairs", "fewest"), coverage(found)),
         "![pairs by category](categories.svg)",
         "",
         "## Tokens of an example",
+        "",
+        f"At most {LIMIT_TOKENS}, and under {LIMIT_MEDIAN} at the median, are wanted.",
         "",
         *table(
             ("kind", "median", "95 %", "most"),
@@ -140,6 +203,19 @@ def _readme(found: Mapping[str, Any]) -> str:
         *table(("reason", "count"), list(found["dropped"].items())),
         "## Hearings",
         "",
+        *table(
+            ("teacher", "kernels heard", "accepted at first try", "wanted", "others"),
+            [
+                (
+                    row.teacher,
+                    row.heard,
+                    f"{row.share:.1%}",
+                    f"{row.aim:.0%}" if row.aim is not None else "",
+                    ", ".join(f"{outcome} {count}" for outcome, count in row.causes),
+                )
+                for row in acceptance(found)
+            ],
+        ),
         *table(("what", "count"), list(found["heard"].items())),
         f"{found['core_seconds']} seconds of one core. Tasks for practice, without a kernel: {found['practice']}.",
         "",
