@@ -9,13 +9,51 @@ verified and faster, else what it was given). Intervals are 95 %, by bootstrap o
 
 import argparse
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.metrics import bootstrap_interval, geometric_mean, geometric_mean_interval, mean
 from kernelwright.records import Rollout, read_jsonl
 
+ByTask = Mapping[str, Sequence[Rollout]]
 
-def by_task(run: Path, stage: str) -> dict[str, list[Rollout]]:
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its 95 % interval, and how many tasks it is of."""
+
+    value: float
+    low: float
+    high: float
+    tasks: int
+
+    def points(self) -> str:
+        """As percentage points with a sign."""
+        return f"{100 * self.value:+.1f} points [{100 * self.low:+.1f}, {100 * self.high:+.1f}], {self.tasks} tasks"
+
+    def percent(self) -> str:
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}], {self.tasks} tasks"
+
+
+def average(values: Sequence[float]) -> Estimate:
+    """The mean of one value a task."""
+    return Estimate(mean(values), *bootstrap_interval(values, mean), len(values))
+
+
+def ratio(groups: Sequence[Sequence[float]]) -> Estimate | None:
+    """The geometric mean of all values; intervals resample whole groups, one a task. None where there are no values."""
+    values = [value for group in groups for value in group]
+    return Estimate(geometric_mean(values), *geometric_mean_interval(groups), len(groups)) if values else None
+
+
+def as_ratio(found: Estimate | None) -> str:
+    if found is None:
+        return "nothing to compare"
+    return f"{found.value:.3f}x [{found.low:.3f}, {found.high:.3f}], {found.tasks} tasks"
+
+
+def by_task(run: Path, stage: str) -> ByTask:
     """The evaluation's rollouts of one stage."""
     found: dict[str, list[Rollout]] = defaultdict(list)
     for rollout in read_jsonl(run / "eval" / stage / "rollouts.jsonl", Rollout):
@@ -23,46 +61,48 @@ def by_task(run: Path, stage: str) -> dict[str, list[Rollout]]:
     return found
 
 
-def correct(rollouts: list[Rollout]) -> float:
+def correct(rollouts: Sequence[Rollout]) -> float:
+    """The share of correct samples."""
     return mean([float(rollout.verdict.correct) for rollout in rollouts])
 
 
-def times(rollouts: list[Rollout]) -> list[float]:
+def times(rollouts: Sequence[Rollout]) -> list[float]:
     """Milliseconds of the correct samples, in the order of the samples."""
     return [r.verdict.timing.candidate_ms for r in rollouts if r.verdict.timing is not None]
+
+
+def gains(before: ByTask, after: ByTask) -> list[float]:
+    """Difference in the share of correct samples, one a task."""
+    return [correct(after[task]) - correct(before[task]) for task in before]
+
+
+def handed_on(given: ByTask, handed: ByTask) -> list[list[float]]:
+    """Time given over time handed on, of every correct sample; a list for each task that has one."""
+    return [
+        [old / new for old, new in zip(times(given[task]), times(handed[task]), strict=True)]
+        for task in given
+        if times(given[task])
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("runs", nargs="+", type=Path)
-    gains: list[float] = []
-    ratios: list[list[float]] = []
+    all_gains: list[float] = []
+    all_ratios: list[list[float]] = []
     for run in parser.parse_args().runs:
         sft, front, mid = (by_task(run, stage) for stage in ("sft", "frontend", "midend"))
-        gain = [correct(front[task]) - correct(sft[task]) for task in sft]
-        faster = [
-            [given / handed for given, handed in zip(times(front[task]), times(mid[task]), strict=True)]
-            for task in front
-            if times(front[task])
-        ]
-        gains += gain
-        ratios += faster
+        gain, faster = gains(sft, front), handed_on(front, mid)
+        all_gains += gain
+        all_ratios += faster
         print(
             f"{run}: SFT {mean([correct(r) for r in sft.values()]):.1%}, front end "
-            f"{mean([correct(r) for r in front.values()]):.1%} ({_difference(gain)}); mid-end {_ratio(faster)}"
+            f"{mean([correct(r) for r in front.values()]):.1%} ({average(gain).points()}); "
+            f"mid-end {as_ratio(ratio(faster))}"
         )
-    print(f"all: front end over SFT {_difference(gains)}; mid-end over front end {_ratio(ratios)}")
-
-
-def _difference(gain: list[float]) -> str:
-    low, high = bootstrap_interval(gain, mean)
-    return f"{100 * mean(gain):+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}], {len(gain)} tasks"
-
-
-def _ratio(groups: list[list[float]]) -> str:
-    low, high = geometric_mean_interval(groups)
-    centre = geometric_mean([value for group in groups for value in group])
-    return f"{centre:.3f}x [{low:.3f}, {high:.3f}], {len(groups)} tasks"
+    print(
+        f"all: front end over SFT {average(all_gains).points()}; mid-end over front end {as_ratio(ratio(all_ratios))}"
+    )
 
 
 if __name__ == "__main__":
