@@ -20,6 +20,7 @@ from kernelwright.data.families.table import pair
 from kernelwright.progress import Bar
 from kernelwright.records import Task
 from kernelwright.tasks import load_suite
+from kernelwright.tasks.reference import on_meta
 
 _SILENT = {
     *(
@@ -68,12 +69,8 @@ def forms(source: str) -> list[tuple[str, str]]:
                 found.append((_named(name, args), _described(name, args, kwargs or {}, origins)))
             return out
 
-    scope: dict[str, Any] = {"__name__": "reference"}
     try:
-        exec(compile(source, "<reference>", "exec"), scope)
-        with torch.device("meta"), torch.no_grad():
-            module = scope["Model"](*scope["get_init_inputs"]())
-            inputs = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in scope["get_inputs"]()]
+        with on_meta(source) as (module, inputs):
             for tensor in module.state_dict(keep_vars=True).values():
                 mark(tensor, "parameter")
             for tensor in tree_leaves(inputs):

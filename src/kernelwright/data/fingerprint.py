@@ -11,6 +11,7 @@ import hashlib
 from typing import Any
 
 from kernelwright.records import Task
+from kernelwright.tasks.reference import on_meta
 
 
 def fingerprint(task: Task) -> str:
@@ -47,12 +48,8 @@ def prints(task: Task) -> tuple[str, str]:
             lines.append(f"{func._schema.name}({','.join(given)})->{','.join(made)}")
             return out
 
-    scope: dict[str, Any] = {"__name__": "reference"}
     try:
-        exec(compile(task.source, f"<{task.id}>", "exec"), scope)
-        with torch.device("meta"), torch.no_grad():
-            module = scope["Model"](*scope["get_init_inputs"]())
-            inputs = [x.to("meta") if isinstance(x, torch.Tensor) else x for x in scope["get_inputs"]()]
+        with on_meta(task.source) as (module, inputs):
             for tensor in (*tree_leaves(inputs), *module.state_dict().values()):
                 if isinstance(tensor, torch.Tensor):
                     name(tensor)

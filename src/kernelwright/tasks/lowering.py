@@ -31,6 +31,7 @@ from typing import Any
 
 from kernelwright.parsing import parse
 from kernelwright.records import Task
+from kernelwright.tasks.reference import Reference
 
 _SAME = frozenset({"alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "clone"})
 """Operators that hand on what they are given."""
@@ -67,13 +68,11 @@ def _lower(source: str) -> str:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    scope: dict[str, Any] = {"__name__": "reference"}
-    exec(compile(source, "<reference>", "exec"), scope)
+    reference = Reference(source)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode, torch.no_grad():
-        given = scope["get_init_inputs"]()
-        model = scope["Model"](*given)
-        inputs = list(scope["get_inputs"]())
+        given = reference.init_inputs()
+        model, inputs = reference.module(given), reference.inputs()
         state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
         def forward(state: Any, tensors: Any) -> Any:
@@ -87,7 +86,7 @@ def _lower(source: str) -> str:
         return ""
     names = list(inspect.signature(model.forward).parameters)
     names += [f"arg{n}" for n in range(len(names), len(inputs))]
-    lines = [_constructors(source, scope)]
+    lines = [_constructors(source, reference.namespace)]
     if given:
         lines.append(f"init: {', '.join(_value(one) for one in given)}")
     lines += [f"{name}: {_value(one)}" for name, one in zip(names, inputs, strict=False)]

@@ -16,6 +16,7 @@ from kernelwright.children import Helper, forked, serve
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
+from kernelwright.tasks.reference import Reference
 
 _MEMORY = 8 * 2**30
 """Bytes of address space for one question."""
@@ -55,13 +56,11 @@ def reference_runs(source: str, max_elements: int) -> bool:
                     raise MemoryError(f"a tensor of {leaf.numel()} elements")
             return result
 
-    space: dict[str, Any] = {"__name__": "reference"}
     try:
         torch.manual_seed(0)
-        exec(compile(source, "<reference>", "exec"), space)
+        reference = Reference(source)
         with torch.no_grad(), SizeLimit():
-            model = space["Model"](*space["get_init_inputs"]())
-            outputs = tree_leaves(model(*space["get_inputs"]()))
+            outputs = tree_leaves(reference.module()(*reference.inputs()))
         tensors = [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
         return bool(tensors) and all(t.numel() and not bool(t.isnan().any()) for t in tensors)
     except (Exception, SystemExit):

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelwright import shapes
 from kernelwright.records import Task
+from kernelwright.tasks.reference import Reference
 
 FLAT = 1e-3
 """Least deviation of an output worth asking for, as a share of its largest value."""
@@ -66,14 +67,13 @@ def _outputs(task: Task, over: Any) -> Sequence[Any] | None:
 def _made(task: Task, over: Any) -> tuple[dict[str, Any], list[Any], Any] | None:
     import torch
 
-    scope: dict[str, Any] = {"__name__": "reference"}
     try:
-        exec(compile(shapes.apply_shape(task.source, over), "<reference>", "exec"), scope)
+        reference = Reference(shapes.apply_shape(task.source, over))
         torch.manual_seed(0)
         with torch.no_grad():
-            model = scope["Model"](*scope["get_init_inputs"]())
+            model = reference.module()
             torch.manual_seed(1)
-            inputs = scope["get_inputs"]()
+            inputs = reference.inputs()
             given = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
             state = {name: value.clone() for name, value in model.state_dict().items()}
             return state, given, model(*inputs)

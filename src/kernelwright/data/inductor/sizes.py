@@ -15,6 +15,7 @@ from typing import Any
 from kernelwright.data.inductor.reasons import Fallback
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape, constants
+from kernelwright.tasks.reference import Reference
 
 _MORE = (5, 12, 29)
 """Added to one constant at a time for further builds."""
@@ -108,18 +109,16 @@ def _build(task: Task, overrides: Mapping[str, int], mode: Any) -> Build:
     import torch
 
     source = apply_shape(task.source, overrides)
-    space: dict[str, Any] = {"__name__": "reference"}
     try:
         with mode, torch.no_grad():
-            exec(compile(source, "<reference>", "exec"), space)
-            model = space["Model"](*space["get_init_inputs"]())
-            inputs = list(space["get_inputs"]())
+            reference = Reference(source)
+            model, inputs = reference.module(), reference.inputs()
     except Exception as error:
         raise Fallback("broken task", f"{type(error).__name__}: {error}"[:160]) from None
     for value in inputs:
         if not isinstance(value, torch.Tensor):
             raise Fallback("non-tensor input", type(value).__name__)
-    build = Build({**constants(source)}, space, model, inputs)
+    build = Build({**constants(source)}, reference.namespace, model, inputs)
     build.table = dict(_table(build))
     return build
 
