@@ -63,9 +63,19 @@ class Emitted(BaseException):
 
 def install(sheet: Target) -> None:
     """Make torch and Triton believe in one GPU like `sheet`, and take Inductor's output where it is made."""
+    _host()
     _device(sheet)
     _driver(sheet)
     _inductor()
+
+
+def attach(own_choices: bool = False) -> None:
+    """Take Inductor's output on the GPU that is there: `install` without its stand-ins for device and driver.
+
+    With `own_choices` Inductor picks templates by its benchmark, and how it cuts up rows, without `install`'s help.
+    """
+    _host()
+    _inductor(own_choices)
 
 
 def settings() -> dict[str, Any]:
@@ -76,9 +86,18 @@ def settings() -> dict[str, Any]:
     return {name: value for name, value in SETTINGS.items() if name in known}
 
 
+def _host() -> None:
+    """The CPU's convolution libraries choose themselves by size, which a symbolic trace would have to remember."""
+    import torch
+
+    torch._C._set_nnpack_enabled(False)
+    torch._C._set_mkldnn_enabled(False)
+
+
 def _device(sheet: Target) -> None:
     import torch
     from torch._dynamo import device_interface
+    from torch._subclasses import fake_tensor
 
     major, minor = int(sheet.arch) // 10, int(sheet.arch) % 10
     properties = types.SimpleNamespace(
@@ -117,9 +136,8 @@ def _device(sheet: Target) -> None:
         setattr(torch.cuda, name, _always(answer))
     # `~x` alone of all operators sets the device, which a torch without CUDA cannot.
     setattr(torch.Tensor, "__invert__", lambda self: torch.bitwise_not(self))  # noqa: B010
-    # The CPU's convolution libraries choose themselves by size, which a symbolic trace would have to remember.
-    torch._C._set_nnpack_enabled(False)
-    torch._C._set_mkldnn_enabled(False)
+    # Torch 2.11 makes a real tensor on a device of which it is told that it is there.
+    setattr(fake_tensor, "init_gpu_context", _always(None))  # noqa: B010
     interface: Any = device_interface.CudaInterface
     for name in ("is_available", "current_device", "device_count", "get_device_properties", "synchronize"):
         setattr(interface, name, staticmethod(_always(answers[name])))
@@ -152,7 +170,7 @@ def _driver(sheet: Target) -> None:
     triton.runtime.driver.set_active(driver)
 
 
-def _inductor() -> None:
+def _inductor(own_choices: bool = False) -> None:
     from torch._inductor import graph, ir, select_algorithm
     from torch._inductor.choices import InductorChoices
     from torch._inductor.codegen.triton import TritonKernel
@@ -213,12 +231,14 @@ def _inductor() -> None:
     stand_ins: tuple[tuple[Any, str, Any], ...] = (
         (SizeVarAllocator, sequences, guard_int_seq),
         (graph.GraphLowering, "compile_to_module", emit),
+    )
+    choices: tuple[tuple[Any, str, Any], ...] = (
         (select_algorithm.AlgorithmSelectorCache, "__call__", choose),
         (InductorChoices, "should_use_persistent_reduction", staticmethod(whole_rows)),
         (TritonKernel, "_get_persistent_RBLOCK", staticmethod(row_block)),
         (ir.Scan, "num_splits", staticmethod(whole_scan)),
     )
-    for owner, name, stand_in in stand_ins:
+    for owner, name, stand_in in (*stand_ins, *(() if own_choices else choices)):
         setattr(owner, name, stand_in)
 
 

@@ -32,7 +32,7 @@ class Lesson(Record):
     graph: str = ""
     """Digest of the aten graph."""
     raw: str = ""
-    """Inductor's own module."""
+    """Inductor's own module; there, too, where it could not be rewritten."""
 
 
 class Workers(Helper):
@@ -51,23 +51,25 @@ class Workers(Helper):
 
 
 def lesson(task: Task) -> Lesson:
-    """The whole way in this process, which `offline.install` has prepared. Never raises."""
+    """The whole way in this process, which `offline.install` or `attach` has prepared. Never raises."""
     from kernelwright.data.inductor import module, trace
     from kernelwright.verify.static import inspect_code
 
+    raw = ""
     try:
         traced = trace.trace(task)
+        raw = traced.code
         code = module.write(traced, task.source)
         if len(code) > LONGEST:
             raise Fallback("too long", f"more than {LONGEST} characters")
         finding = inspect_code(code)
         if finding is not None:
             raise Fallback("rubbish", f"{finding.outcome.value}: {finding.detail}"[:160])
-        return Lesson(code=code, graph=traced.graph, raw=traced.code)
+        return Lesson(code=code, graph=traced.graph, raw=raw)
     except Fallback as reason:
-        return Lesson(reason=str(reason))
+        return Lesson(reason=str(reason), raw=raw)
     except Exception as error:
-        return Lesson(reason=f"unsupported: {type(error).__name__}: {error}"[:160])
+        return Lesson(reason=f"unsupported: {type(error).__name__}: {error}"[:160], raw=raw)
 
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:
