@@ -11,12 +11,14 @@ same claims out of any plan, also one that a model wrote; what it does not recog
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kernelwright.data.launches import Launch, launches
 
 MOST = 24
 """Operations of a kernel that are listed; the rest is `...`."""
 _MORE = "..."
+_WIDE = "64-bit offsets"
 
 
 def plan(code: str) -> str:
@@ -35,13 +37,13 @@ def _shape(launch: Launch) -> str:
 
 def _work(launch: Launch) -> str:
     parts = [f"reads {', '.join(filter(None, launch.reads))}"] if any(launch.reads) else []
-    parts += [did] if (did := computed(launch)) else []
+    parts += [did] if (did := _computed(launch)) else []
     parts += [f"writes {', '.join(filter(None, launch.writes))}"] if any(launch.writes) else []
-    parts += ["64-bit offsets"] * launch.wide
+    parts += [_WIDE] * launch.wide
     return "; ".join(parts)
 
 
-def computed(launch: Launch) -> str:
+def _computed(launch: Launch) -> str:
     """The operations of a launch in order: `loop(dot tf32x3), + bias, maximum 0.0`."""
     left = MOST
     parts = []
@@ -66,42 +68,40 @@ def problems(text: str, code: str) -> list[str]:
     Raises SyntaxError for code that does not parse.
     """
     every = launches(code)
-    found = []
-    meant: list[Launch] = every_of(every, "")
+    found: list[str] = []
+    meant = every
     for line in text.splitlines():
-        named = re.match(r"(\w+): ", line)
-        if named and (of := every_of(every, named[1])):
-            meant = of
-            line = line.removeprefix(named[0])
-            if " programs" in line and line.partition(" programs")[0] not in {one.grid for one in meant}:
-                found.append(f"says {line.partition(' programs')[0]} programs, the grid is {meant[0].grid}")
-        found += _untrue(line, meant)
+        name, colon, rest = line.partition(": ")
+        if colon and (named := tuple(launch for launch in every if launch.kernel == name)):
+            meant, line = named, rest
+            grid, programs, _ = line.partition(" programs")
+            if programs and grid not in {launch.grid for launch in meant}:
+                found.append(f"says {grid} programs, the grid is {meant[0].grid}")
+        found += _untrue_shape(line, meant)
+        if line.startswith(("reads ", "writes ")):
+            found += _untrue_work(line, meant)
+    counts = {
+        "kernel": len(every),
+        "load": sum(launch.loads for launch in every),
+        "store": sum(launch.stores for launch in every),
+    }
     for match in re.finditer(r"(\d+) (kernel|load|store)s?\b", text):
-        count = {
-            "kernel": len(every),
-            "load": sum(one.loads for one in every),
-            "store": sum(one.stores for one in every),
-        }[match[2]]
-        if int(match[1]) != count:
-            found.append(f"says {match[0]}, the code has {count}")
+        if int(match[1]) != counts[match[2]]:
+            found.append(f"says {match[0]}, the code has {counts[match[2]]}")
     return found
 
 
-def every_of(found: tuple[Launch, ...], kernel: str) -> list[Launch]:
-    """The launches of a kernel; all where none is named."""
-    return [launch for launch in found if not kernel or launch.kernel == kernel]
-
-
-def _untrue(line: str, meant: list[Launch]) -> list[str]:
-    """What a line claims of launches and none of them has."""
+def _untrue_shape(line: str, meant: Sequence[Launch]) -> list[str]:
+    """Claims of warps, tiles and offsets that none of the launches meets."""
     tiles = {tile for launch in meant for tile in launch.tiles}
     whole = {name for launch in meant for name in launch.whole}
+    warps = [launch.warps for launch in meant]
     found = []
     for match in re.finditer(r"(\d+(?:/\d+)*) warps?\b", line):
         claimed = {int(part) for part in match[1].split("/")}
-        known = [launch.warps for launch in meant]
-        if None not in known and not any(claimed <= warps for warps in known if warps is not None):
-            found.append(f"says {match[0]}, the code uses {', '.join(sorted(_warps(w) for w in known if w))}")
+        if not any(known is None or claimed <= known for known in warps):
+            has = ", ".join(sorted(_warps(known) for known in warps if known))
+            found.append(f"says {match[0]}, the code uses {has}")
     for match in re.finditer(r"(?:tiles?|blocks?) of (\d+)\b", line, re.IGNORECASE):
         if int(match[1]) not in {value for _, value in tiles}:
             found.append(f"says {match[0]}, the code's tiles are {sorted(value for _, value in tiles)}")
@@ -110,25 +110,25 @@ def _untrue(line: str, meant: list[Launch]) -> list[str]:
             found.append(f"says {match[0]}, which the code does not use")
     if re.search(r"\bwhole rows?\b", line) and not whole:
         found.append("says whole rows, no launch takes a whole row")
-    if "64-bit offsets" in line and not any(launch.wide for launch in meant):
-        found.append("says 64-bit offsets, no kernel has them")
+    if _WIDE in line and not any(launch.wide for launch in meant):
+        found.append(f"says {_WIDE}, no kernel has them")
+    return found
+
+
+def _untrue_work(line: str, meant: Sequence[Launch]) -> list[str]:
+    """Claims of memory and arithmetic that none of the launches meets."""
+    memory = {
+        "reads": {name for launch in meant for name in launch.reads},
+        "writes": {name for launch in meant for name in launch.writes},
+    }
+    does = [_computed(launch) for launch in meant]
+    found = []
     for claim in line.split("; "):
         word, _, names = claim.partition(" ")
-        if word in ("reads", "writes") and line.startswith(("reads ", "writes ")):
-            known = {
-                name for launch in meant for name in (launch.reads if word == "reads" else launch.writes)
-            }
-            found += [
-                f"says {word} {name}, no kernel does" for name in names.split(", ") if name not in known
-            ]
-    if line.startswith("reads "):
-        middle = [
-            part
-            for part in line.split("; ")[1:]
-            if not part.startswith("writes ") and part != "64-bit offsets"
-        ]
-        if middle and middle[0] not in {computed(launch) for launch in meant}:
-            found.append(f"says {middle[0]}, the code does {computed(meant[0])}")
+        if word in memory:
+            found += [f"says {word} {n}, no kernel does" for n in names.split(", ") if n not in memory[word]]
+        elif claim != _WIDE and claim not in does:
+            found.append(f"says {claim}, the code does {does[0] if does else 'nothing'}")
     return found
 
 
