@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import prompts
-from kernelwright.data.families.plans import plan, problems
 from kernelwright.data.families.table import chosen, pair
+from kernelwright.data.plans import plan, problems
 from kernelwright.data.tokenizer import train_tokenizer
 from kernelwright.metrics import geometric_mean
 from kernelwright.progress import Bar

@@ -1,6 +1,6 @@
 """The data engine: operator graphs and golds in, verified PyTorch-Triton pairs out.
 
-    graph -> Model source (source.py) + kernel (library.py) + plan (plans.py) -> drafts (pairs.py, golds.py)
+    graph -> Model source (source.py) + kernel (library.py) + plan (launches.py, plans.py) -> drafts (pairs.py, golds.py)
           -> verdicts (validate.py) -> split (split.py) -> tokenizer, examples and card (build.py)
 
     from kernelwright.data import CorpusConfig, build

@@ -122,7 +122,7 @@ class Teacher:
     def _example(self, task: Task, candidate: Candidate) -> Example:
         """Its plan where that is true of its code, else the one that the code gives."""
         plan = candidate.plan.strip()
-        if not plan or not plans.plan_is_true(plan, candidate.code):
+        if not plan or not plans.is_true(plan, candidate.code):
             plan = plans.plan(candidate.code)
         return Example(task=task, plan=plan, code=candidate.code, teacher=self.policy.name)
 

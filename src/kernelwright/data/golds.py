@@ -18,6 +18,7 @@ from kernelwright import shapes, tasks
 from kernelwright.data import edits, pairs, plans
 from kernelwright.data.config import CorpusConfig
 from kernelwright.data.graphs import Graph, Step
+from kernelwright.data.launches import is_kernel, launches
 from kernelwright.records import Example, Task
 
 EQUAL: Mapping[str, tuple[Step, ...]] = {
@@ -133,10 +134,10 @@ def vary(code: str, rng: random.Random) -> str:
 
 def _tile(code: str) -> int:
     """The one tile size that launches pass as a literal or through a constant; 0 where there is none or several."""
-    sizes = plans.read(code).sizes
+    sizes = {value for launch in launches(code) for _, value in launch.tiles}
     low, high = _TILES
     return next(iter(sizes)) if len(sizes) == 1 and all(low <= size <= high for size in sizes) else 0
 
 
 def _on_host(statement: ast.AST) -> bool:
-    return not (isinstance(statement, ast.FunctionDef) and plans.is_kernel(statement))
+    return not (isinstance(statement, ast.FunctionDef) and is_kernel(statement))

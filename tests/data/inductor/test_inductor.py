@@ -67,7 +67,7 @@ def test_sizes_are_read_off_shapes(workers: Workers) -> None:
 
 def test_plans_hold(workers: Workers) -> None:
     example = taught(workers, "linear_bias")
-    assert plans.plan_is_true(example.plan, example.code)
+    assert plans.is_true(example.plan, example.code)
     assert "BLOCK_M" in example.plan
 
 

@@ -16,12 +16,11 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Literal
 
 from kernelwright import prompts
-from kernelwright.data import normal
+from kernelwright.data import normal, plans
 from kernelwright.data.bulk.config import BulkConfig
 from kernelwright.data.bulk.problems import Kernel, Problem
 from kernelwright.data.bulk.values import same
 from kernelwright.data.corpus import identity
-from kernelwright.data.families import plans
 from kernelwright.data.fingerprint import prints
 from kernelwright.data.validate import Rejected, fair
 from kernelwright.records import Candidate, Example, Record, Task, Verdict

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from kernelwright import shapes
 from kernelwright.data import mutations
-from kernelwright.data.families.plans import plan
 from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.families.write import Pair
 from kernelwright.data.pairs import Kind, Split, shape_is_heldout, split_of
+from kernelwright.data.plans import plan
 from kernelwright.errors import UserError
 from kernelwright.records import Example, Task
 

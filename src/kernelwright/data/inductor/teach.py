@@ -55,6 +55,6 @@ def draft(task: Task, lesson: Lesson) -> Example | Skipped:
     if lesson.reason:
         return Skipped(task=task, reason=lesson.reason)
     plan = plans.plan(lesson.code)
-    if not plans.plan_is_true(plan, lesson.code):
+    if not plans.is_true(plan, lesson.code):
         return Skipped(task=task, reason="rubbish: no true plan")
     return Example(task=task, plan=plan, code=lesson.code, teacher="inductor", graph=lesson.graph)
