@@ -57,6 +57,16 @@ def test_what_came_before_the_time_was_over_is_kept() -> None:
     assert time.monotonic() - started < 10.0
 
 
+def test_a_child_that_became_another_user_and_may_not_be_killed_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refused)
+    assert forked(lambda out: out.write(b"nobody"), 20.0) == Ended(b"nobody", 0)
+
+
 def test_a_child_that_hangs_up_and_stays_is_killed() -> None:
     def work(out: BinaryIO) -> None:
         out.close()

@@ -16,6 +16,7 @@ Limits contain accidents, not attacks: hostile code is confined by `verify.sandb
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -123,7 +124,10 @@ def forked(
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         data, in_time = _read(pipe, time.monotonic() + seconds)
-    os.kill(child, signal.SIGKILL)  # not reaped yet, so the number is still its own
+    with contextlib.suppress(
+        PermissionError
+    ):  # it became another user, and a container's root may not end those
+        os.kill(child, signal.SIGKILL)  # not reaped yet, so the number is still its own
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Ended(data, status if in_time else None)
 

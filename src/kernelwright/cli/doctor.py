@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -342,6 +343,14 @@ _LAYERS = {
     "landlock": "candidates may read files: use Linux 5.13 or later with landlock among the lsm= of its command line",
     "seccomp": "candidates may make any system call: run on x86_64 with CONFIG_SECCOMP_FILTER",
 }
+_TRIED = {
+    "network": "a socket",
+    "fresh folder": "writing in the folder that it is given",
+    "other folders": "writing elsewhere",
+    "your files": "reading below the home folder",
+    "new processes": "a fork",
+    "signals": "a signal to the judge",
+}
 
 
 def protections() -> Iterator[Check]:
@@ -350,64 +359,36 @@ def protections() -> Iterator[Check]:
 
     for name, state in sandbox.protections().items():
         yield Check(name, state, state == "in force", _LAYERS.get(name, ""))
-    what = {
-        "network": "a socket",
-        "fresh folder": "writing in the folder that it is given",
-        "other folders": "writing elsewhere",
-        "your files": "reading below the home folder",
-        "new processes": "a fork",
-        "signals": "a signal to the judge",
-    }
     mend = "see the protections above that are missing"
     for name, stopped in _attempts().items():
-        found = f"{what[name]} is refused" if stopped else f"{what[name]} is possible"
+        found = f"{_TRIED[name]} is {'refused' if stopped else 'possible'}"
         yield Check(name, found, stopped, mend)
 
 
 def _attempts() -> dict[str, bool]:
-    """What a confined child tried, and whether it was stopped."""
+    """What a confined child tried, by the names of `_TRIED`, and whether it was stopped."""
     from kernelwright.verify import sandbox
 
     home, judge = Path.home(), os.getpid()
-    read_end, write_end = os.pipe()
-    with (
-        tempfile.TemporaryDirectory(prefix="kernelwright-doctor-") as scratch,
-        contextlib.ExitStack() as opened,
-    ):
-        secret = opened.enter_context(
-            tempfile.NamedTemporaryFile(dir=home if os.access(home, os.W_OK) else None)
-        )
+    elsewhere = Path(tempfile.gettempdir(), f"kernelwright-doctor-{judge}")
+    with tempfile.NamedTemporaryFile(dir=home if os.access(home, os.W_OK) else None) as secret:
 
-        def connect() -> None:
-            import socket
+        def attempt(_: dict[str, bool], scratch: Path) -> dict[str, bool]:
+            tries: dict[str, Callable[[], object]] = {
+                "network": lambda: socket.create_connection(("127.0.0.1", 9), timeout=1),
+                "fresh folder": lambda: (scratch / "x").write_bytes(b"x"),
+                "other folders": elsewhere.touch,
+                "your files": lambda: Path(secret.name).read_bytes(),
+                "new processes": lambda: os._exit(0) if os.fork() == 0 else None,
+                "signals": lambda: os.kill(judge, 0),
+            }
+            return {name: _stopped(act) for name, act in tries.items()}
 
-            socket.create_connection(("127.0.0.1", 9), timeout=1)
-
-        tries: dict[str, Callable[[], object]] = {
-            "network": connect,
-            "fresh folder": lambda: Path(scratch, "x").write_bytes(b"x"),
-            "other folders": lambda: Path(tempfile.gettempdir(), f"kernelwright-doctor-{judge}").touch(),
-            "your files": lambda: Path(secret.name).read_bytes(),
-            "new processes": lambda: os._exit(0) if os.fork() == 0 else None,
-            "signals": lambda: os.kill(judge, 0),
-        }
-        pid = os.fork()
-        if pid == 0:
-            try:
-                sandbox.apply(sandbox.Limits(), Path(scratch), {write_end})
-                os.write(
-                    write_end, ";".join(f"{name}={_stopped(act):d}" for name, act in tries.items()).encode()
-                )
-            finally:
-                os._exit(0)
-        os.close(write_end)
-        with os.fdopen(read_end) as pipe:
-            answer = pipe.read()
-        os.waitpid(pid, 0)
-        with contextlib.suppress(OSError):
-            Path(tempfile.gettempdir(), f"kernelwright-doctor-{judge}").unlink()
-    found = dict(item.split("=") for item in answer.split(";") if item)
-    return {name: found.get(name) == "1" for name in tries}
+        try:
+            found = sandbox.confined(attempt)
+        finally:
+            elsewhere.unlink(missing_ok=True)
+    return {name: found.get(name, False) for name in _TRIED}
 
 
 def _stopped(act: Callable[[], object]) -> bool:

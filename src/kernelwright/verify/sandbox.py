@@ -13,12 +13,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import json
 import os
 import resource
 import stat
 import struct
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
+
+from kernelwright.children import forked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +44,8 @@ _CAPSET_VERSION, _CAP_DAC_READ_SEARCH, _LAST_CAP = 0x20080522, 2, 40
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _CLONE_NEWNET = 0x40000000
 _NOBODY = 65534
+_PATIENCE_S = 60.0
+"""For a look at what is in force here, which takes milliseconds."""
 
 _NEEDED = ("torch", "triton")
 # Landlock: rights on files by the ABI version that brought them (everything, writing and making above all, is handled).
@@ -250,24 +258,25 @@ def _seccomp() -> bool:
     return _LIBC.prctl(_PR_SET_SECCOMP, 2, program, 0, 0) == 0
 
 
+def confined(look: Callable[[dict[str, bool], Path], dict[str, bool]]) -> dict[str, bool]:
+    """What `look` finds in a child that is confined as a worker is; empty where the child dies.
+
+    `look` is given what is in force, by name, and the scratch folder.
+    """
+
+    def run(out: BinaryIO) -> None:
+        in_force = apply(Limits(), scratch, {out.fileno()})
+        out.write(json.dumps(look(in_force, scratch)).encode())
+
+    with tempfile.TemporaryDirectory(prefix="kernelwright-doctor-") as folder:
+        scratch = Path(folder)
+        ended = forked(run, _PATIENCE_S)
+    return dict(json.loads(ended.data)) if ended.data else {}
+
+
 def protections() -> dict[str, str]:
     """What a worker on this machine is confined by, tried out in a child: name -> `in force` or why not."""
-    import tempfile
-
-    read_end, write_end = os.pipe()
-    with tempfile.TemporaryDirectory(prefix="kernelwright-doctor-") as scratch:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                state = apply(Limits(), Path(scratch), {write_end})
-                os.write(write_end, ";".join(f"{name}={int(on)}" for name, on in state.items()).encode())
-            finally:
-                os._exit(0)
-        os.close(write_end)
-        with os.fdopen(read_end) as pipe:
-            answer = pipe.read()
-        os.waitpid(pid, 0)
-    found = dict(item.split("=") for item in answer.split(";") if item)
+    found = confined(lambda in_force, _: in_force)
     if not found:
         return {"sandbox": "could not be applied"}
-    return {name: "in force" if on == "1" else "not available here" for name, on in found.items()}
+    return {name: "in force" if on else "not available here" for name, on in found.items()}
