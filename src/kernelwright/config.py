@@ -134,6 +134,17 @@ class SftConfig(Section):
     """At most so many of them."""
     eval_share: float = Field(0.02, ge=0, lt=1)
     """Share of the operator graphs to hold out besides, where the validation split has fewer examples than that."""
+    keep: Literal["last", "best"] = "last"
+    """Which weights the stage hands on: those of its last step, or those of the evaluation with the least held-out loss,
+    which has to come before the model learns by heart. What was kept is in `stages/sft/kept.json`."""
+
+    @model_validator(mode="after")
+    def _best_of_some(self) -> SftConfig:
+        if self.keep == "best" and not self.eval_every:
+            raise ValueError(
+                'keep = "best" compares held-out losses: set eval_every to the steps between them'
+            )
+        return self
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> SftConfig:

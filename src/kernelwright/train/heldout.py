@@ -15,6 +15,7 @@ import transformers
 from kernelwright.config import SftConfig
 from kernelwright.records import Example
 from kernelwright.train.batches import Collator
+from kernelwright.train.best import Best
 from kernelwright.train.curves import Curves
 from kernelwright.train.lean import no_mask
 
@@ -48,17 +49,32 @@ def _rank(text: str) -> str:
 
 
 class HeldOut(transformers.TrainerCallback):
-    """Evaluates every `every` steps and after the last; the losses go into that step's line of the curves."""
+    """Evaluates every `every` steps and after the last; the losses go into that step's line of the curves.
 
-    def __init__(self, collate: Collator, every: int, batch: int, curves: Curves, accelerator: Any) -> None:
+    `best` is offered the weights of each evaluation.
+    """
+
+    def __init__(
+        self,
+        collate: Collator,
+        every: int,
+        batch: int,
+        curves: Curves,
+        accelerator: Any,
+        best: Best | None = None,
+    ) -> None:
         self.collate, self.every, self.batch, self.curves = collate, every, batch, curves
-        self.accelerator = accelerator
+        self.accelerator, self.best = accelerator, best
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> Any:
         last = state.global_step >= state.max_steps
         if len(self.collate.rows) and (last or state.global_step % self.every == 0):
-            self.curves.extra.update(self.losses(model))
+            losses = self.losses(model)
+            self.curves.extra.update(losses)
             control.should_log = True
+            if self.best is not None:
+                first = self.accelerator.is_main_process
+                self.best.offer(model, state.global_step, losses["heldout_loss"], write=first)
         return control
 
     @torch.no_grad()

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.config import Recipe
+from kernelwright.errors import UserError
 from kernelwright.records import Example
 from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, training_rows
+from kernelwright.train.best import Best
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.curves import Curves
 from kernelwright.train.heldout import HeldOut, held_out
@@ -35,15 +37,44 @@ def run_sft(
     steps_dir: Path,
     curves: Curves,
 ) -> Any:
-    """Train `model` on `examples`, going on from the last checkpoint in `steps_dir`. Returns the model."""
+    """Train `model` on `examples`, going on from the last checkpoint in `steps_dir`. Returns the model as `sft.keep` says.
+
+    Raises UserError when the best weights are wanted and nothing is held out, or FSDP splits them.
+    """
     train, held = held_out(recipe.sft, examples, validation)
     rows = training_rows(recipe, tokenizer, train)
     trainer = sft_trainer(recipe, model, tokenizer, rows, steps_dir, curves)
+    collate = Collator(tokenised(recipe, tokenizer, held), tokenizer.pad_token_id)
+    best = _best(recipe, trainer, collate, steps_dir)
     if held:
-        collate = Collator(tokenised(recipe, tokenizer, held), tokenizer.pad_token_id)
         batch = trainer.args.per_device_train_batch_size
-        trainer.add_callback(HeldOut(collate, recipe.sft.eval_every, batch, curves, trainer.accelerator))
-    return fit(trainer, steps_dir, curves)
+        trainer.add_callback(
+            HeldOut(collate, recipe.sft.eval_every, batch, curves, trainer.accelerator, best)
+        )
+    trained = fit(trainer, steps_dir, curves)
+    if best is not None:
+        trainer.accelerator.wait_for_everyone()
+        best.restore(trained)
+        if trainer.accelerator.is_main_process:
+            curves.run.write_json("stages/sft/kept.json", {"step": best.step, "heldout_loss": best.loss})
+    return trained
+
+
+def _best(recipe: Recipe, trainer: Any, collate: Collator, steps_dir: Path) -> Best | None:
+    """What keeps the best weights, where the recipe wants them."""
+    from accelerate.utils import DistributedType
+
+    if recipe.sft.keep == "last":
+        return None
+    if not len(collate.rows):
+        raise UserError(
+            'sft.keep = "best" compares losses on held-out examples, and there are none that fit; raise sft.eval_share'
+        )
+    if trainer.accelerator.distributed_type == DistributedType.FSDP:
+        raise UserError(
+            'sft.keep = "best" keeps whole weights, which FSDP splits; set it to "last", or launch without FSDP'
+        )
+    return Best(steps_dir)
 
 
 def sft_trainer(
