@@ -1,12 +1,14 @@
 """Rewards side by side: the same weights after SFT, the same tasks and seeds, only what a token is paid differs.
 
-    python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0 1 2] [--rewards NAME...] [--recipe FILE] [--report]
+    python benchmarks/rewards.py OUT [KEY=VALUE]... [--seeds 0 1 2 | --from RUN...] [--rewards NAME...] [--recipe FILE]
+        [--report]
 
 `hierarchical` pays plan tokens for speed and code tokens for correctness (`wright`, segments apart); `uniform` pays every
 token the sum of the same two numbers; `toronto` is that report's reward, one number, with its advantage r - mean(r) but
 not its rates; `tritonrl` its own two numbers with alpha 0.1; `autotriton` correctness only. Of a seed, data and SFT are
-made once. KEY=VALUE are settings of the recipe, for every run. What is done is passed over, so the same command goes on;
-`--report` only reads. Writes OUT/rewards.json; seeds and rewards that are not done are left out and named.
+made once, or taken from whole runs of the recipe (`--from`), whose seeds these then are. KEY=VALUE are settings of the
+recipe, for every run. What is done is passed over, so the same command goes on; `--report` only reads. Writes
+OUT/rewards.json; seeds and rewards that are not done are left out and named.
 
 A difference between two rewards is taken task by task, and so is its 95 % interval (bootstrap over tasks). Intervals
 say nothing of another training run with the same reward: see how far the seeds are apart for that.
@@ -50,23 +52,26 @@ def train(recipe: Path, out: Path, settings: Sequence[str]) -> None:
         sys.exit(f"exit code {made.returncode}: {' '.join(command)}")
 
 
-def start(recipe: Path, home: Path, seed: int, settings: Sequence[str]) -> Path:
+def start(recipe: Path, out: Path, seed: int, settings: Sequence[str]) -> Path:
     """Data and SFT of a seed, which all its rewards share."""
-    out = home / f"seed-{seed}" / "sft"
     if not RunFolder(out).done("eval/sft"):
         train(recipe, out, [*settings, f"seed={seed}", 'stages=["sft"]'])
     return out
 
 
-def reinforce(recipe: Path, home: Path, seed: int, name: str, settings: Sequence[str]) -> None:
-    """Both stages with one reward, from the seed's SFT."""
-    shared, out = home / f"seed-{seed}" / "sft", home / f"seed-{seed}" / name
+def reinforce(recipe: Path, out: Path, seed: int, name: str, shared: Path, settings: Sequence[str]) -> None:
+    """Both stages with one reward, from the data and SFT of the run `shared`."""
     if RunFolder(out).done("eval/midend"):
         return
     data = [f'data.{kind}="{shared}/data/{kind}.jsonl"' for kind in ("examples", "tasks")]
     base = ['model.init="pretrained"', f'model.base="{shared}/stages/sft/checkpoint"']
     changed = [f"{stage}.{setting.format(stage=stage)}" for stage in STAGES for setting in REWARDS[name]]
     train(recipe, out, [*settings, f"seed={seed}", 'stages=["frontend", "midend"]', *data, *base, *changed])
+
+
+def config(run: Path) -> dict[str, Any]:
+    """The recipe of a run. Exits where there is no run."""
+    return RunFolder(run).read_json("config.json") or sys.exit(f"{run} holds no run")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +83,11 @@ class Run:
     mid: ByTask
 
 
-def read(home: Path, seed: int, name: str) -> Run | None:
+def read(out: Path) -> Run | None:
     """None where it is not done."""
-    shared, out = home / f"seed-{seed}" / "sft", home / f"seed-{seed}" / name
     if not (out.is_dir() and RunFolder(out).done("eval/midend")):
         return None
+    shared = Path(config(out)["model"]["base"]).parents[2]
     return Run(by_task(shared, "sft"), by_task(out, "frontend"), by_task(out, "midend"))
 
 
@@ -163,17 +168,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--rewards", nargs="+", default=COMPARED, choices=REWARDS)
     parser.add_argument("--recipe", type=Path, default=RECIPE)
+    parser.add_argument(
+        "--from", dest="start", type=Path, nargs="+", default=[], metavar="RUN", help="in place of --seeds"
+    )
     parser.add_argument("--report", action="store_true", help="train nothing")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     asked = parser.parse_intermixed_args()
     out = asked.out.resolve()
+    given = {config(run)["seed"]: run.resolve() for run in asked.start}
+    seeds = list(given or asked.seeds)
     if not asked.report:
-        for seed in asked.seeds:
-            start(asked.recipe, out, seed, asked.settings)
+        for seed in seeds:
+            home = out / f"seed-{seed}"
+            shared = given.get(seed) or start(asked.recipe, home / "sft", seed, asked.settings)
             for name in asked.rewards:
-                reinforce(asked.recipe, out, seed, name, asked.settings)
+                reinforce(asked.recipe, home / name, seed, name, shared, asked.settings)
     done = {
-        seed: {name: run for name in asked.rewards if (run := read(out, seed, name))} for seed in asked.seeds
+        seed: {name: run for name in asked.rewards if (run := read(out / f"seed-{seed}" / name))}
+        for seed in seeds
     }
     left = [
         f"{name} of seed {seed}" for seed, runs in done.items() for name in asked.rewards if name not in runs
