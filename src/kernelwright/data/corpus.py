@@ -15,7 +15,6 @@ from kernelwright.data import graphs, normal, pairs
 from kernelwright.data.config import CorpusConfig
 from kernelwright.data.families import sampler as families
 from kernelwright.data.golds import gold_examples, gold_graphs
-from kernelwright.data.probe import is_sound
 from kernelwright.data.streams import Stream
 from kernelwright.errors import UserError
 from kernelwright.records import Example, Task
@@ -65,22 +64,14 @@ def _new_graphs(
 ) -> Iterator[tuple[random.Random, graphs.Graph]]:
     """`count` sound graphs of a split, all different, each with the random state it was drawn from."""
     drawn = set(taken)
+
+    def fits(graph: graphs.Graph) -> bool:
+        return pairs.split_of(graph.digest, len(graph.steps), config) == split and graph.digest not in drawn
+
     for number in range(count):
         rng = random.Random(f"{config.seed}:{name}:{number}")
-        for _ in range(_ATTEMPTS):
-            graph = graphs.draw(
-                rng,
-                rng.choice(config.lengths),
-                operators=config.operators,
-                row_share=config.row_share,
-                operand_share=config.operand_share,
-                ranks=config.ranks,
-                operands=config.operands,
-            )
-            wanted = pairs.split_of(graph.digest, len(graph.steps), config) == split
-            if wanted and graph.digest not in drawn and is_sound(graph.steps):
-                break
-        else:
+        graph = graphs.draw_sound(config, rng, _ATTEMPTS, fits)
+        if graph is None:
             raise UserError(
                 f"data: only {number} of {count} different {name} graphs could be drawn; set {name}_graphs "
                 "lower, or allow more operators or lengths"

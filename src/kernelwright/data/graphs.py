@@ -1,4 +1,4 @@
-"""Operator graphs: a typed sampler and a canonical digest. Whether a draw is sound, `probe` says.
+"""Operator graphs: a typed sampler and a canonical digest. Whether a graph is sound, `probe` says.
 
 A graph is a chain over one main value; a step may take a second operand (another input, a vector along the last
 dimension that is an input or a parameter, or the graph's first input again), so residuals, gates, biases and
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kernelwright.data.config import Operand
+from kernelwright.data.config import CorpusConfig, Operand
 from kernelwright.data.operators import POINTWISE, ROWS
+from kernelwright.data.probe import is_sound
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,25 @@ def draw(
     row_at = rng.randrange(length) if rows and (not unary or rng.random() < row_share) else None
     steps = _steps(rng, length, row_at, rows, unary, binary, operand_share, operands)
     return Graph(steps, rng.choice(list(ranks)))
+
+
+def draw_sound(
+    config: CorpusConfig, rng: random.Random, attempts: int, wanted: Callable[[Graph], bool] = lambda _: True
+) -> Graph | None:
+    """The first of so many graphs, drawn as `config` says, that is wanted and sound; None where none is."""
+    for _ in range(attempts):
+        graph = draw(
+            rng,
+            rng.choice(config.lengths),
+            operators=config.operators,
+            row_share=config.row_share,
+            operand_share=config.operand_share,
+            ranks=config.ranks,
+            operands=config.operands,
+        )
+        if wanted(graph) and is_sound(graph.steps):
+            return graph
+    return None
 
 
 def _steps(

@@ -20,7 +20,6 @@ from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.families.write import Pair
 from kernelwright.data.fingerprint import prints
 from kernelwright.data.inductor import Lesson
-from kernelwright.data.probe import is_sound
 from kernelwright.records import Example, Record, Task
 
 Teach = Callable[[Task], Lesson]
@@ -181,18 +180,8 @@ def _slower(family: Family, place: str, length: int, made: Pair) -> list[str]:
 def _of_graph(config: BulkConfig, rng: random.Random) -> Problem:
     """A problem on a sampled operator graph."""
     corpus = config.corpus
-    for _ in range(_ATTEMPTS):
-        graph = graphs.draw(
-            rng,
-            rng.choice(config.lengths),
-            row_share=corpus.row_share,
-            operand_share=corpus.operand_share,
-            ranks=corpus.ranks,
-            operands=corpus.operands,
-        )
-        if is_sound(graph.steps):
-            break
-    else:
+    graph = graphs.draw_sound(corpus, rng, _ATTEMPTS)
+    if graph is None:
         raise Skipped("no sound graph")
     split = pairs.split_of(graph.digest, len(graph.steps), corpus)
     asked = pairs.ask(corpus, rng, graph, split == "heldout")
