@@ -307,3 +307,28 @@ def test_a_protocol_beside_has_a_table_of_its_own() -> None:
     assert table["correct"] == 0
     assert table["protocols"]["strict"]["correct"] == 1
     assert "protocols" not in summarise([both, lax])
+
+
+def test_a_function_is_right_where_all_of_its_cases_are():
+    cases = [
+        Task(id=f"bench/T/{name}", suite="bench/T", source="-")
+        for name in ("a/1", "a/2", "b/1", "c/1", "c/2", "d")
+    ]
+    right, wrong, unheard = Outcome.CORRECT, Outcome.WRONG_VALUE, Outcome.UNSUPPORTED
+    heard = {
+        "a/1": [right, right],
+        "a/2": [right, wrong],
+        "b/1": [wrong, wrong],
+        "c/1": [right, right],
+        "c/2": [unheard],
+    }
+    rollouts = [rollout(outcome, task=f"bench/T/{name}") for name, said in heard.items() for outcome in said]
+    assert summarise(rollouts, cases)["functions"] == {
+        "functions": 2,
+        "cases": 3,
+        "solved": 1,
+        "pass_at_k": {"1": (1.0 * 0.5 + 0.0) / 2, "2": (1.0 + 0.0) / 2},
+    }
+    assert "functions" not in summarise(
+        [rollout(right)], [Task(id="wright/relu", suite="wright", source="-")]
+    )

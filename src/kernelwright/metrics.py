@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,7 @@ def geometric_mean_interval(
 
 def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[str, Any]:
     """What metrics.json holds: the table of all rollouts, and one by suite, by family and by level. Where verdicts of
-    other protocols came along, one for each of those, too.
+    other protocols came along, one for each of those, too, and `functions` where tasks are the cases of functions.
 
     Families and difficulties come from `tasks`; a rollout whose task is not among them has a suite (its id up to
     the last slash) and, where the id names one, a level. Every figure that cannot be computed is None.
@@ -147,7 +147,42 @@ def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[s
             kind: {label: _table(group) for label, group in sorted(groups.items())}
             for kind, groups in tables.items()
         },
+        **({"functions": whole} if (whole := _functions(everything, by_id)) else {}),
         **({"protocols": others} if (others := _beside(everything)) else {}),
+    }
+
+
+def _functions(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[str, Any]:
+    """Where several tasks are the cases of one function (`suite/NAME/1`, `suite/NAME/2`): how many functions are right in
+    all of theirs. Nothing for other suites.
+
+    pass@k is the probability that k samples of each case hold a right one for every case: samples of different cases are
+    drawn apart, so it is the product over the cases, and with k = 1 that of one sample each. A function with a case that
+    nobody judged is in no denominator.
+    """
+    cases: dict[str, dict[str, list[bool]]] = {}
+    for task in tasks.values():
+        name, _, case = task.id.removeprefix(f"{task.suite}/").rpartition("/")
+        if name and case.isdigit() and task.id.startswith(f"{task.suite}/"):
+            cases.setdefault(f"{task.suite}/{name}", {})[task.id] = []
+    for rollout in rollouts:
+        function = cases.get(rollout.task_id.rpartition("/")[0], {})
+        if rollout.task_id in function and rollout.verdict.outcome.judged:
+            function[rollout.task_id].append(rollout.verdict.correct)
+    judged = [list(function.values()) for function in cases.values() if all(function.values())]
+    if not judged:
+        return {}
+    ks = [k for k in KS if k <= min(len(case) for function in judged for case in function)]
+    return {
+        "functions": len(judged),
+        "cases": sum(map(len, judged)),
+        "solved": sum(all(any(case) for case in function) for function in judged),
+        "pass_at_k": {
+            str(k): mean(
+                [math.prod(pass_at_k(len(case), sum(case), k) for case in function) for function in judged]
+            )
+            for k in ks
+        },
     }
 
 

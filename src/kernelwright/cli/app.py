@@ -30,7 +30,8 @@ app.command()(audits.mutants)
 tasks.command()(audits.audit)
 
 SUITES = (
-    "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1], FILE.py, FILE.jsonl, FILE.parquet, a folder."
+    "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1], tritonbench:PATH, FILE.py, FILE.jsonl, FILE.parquet, "
+    "a folder."
 )
 POLICIES = "default (the package's own model), a run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
 
@@ -358,11 +359,15 @@ def doctor(
 
 @tasks.command("list")
 def list_tasks(suite: Annotated[str, typer.Argument(help=SUITES)] = "wright") -> int:
-    """The tasks of a suite."""
+    """The tasks of a suite, and what of it is none, with the reasons."""
     from kernelwright.cli import show
-    from kernelwright.tasks import load_suite
+    from kernelwright.tasks import left_out, load_suite
 
-    show.console().print(show.tasks(load_suite(suite)))
+    console = show.console()
+    console.print(show.tasks(load_suite(suite)))
+    if left := left_out(suite):
+        console.print()
+        console.print(show.left_out(left))
     return 0
 
 

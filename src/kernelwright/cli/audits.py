@@ -71,7 +71,10 @@ def mutants(
 
 def audit(
     suite: Annotated[
-        str, typer.Option("-s", "--suite", help="wright, kernelbench:PATH[/level1[/3,5-9]], a file.")
+        str,
+        typer.Option(
+            "-s", "--suite", help="wright, kernelbench:PATH[/level1[/3,5-9]], tritonbench:PATH, a file."
+        ),
     ],
     tolerance: Annotated[
         list[str] | None,

@@ -183,7 +183,7 @@ def evaluate_suite(
             **sampling,
         )
     console.print(show.metrics([(agent, summary)]))
-    console.print(show.gains([(agent, summary)]), style="dim", end="")
+    console.print(show.functions(summary) + show.gains([(agent, summary)]), style="dim", end="")
     console.print(f"run {out}: see kernelwright report {out}")
     return 0
 

@@ -19,6 +19,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.prompts.feedback import feedback, size
 from kernelwright.records import Cost, Rollout, Task, Timing, Verdict
 from kernelwright.search import Found, Turn, Watch, furthest
+from kernelwright.tasks.tritonbench import Left
 
 
 class _Console(Console):
@@ -288,6 +289,29 @@ def _times(value: float | None) -> str:
 
 def _interval(pair: Sequence[float] | None, form: Callable[[float], str]) -> str:
     return "" if pair is None else f" [{form(pair[0])}, {form(pair[1])}]"
+
+
+def functions(summary: Mapping[str, Any]) -> str:
+    """One line where tasks are cases of functions: how many functions are right in all of theirs."""
+    whole = summary.get("functions")
+    if not whole:
+        return ""
+    first = whole["pass_at_k"].get("1")
+    return (
+        f"{whole['solved']} of {whole['functions']} functions are right in all of their {whole['cases']} cases at some try, "
+        f"{_percent(first)} at one\n"
+    )
+
+
+def left_out(left: Sequence[Left]) -> Table:
+    """One row a reason."""
+    rows = table("left out", "for", "such as", right=("left out",))
+    reasons: dict[str, list[str]] = {}
+    for one in left:
+        reasons.setdefault(one.meaning, []).append(one.id)
+    for meaning, ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        rows.add_row(str(len(ids)), meaning, f"{', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''}")
+    return rows
 
 
 def tasks(found: Sequence[Task]) -> Table:

@@ -1,7 +1,7 @@
 """Suites of tasks: where a `Task` comes from.
 
-One entry, `load_suite(spec)`; one module per kind of source (`builtin`, `kernelbench`, `files`). Loading reads
-and parses text, and executes nothing: a reference that raises is found by whoever runs it. Tasks without small
+One entry, `load_suite(spec)`; one module per kind of source (`builtin`, `kernelbench`, `tritonbench`, `files`). Loading
+reads and parses text, and executes nothing: a reference that raises is found by whoever runs it. Tasks without small
 shapes get them from `small_shapes`.
 """
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.records import Task
-from kernelwright.tasks import builtin, files, kernelbench
+from kernelwright.tasks import builtin, files, kernelbench, tritonbench
 from kernelwright.tasks.builtin import gold
 from kernelwright.tasks.lowering import lowered
 from kernelwright.tasks.shapes import small_shapes
 
-__all__ = ["gold", "load_suite", "lowered", "small_shapes"]
+__all__ = ["gold", "left_out", "load_suite", "lowered", "small_shapes"]
 
 SPECS = (
-    "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], "
+    "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], tritonbench:PATH[/NAME[,...][/K]], "
     "FILE.py, FILE.parquet, FILE.jsonl, a folder of task folders"
 )
 
@@ -27,6 +27,8 @@ def load_suite(spec: str) -> list[Task]:
 
     - `wright`, `wright/norm`, `wright/relu,softmax_rows`: built in; filtered by name, name prefix or family.
     - `kernelbench:PATH`, `kernelbench:PATH/level1`, `kernelbench:PATH/level1/3,5-9`: a KernelBench checkout.
+    - `tritonbench:PATH`, `tritonbench:PATH/softmax,relu`, `tritonbench:PATH/softmax/2`: the calls that TritonBench-T's tests
+      make, of a checkout.
     - `x.py`: one reference; `x.parquet`, `x.jsonl`: rows with `code, level, name, problem_id`, or our own
       `Task` records (JSONL only); a folder: one task folder (`task.py`, `task.toml`) per task.
 
@@ -37,6 +39,8 @@ def load_suite(spec: str) -> list[Task]:
         return builtin.load(tail)
     if spec.startswith(kernelbench.PREFIX):
         return kernelbench.load(spec.removeprefix(kernelbench.PREFIX))
+    if spec.startswith(tritonbench.PREFIX):
+        return tritonbench.load(spec.removeprefix(tritonbench.PREFIX))
     path = Path(spec).expanduser()
     if path.is_dir():
         return builtin.load_folder(path, path.resolve().name)
@@ -47,5 +51,12 @@ def load_suite(spec: str) -> list[Task]:
         return files.load_parquet(path)
     if suffix in (".jsonl", ".ndjson"):
         return files.load_jsonl(path)
-    hint = did_you_mean(head.split(":")[0], [builtin.SUITE, "kernelbench"])
+    hint = did_you_mean(head.split(":")[0], [builtin.SUITE, "kernelbench", "tritonbench"])
     raise UserError(f"unknown suite {spec!r}{hint}; valid: {SPECS}")
+
+
+def left_out(spec: str) -> list[tritonbench.Left]:
+    """What `spec` names and `load_suite` has no task for, each with its reason: calls of TritonBench-T's tests."""
+    if not spec.startswith(tritonbench.PREFIX):
+        return []
+    return tritonbench.read(spec.removeprefix(tritonbench.PREFIX))[1]

@@ -1,0 +1,480 @@
+"""The calls that a test makes of a function, as references in the KernelBench form. Text in, text out: by AST.
+
+    def test_scale():                                class Model(torch.nn.Module):
+        x = torch.tensor([1.0, 4.0], device="cuda")      def forward(self, input):
+        factor = 2.0                           ->            return scale(input, 2.0)
+        results["a"] = scale(x, factor)              def get_inputs():
+                                                         x = torch.rand(2) * 3.0 + 1.0
+                                                         return [x]
+
+Arguments made of literals stay where they are. Tensors become inputs, made by the statements of the test that they depend
+on, without their device; those written out are drawn anew (`redraw.py` says how, and why), those that the test draws are
+drawn as it does. An argument that the function writes to is cloned first: what is returned is judged, not what is left
+behind in an argument.
+
+Does not guarantee that a reference runs: nothing is executed. What is known not to make an oracle is a `LeftOut`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kernelwright.tasks.redraw import number, redrawn, written
+
+REASONS = {
+    "no tensor": "no argument is a tensor",
+    "argument": "an argument is made of more than tensors and literals",
+    "no result": "what it returns is no tensor",
+    "random": "the function draws random numbers",
+    "out": "the call only writes to `out` what another returns",
+    "complex": "complex numbers, which Triton has not",
+    "not unique": "factors that are unique but for signs, or an implementation's own",
+    "domain": "no finite value for such inputs",
+    "raises": "it raises for some values, such as those below zero that every judge tries",
+    "empty": "an input without elements",
+    "may raise": "the test expects that it may fail",
+    "needs a GPU": "PyTorch has it on a GPU only",
+    "unread": "the test is not straight-line code",
+}
+"""Why a call is no task."""
+
+_DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like"})
+_RANDOM = frozenset(
+    {"sample", "rsample", "bernoulli", "multinomial", "fractional_max_pool2d", "rrelu", *_DRAWS}
+)
+_FACTORS = frozenset({"eig", "eigh", "svd", "qr", "ldl_factor"})
+_TELLS = frozenset({"allclose", "any", "all", "isnan", "isfinite"})
+"""By which a function looks at values, to raise for some."""
+_MATRICES = frozenset({"linalg", "cholesky", "cholesky_solve", "det", "inverse", "lu"})
+_MEANT = re.compile(r"ind(ex|ices)|target|label|mask|idx")
+_DOMAINS = {
+    "sqrt": (0.0, math.inf),
+    "rsqrt": (0.0, math.inf),
+    "log": (0.0, math.inf),
+    "log1p": (-1.0, math.inf),
+    "asin": (-1.0, 1.0),
+    "acos": (-1.0, 1.0),
+    "zeta": (1.0, math.inf),
+}
+_LITERAL = (
+    *(ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp),
+    *(ast.operator, ast.unaryop, ast.expr_context),
+)
+_UNKNOWN = object()
+
+
+class LeftOut(Exception):
+    """Why a call is no task; `reason` is a key of REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(REASONS[reason])
+        self.reason = reason
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call of the function."""
+
+    node: ast.Call
+    before: tuple[ast.stmt, ...]
+    """The statements of the test that come before it."""
+    sure: bool = True
+    """False where the test catches what it raises."""
+    straight: bool = True
+    """False within a loop or a branch."""
+
+
+def calls_of(name: str, test: ast.FunctionDef) -> list[Call]:
+    """Every call of `name` in the test, in order."""
+    return list(_calls(name, test.body, [], True, True))
+
+
+def _calls(
+    name: str, body: Sequence[ast.stmt], before: list[ast.stmt], sure: bool, straight: bool
+) -> Iterator[Call]:
+    for statement in body:
+        heads: list[ast.AST] = []
+        parts: list[tuple[Sequence[ast.stmt], bool, bool]] = []
+        match statement:
+            case ast.Try():
+                parts = [(statement.body, False, straight), (statement.finalbody, sure, straight)]
+            case ast.With():
+                heads = [item.context_expr for item in statement.items]
+                parts = [(statement.body, sure, straight)]
+            case ast.If() | ast.For() | ast.While():
+                parts = [(statement.body, sure, False), (statement.orelse, sure, False)]
+            case ast.FunctionDef() | ast.ClassDef():
+                pass
+            case _:
+                heads = [statement]
+        for node in (node for head in heads for node in ast.walk(head)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                yield Call(node, tuple(before), sure, straight)
+        for inner, safe, plain in parts:
+            yield from _calls(name, inner, before, safe, plain)
+        before.append(statement)
+
+
+def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozenset[str]) -> str:
+    """The call as a reference: `text`, which defines the function, with a model and its inputs behind it.
+
+    `modules` are the names that the test may use for modules. Raises LeftOut.
+    """
+    if not call.straight:
+        raise LeftOut("unread")
+    if not call.sure:
+        raise LeftOut("may raise")
+    _check_function(function)
+    given = _bound(function, call.node)
+    kept, foreign = _slice(list(given.values()), call.before)
+    if foreign - modules - set(dir(builtins)):
+        raise LeftOut("argument")
+    literals, made = _settled(kept)
+    arguments = {name: _substituted(value, literals) for name, value in given.items()}
+    tensors = {name: value for name, value in arguments.items() if not _is_literal(value)}
+    values = _defaults(function) | {name: value for name, value in arguments.items() if name not in tensors}
+    if not tensors:
+        raise LeftOut("no tensor")
+    _check_call(function, values, set(tensors))
+    inputs = _Inputs(matrices=_names_in(function) & _MATRICES != set())
+    inputs.make(made, tensors)
+    _check_inputs(function, inputs)
+    cloned = _written_to(function, values)
+    passed = {
+        name: name + ".clone()" * (name in cloned) if name in tensors else ast.unparse(value)
+        for name, value in arguments.items()
+    }
+    first = list(passed)[: len(call.node.args)]
+    shown = [passed[name] if name in first else f"{name}={passed[name]}" for name in passed]
+    lines = "".join(f"    {line}\n" for line in inputs.lines)
+    return (
+        f"{text.strip()}\n\n\n"
+        "class Model(torch.nn.Module):\n"
+        f"    def forward(self, {', '.join(tensors)}):\n"
+        f"        return {function.name}({', '.join(shown)})\n\n\n"
+        f"def get_inputs():\n{lines}    return [{', '.join(inputs.returned)}]\n\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+
+
+# -- what a call needs ----------------------------------------------------------------------------------------
+
+
+def _bound(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
+    """The call's arguments by the names of the function's parameters, in the order of the call; no device."""
+    own = function.args
+    names = [one.arg for one in (*own.posonlyargs, *own.args)]
+    if len(node.args) > len(names) or any(isinstance(one, ast.Starred) for one in node.args):
+        raise LeftOut("unread")
+    found = dict(zip(names, node.args, strict=False))
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise LeftOut("unread")
+        found[keyword.arg] = keyword.value
+    return {name: value for name, value in found.items() if name != "device"}
+
+
+def _slice(wanted: Sequence[ast.expr], before: Sequence[ast.stmt]) -> tuple[list[ast.stmt], set[str]]:
+    """The statements that the expressions depend on, in order, and the names that none of them defines."""
+    needed = {name for one in wanted for name in _loads(one)}
+    kept: list[ast.stmt] = []
+    for statement in reversed(before):
+        stored = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _is_stored(node)}
+        if not stored & needed:
+            continue
+        if not isinstance(statement, ast.Assign):
+            raise LeftOut("unread")
+        kept.append(statement)
+        needed = (needed - stored) | _loads(statement.value)
+    return kept[::-1], needed
+
+
+def _loads(tree: ast.AST) -> set[str]:
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return {node.id for node in names} - {node.id for node in names if _is_stored(node)}
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _settled(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Assign]]:
+    """(names of literals at the call, statements that make tensors, with the literals put in)."""
+    literals: dict[str, ast.expr] = {}
+    made: list[ast.Assign] = []
+    for statement in kept:
+        assert isinstance(statement, ast.Assign)
+        for target, value in _pairs(statement):
+            value = _substituted(value, literals)
+            names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+            if isinstance(target, ast.Name) and _is_literal(value):
+                literals[target.id] = value
+                continue
+            literals = {name: one for name, one in literals.items() if name not in names}
+            made.append(ast.Assign([target], value, lineno=0))
+    return literals, made
+
+
+def _pairs(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """(target, value) of `a = b = 1` and of `a, b = 1, 2`."""
+    for target in statement.targets:
+        value = statement.value
+        if (
+            isinstance(target, ast.Tuple)
+            and isinstance(value, ast.Tuple)
+            and len(target.elts) == len(value.elts)
+        ):
+            yield from zip(target.elts, value.elts, strict=True)
+        else:
+            yield target, value
+
+
+def _substituted(value: ast.expr, literals: Mapping[str, ast.expr]) -> ast.expr:
+    """With literals for their names, and without devices and gradients."""
+
+    class Plain(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return copy.deepcopy(literals[node.id]) if node.id in literals and not _is_stored(node) else node
+
+        def visit_Call(self, node: ast.Call) -> ast.expr:
+            self.generic_visit(node)
+            node.keywords = [one for one in node.keywords if one.arg not in ("device", "requires_grad")]
+            if isinstance(node.func, ast.Attribute):
+                name, given = node.func.attr, node.args
+                if name in ("cuda", "cpu", "detach", "requires_grad_"):
+                    return node.func.value
+                if name == "to" and not node.keywords and len(given) == 1 and _is_text(given[0]):
+                    return node.func.value
+            return node
+
+    made: ast.expr = Plain().visit(copy.deepcopy(value))
+    return made
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_literal(value: ast.expr) -> bool:
+    """Numbers, texts, None, types such as `torch.float64`, `torch.Size`, and tuples and lists of these."""
+    if isinstance(value, ast.Attribute):
+        return isinstance(value.value, ast.Name) and value.value.id in ("torch", "math")
+    if isinstance(value, ast.Call):
+        size = isinstance(value.func, ast.Attribute) and value.func.attr == "Size"
+        return size and all(map(_is_literal, value.args)) and not value.keywords
+    if not isinstance(value, _LITERAL):
+        return False
+    return all(_is_literal(one) for one in ast.iter_child_nodes(value) if isinstance(one, ast.expr))
+
+
+class _Inputs:
+    """The body of `get_inputs`."""
+
+    def __init__(self, matrices: bool) -> None:
+        self.lines: list[str] = []
+        self.returned: list[str] = []
+        self.ranges: dict[str, tuple[float, float]] = {}
+        """Of parameters whose tensor was written out: least and largest value that is drawn."""
+        self.trees: list[ast.expr] = []
+        self._matrices = matrices
+
+    def make(self, made: Sequence[ast.Assign], tensors: Mapping[str, ast.expr]) -> None:
+        """Raises LeftOut for inputs that are no tensors, have no elements or are complex."""
+        parameters = {one.id: name for name, one in tensors.items() if isinstance(one, ast.Name)}
+        defined: set[str] = set()
+        for statement in made:
+            (target,) = statement.targets
+            name = target.id if isinstance(target, ast.Name) else ""
+            value = self._drawn(statement.value, parameters.get(name, name), defined)
+            self.lines.append(f"{ast.unparse(target)} = {ast.unparse(value)}")
+            defined |= {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+        for name, value in tensors.items():
+            shown = value if isinstance(value, ast.Name) else self._drawn(value, name, defined)
+            self.returned.append(ast.unparse(shown))
+
+    def _drawn(self, value: ast.expr, parameter: str, defined: set[str]) -> ast.expr:
+        self.trees.append(value)
+        calls = {node.func.attr for node in ast.walk(value) if isinstance(node, ast.Call)
+                 and isinstance(node.func, ast.Attribute)}  # fmt: skip
+        if calls & _DRAWS or _loads(value) & defined:
+            return value
+        whole, anew = written(value), self._anew
+
+        class Anew(ast.NodeTransformer):
+            found = 0
+
+            def visit_Call(self, node: ast.Call) -> ast.expr:
+                drawn = anew(node, parameter)
+                if drawn is None:
+                    self.generic_visit(node)
+                    return node
+                self.found += 1
+                return drawn
+
+        visitor = Anew()
+        made: ast.expr = visitor.visit(copy.deepcopy(value))
+        if not visitor.found:
+            raise LeftOut("argument")
+        if whole is not None:
+            self.ranges[parameter] = whole.range
+        return made
+
+    def _anew(self, node: ast.Call, parameter: str) -> ast.expr | None:
+        found = written(node)
+        if found is None:
+            return None
+        if found.dtype.startswith("complex"):
+            raise LeftOut("complex")
+        if not found.count:
+            raise LeftOut("empty")
+        meant = _MEANT.search(parameter) is not None
+        scale, text = redrawn(found, node, meant=meant, matrix=self._matrices)
+        if scale:
+            name = f"{parameter}_scale"
+            self.lines.append(f"{name} = torch.rand({scale}) + 0.5")
+            text = text.replace("SCALE", name)
+        return ast.parse(text, mode="eval").body
+
+
+# -- what is no oracle ----------------------------------------------------------------------------------------
+
+
+def _check_function(function: ast.FunctionDef) -> None:
+    """Raises LeftOut where no call of the function is a task."""
+    names = _names_in(function)
+    if "optim" in names:
+        raise LeftOut("no result")
+    if names & _RANDOM:
+        raise LeftOut("random")
+    if "fft" in names and not any(name.endswith(("shift", "freq")) for name in names):
+        raise LeftOut("complex")
+    if "cholesky" in names or any(
+        isinstance(node, ast.If) and _attributes(node.test) & _TELLS and isinstance(node.body[-1], ast.Raise)
+        for node in ast.walk(function)
+    ):
+        raise LeftOut("raises")
+    factors = {
+        name
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and called(node.value) in _FACTORS
+        for target in node.targets
+        for name in _parts(target)
+    }
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None and factors & set(_parts(node.value)):
+            raise LeftOut("not unique")
+
+
+def _check_call(function: ast.FunctionDef, values: Mapping[str, ast.expr], tensors: set[str]) -> None:
+    """Raises LeftOut where these options, or an `out`, leave nothing to judge."""
+    for node in _calls_in(function):
+        if "dropout" in called(node):
+            share, training = _option(node, 1, "p", 0.5, values), _option(node, 2, "training", True, values)
+            if share != 0 and training is not False:
+                raise LeftOut("random")
+        if called(node) == "lu" and _option(node, 1, "pivot", True, values) is False:
+            raise LeftOut("needs a GPU")
+    if tensors & {"out", "out_tensor"}:
+        raise LeftOut("out")
+
+
+def _check_inputs(function: ast.FunctionDef, inputs: _Inputs) -> None:
+    """Raises LeftOut where inputs are complex, or outside of what the function is defined for."""
+    for node in (node for tree in inputs.trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Attribute) and node.attr in ("complex64", "complex128", "cfloat", "cdouble"):
+            raise LeftOut("complex")
+        if isinstance(node, ast.Constant) and isinstance(node.value, complex):
+            raise LeftOut("complex")
+    for node in _calls_in(function):
+        least, most = _DOMAINS.get(called(node), (-math.inf, math.inf))
+        for operand in [*node.args[:1], *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]:
+            if isinstance(operand, ast.Name) and operand.id in inputs.ranges:
+                low, high = inputs.ranges[operand.id]
+                if low < least or high > most:
+                    raise LeftOut("domain")
+
+
+def _written_to(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> set[str]:
+    """Parameters whose tensors the function changes, as far as its text tells."""
+    own = {one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.AugAssign):
+            found |= set(_parts(node.target))
+    for node in _calls_in(function):
+        name, given = called(node), [one.id if isinstance(one, ast.Name) else "" for one in node.args]
+        if name.endswith("_") and not name.endswith("__") and isinstance(node.func, ast.Attribute):
+            found |= set(_parts(node.func.value))
+        if any(one.arg == "inplace" and _value(one.value, values) is True for one in node.keywords):
+            found |= set(given[:1])
+        if name in ("batch_norm", "instance_norm") and _option(node, 5, "training", False, values) is True:
+            found |= set(given[1:3])
+        if name == "embedding" and _option(node, 3, "max_norm", None, values) is not None:
+            found |= set(given[1:2])
+    return found & own
+
+
+def _option(node: ast.Call, place: int, name: str, default: Any, values: Mapping[str, ast.expr]) -> Any:
+    """An option of a call in the function, by place or name, where it is a literal or a parameter bound to one."""
+    named = [one.value for one in node.keywords if one.arg == name]
+    if named:
+        return _value(named[0], values)
+    return _value(node.args[place], values) if len(node.args) > place else default
+
+
+def _value(node: ast.expr, values: Mapping[str, ast.expr]) -> Any:
+    if isinstance(node, ast.Name):
+        node = values.get(node.id, node)
+    if isinstance(node, ast.Constant):
+        return node.value
+    try:
+        return number(node)
+    except ValueError:
+        return _UNKNOWN
+
+
+def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    own = function.args
+    named = [*own.posonlyargs, *own.args]
+    found = {one.arg: value for one, value in zip(named[::-1], own.defaults[::-1], strict=False)}
+    return found | {
+        one.arg: value
+        for one, value in zip(own.kwonlyargs, own.kw_defaults, strict=True)
+        if value is not None
+    }
+
+
+def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
+    return [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+
+
+def called(node: ast.Call) -> str:
+    """The last part of what is called: `relu` for `torch.nn.functional.relu`."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _names_in(function: ast.FunctionDef) -> set[str]:
+    """Every attribute that the function's body names: `nn`, `functional`, `relu` of `torch.nn.functional.relu`."""
+    return {name for part in function.body for name in _attributes(part)}
+
+
+def _attributes(tree: ast.AST) -> set[str]:
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def _parts(node: ast.expr) -> list[str]:
+    """Names in a name, a tuple or a list of names."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return [name for one in node.elts for name in _parts(one)]
+    return [node.id] if isinstance(node, ast.Name) else []

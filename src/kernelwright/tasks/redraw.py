@@ -1,0 +1,242 @@
+"""Tensors that a test writes out, drawn anew: same size and type, other values of the same kind. Text in, text out.
+
+    torch.tensor([1.0, 4.0])                       torch.rand(2) * 3.0 + 1.0
+    torch.zeros(3)                                 torch.rand(3)
+    torch.tensor([[4.0, 1.0], [1.0, 3.0]])         the same, times s_i s_j for a positive s  (a matrix to factor)
+    torch.tensor([True, False, True])              the same elements in another order
+
+An oracle for one input only is met by a table of answers, so inputs must vary; and they must stay where the function
+means something. A float is drawn between the least and the largest element, so that what has a logarithm keeps it; where
+all are one number, between its half and itself (0 and 1 for zeros). Distinct integers stay distinct, so that no maximum is
+drawn, and no argmax a matter of taste; others stay within their range. Indices, class labels and masks, whose values
+mean something outside the tensor, change places only, which also keeps the number of true elements and with it the size
+of what a mask selects. A symmetric or triangular matrix that is to be factored or solved for is scaled from both sides
+by the same positive numbers: that keeps it symmetric, definite, triangular.
+
+Does not guarantee other values where there is only one, such as the index 0.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_CREATES = frozenset({"tensor", "zeros", "ones", "eye", "full", "linspace", "arange"})
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+}
+_FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_MOST = 1 << 20
+"""Elements of the largest tensor that is looked at."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """A tensor whose elements the text tells."""
+
+    shape: tuple[int, ...]
+    elements: tuple[Any, ...]
+    """In row-major order; the two ends only, where the elements are evenly spaced between them."""
+    dtype: str
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Least and largest value that is drawn. Raises ValueError for a tensor without elements."""
+        low, high = float(min(self.elements)), float(max(self.elements))
+        if low == high:
+            low, high = (0.0, 1.0) if low == 0 else sorted((low / 2, low))
+        return low, high
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+
+def written(node: ast.AST) -> Written | None:
+    """The tensor that `torch.tensor([...])`, `torch.zeros(...)` and the like make of literals; None for anything else."""
+    if not (isinstance(node, ast.Call) and _of_torch(node.func) in _CREATES):
+        return None
+    try:
+        return _written(_of_torch(node.func), node)
+    except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError):
+        return None
+
+
+def redrawn(found: Written, node: ast.expr, *, meant: bool, matrix: bool) -> tuple[str, str]:
+    """(the size of the numbers `SCALE` to be drawn first or nothing, the text that draws the tensor anew).
+
+    `meant`: its values mean something outside it. `matrix`: it is to be factored or solved for.
+    """
+    size = ", ".join(map(str, found.shape)) or "()"
+    if found.dtype == "bool" or (meant and found.dtype not in _FLOATS):
+        return "", _shuffled(found, size, ast.unparse(node))
+    if found.dtype not in _FLOATS:
+        return "", _integers(found, size)
+    if matrix and _structured(found):
+        text = f"{ast.unparse(node)} * SCALE.unsqueeze(-1) * SCALE.unsqueeze(-2)"
+        return ", ".join(map(str, found.shape[:-1])), text
+    low, high = found.range
+    dtype = "" if found.dtype == "float32" else f", dtype=torch.{found.dtype}"
+    text = f"torch.rand({size}{dtype})"
+    text += f" * {_number(high - low)}" if high - low != 1.0 else ""
+    return "", text + (f" {'-' if low < 0 else '+'} {_number(abs(low))}" if low else "")
+
+
+def _shuffled(found: Written, size: str, text: str) -> str:
+    if len(set(found.elements)) > 1:
+        text = text if len(found.shape) == 1 else f"{text}.reshape(-1)"
+        mixed = f"{text}[torch.randperm({found.count})]"
+        return mixed if len(found.shape) == 1 else f"{mixed}.reshape({size})"
+    if found.dtype == "bool":
+        return f"torch.rand({size}) < 0.5"
+    only = int(found.elements[0])
+    return f"torch.randint(0, {only + 1}, ({size},))" if only > 0 and found.shape else text
+
+
+def _integers(found: Written, size: str) -> str:
+    low, high, count = int(min(found.elements)), int(max(found.elements)), found.count
+    dtype = "" if found.dtype == "int64" else f", dtype=torch.{found.dtype}"
+    if len(set(found.elements)) == count > 1:
+        shape = "" if len(found.shape) == 1 else f".reshape({size})"
+        cast = f".to(torch.{found.dtype})" if dtype else ""
+        offset = f" {'-' if low < 0 else '+'} {abs(low)}" if low else ""
+        return f"torch.randperm({4 * count})[:{count}]{shape}{cast}{offset}"
+    if low == high:
+        low, high = min(0, 2 * low), max(1, 2 * low)
+    return f"torch.randint({low}, {high + 1}, ({f'{size},' if found.shape else ''}){dtype})"
+
+
+def _structured(found: Written) -> bool:
+    """Matrices of which each is symmetric or triangular, and not all zero."""
+    if len(found.shape) < 2 or found.shape[-1] != found.shape[-2] or found.shape[-1] < 2:
+        return False
+    n = found.shape[-1]
+    if len(found.elements) != found.count:
+        return False
+    return all(_shaped(found.elements[at : at + n * n], n) for at in range(0, found.count, n * n))
+
+
+def _shaped(matrix: Sequence[Any], n: int) -> bool:
+    pairs = [(matrix[i * n + j], matrix[j * n + i]) for i in range(n) for j in range(i)]
+    below, above = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return any(matrix) and (below == above or not any(below) or not any(above))
+
+
+def _written(kind: str, node: ast.Call) -> Written:
+    named = {one.arg: one.value for one in node.keywords if one.arg is not None}
+    given = [number(one) for one in node.args]
+    dtype = _dtype(named.get("dtype"))
+    if kind == "tensor":
+        shape, elements = _flat(given[0])
+        return Written(shape, elements, dtype or _kind(elements))
+    if kind == "linspace":
+        steps = given[2] if len(given) > 2 else number(named["steps"])
+        return _counted((steps,), (given[0], given[1]), dtype or "float32")
+    if kind == "arange":
+        start, stop = (type(given[0])(0), given[0]) if len(given) == 1 else (given[0], given[1])
+        step = given[2] if len(given) > 2 else 1
+        elements = tuple(start + step * i for i in range(_few(math.ceil((stop - start) / step))))
+        return Written((len(elements),), elements, dtype or _kind(elements))
+    if kind == "eye":
+        n = _few(given[0])
+        return Written((n, n), tuple(float(i == j) for i in range(n) for j in range(n)), dtype or "float32")
+    if kind == "full":
+        return _counted(tuple(given[0]), (given[1],), dtype or _kind((given[1],)))
+    size = tuple(given[0]) if len(given) == 1 and isinstance(given[0], list) else tuple(given)
+    return _counted(size, (float(kind == "ones"),), dtype or "float32")
+
+
+def _counted(shape: tuple[Any, ...], elements: tuple[Any, ...], dtype: str) -> Written:
+    if not all(type(extent) is int and extent >= 0 for extent in shape):
+        raise ValueError("no sizes")
+    return Written(shape, elements, dtype)
+
+
+def number(node: ast.expr) -> Any:
+    """What a literal stands for: a number, or nested lists of numbers. Raises ValueError for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float | complex):
+        return node.value
+    if isinstance(node, ast.List | ast.Tuple):
+        return [number(one) for one in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -number(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        return _ARITHMETIC[type(node.op)](number(node.left), number(node.right))
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in ("pi", "e"):
+        return math.pi if node.attr == "pi" else math.e
+    if isinstance(node, ast.ListComp) and len(node.generators) == 1:
+        return _counting(node, node.generators[0])
+    raise ValueError("no literal")
+
+
+def _counting(node: ast.ListComp, over: ast.comprehension) -> list[int]:
+    """`[i for i in range(...)]`."""
+    if (
+        over.ifs
+        or ast.dump(node.elt) != ast.dump(over.target).replace("Store()", "Load()")
+        or not isinstance(over.iter, ast.Call)
+        or not isinstance(over.iter.func, ast.Name)
+        or over.iter.func.id != "range"
+    ):
+        raise ValueError("no literal")
+    found = range(*(number(one) for one in over.iter.args))
+    return list(found[: _few(len(found))])
+
+
+def _few(count: int) -> int:
+    if not 0 <= count <= _MOST:
+        raise ValueError("too many elements")
+    return count
+
+
+def _flat(value: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """(shape, elements) of nested lists. Raises ValueError for ragged ones."""
+    if not isinstance(value, list):
+        return (), (value,)
+    parts = [_flat(one) for one in value]
+    shapes = {shape for shape, _ in parts}
+    if len(shapes) > 1:
+        raise ValueError("ragged")
+    inner = shapes.pop() if shapes else ()
+    return (len(value), *inner), tuple(element for _, elements in parts for element in elements)
+
+
+def _kind(elements: Sequence[Any]) -> str:
+    """The type that torch gives to numbers."""
+    kinds = {type(one) for one in elements}
+    if complex in kinds:
+        return "complex64"
+    if float in kinds or not kinds:
+        return "float32"
+    return "bool" if kinds == {bool} else "int64"
+
+
+def _dtype(node: ast.expr | None) -> str:
+    name = _of_torch(node) if node is not None else ""
+    return _DTYPES.get(name, name)
+
+
+def _of_torch(node: ast.AST) -> str:
+    """`zeros` for `torch.zeros`; nothing for what is not directly under torch."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch":
+        return node.attr
+    return ""
+
+
+def _number(value: float) -> str:
+    return repr(float(f"{value:.9g}"))

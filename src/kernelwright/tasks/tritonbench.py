@@ -1,0 +1,166 @@
+"""Tasks of TritonBench-T: every call that its tests make of a PyTorch function, judged against the function itself.
+
+The layout is that of https://github.com/thunlp/TritonBench (Apache-2.0): `data/TritonBench_T_v1/NAME.py` holds a function
+NAME, a line of `#`, and a test that calls it a few times and keeps what comes back. TritonBench compares what two such
+files print, which most never do; here the k-th call becomes the task `tritonbench/T/NAME/k` (`calls.py`), whose reference
+is the function. A function counts as solved by all of its tasks (`metrics.summarise`). Its other half, TritonBench-G, is
+Triton kernels without a reference, and so no suite.
+
+Sizes are the test's own, a few elements mostly: right there is right by the benchmark, and says little of other sizes.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from pathlib import Path
+
+from kernelwright.errors import UserError, did_you_mean
+from kernelwright.parsing import parse
+from kernelwright.records import Task
+from kernelwright.tasks import calls
+from kernelwright.tasks.form import check_reference, read_text
+
+PREFIX = "tritonbench:"
+SUITE = "tritonbench/T"
+_FOLDERS = ("data/TritonBench_T_v1", "TritonBench_T_v1")
+_RULE = re.compile(r"^#{100,}\s*$", re.MULTILINE)
+_FAMILIES: dict[str, str] = {
+    name: family
+    for family, names in {
+        "convolution": "conv1d conv2d conv3d conv_transpose2d",
+        "pooling": "avg_pool1d avg_pool2d max_pool1d max_pool2d adaptive_avg_pool1d adaptive_avg_pool2d",
+        "norm": "batch_norm layer_norm group_norm instance_norm rms_norm normalize",
+        "matmul": "mm bmm matmul addmm mv linear tensordot dot matvec",
+        "loss": "cross_entropy nll_loss mse_loss cosine_embedding_loss",
+        "reduction": "sum mean std var max min argmax argmin logsumexp prod norm any cosine_similarity",
+        "activation": "relu gelu elu selu silu sigmoid tanh leaky_relu softplus hardsigmoid hardshrink "
+        "softmax log_softmax expit logit",
+        "elementwise": "abs add sub mul div pow exp log log1p sqrt rsqrt reciprocal cos sin asin floor trunc "
+        "bitwise_and signbit rad2deg erf erfc eq ones ones_like subtract clamp maximum minimum where",
+        "special": "airy_ai bessel_j1 chebyshev_polynomial_t digamma gammaln i0 polygamma zeta",
+        "linalg": "cholesky cholesky_solve det inverse lu solve solve_triangular slogdet eig eigh svd qr "
+        "ldl_factor",
+        "indexing": "gather index_select index_fill_ masked_fill masked_select embedding permute hstack "
+        "repeat_interleave expand broadcast_tensors pixel_shuffle grid_sample affine_grid ifftshift tril "
+        "logspace",
+    }.items()
+    for name in names.split()
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """A call that is no task."""
+
+    id: str
+    reason: str
+    """A key of `calls.REASONS`."""
+
+    @property
+    def meaning(self) -> str:
+        return calls.REASONS[self.reason]
+
+
+def load(spec: str) -> list[Task]:
+    """Tasks of `PATH[/NAME[,NAME][/K[,K]]]`: of all functions, of those named, or only those calls of them.
+
+    Raises UserError for a missing folder, an unknown name, a malformed file, and where no call is a task.
+    """
+    tasks, left = read(spec)
+    if not tasks:
+        why = f" ({left[0].id}: {left[0].meaning})" if left else ""
+        raise UserError(f"{PREFIX}{spec}: none of the calls named is a task{why}; name another function")
+    return tasks
+
+
+def read(spec: str) -> tuple[list[Task], list[Left]]:
+    """(tasks, calls that are none). Raises UserError as `load`, but for a choice without tasks."""
+    root, names, numbers = _chosen(spec)
+    files = {path.stem: path for path in sorted(root.glob("*.py"))}
+    if not files:
+        raise UserError(f"{root}: no NAME.py files; give a TritonBench checkout")
+    for name in names:
+        if name not in files:
+            raise UserError(
+                f"{root}: no function {name!r}{did_you_mean(name, files)}; there are {len(files)}"
+            )
+    tasks: list[Task] = []
+    left: list[Left] = []
+    for name in names or files:
+        found, none = _read(name, files[name])
+        tasks += found
+        left += none
+    if numbers:
+        chosen = tuple(f"/{number}" for number in numbers)
+        tasks = [task for task in tasks if task.id.endswith(chosen)]
+        left = [one for one in left if one.id.endswith(chosen)]
+    return tasks, left
+
+
+def _chosen(spec: str) -> tuple[Path, list[str], list[str]]:
+    """(folder of the functions, names, numbers of calls); no names are all."""
+    path, tail = Path(spec).expanduser(), list[str]()
+    while not path.is_dir() and path.name and len(tail) < 3:
+        path, tail = path.parent, [path.name, *tail]
+    if not spec or not path.is_dir() or len(tail) > 2:
+        raise UserError(
+            f"{spec or PREFIX}: no such folder; write {PREFIX}PATH[/NAME[,NAME][/K]], PATH a checkout"
+        )
+    root = next((path / folder for folder in _FOLDERS if (path / folder).is_dir()), path)
+    names, numbers = ([part for part in one.split(",") if part] for one in [*tail, "", ""][:2])
+    if not all(number.isdigit() for number in numbers):
+        raise UserError(f"{PREFIX}{spec}: bad number of a call {tail[1]!r}; write 1 or 1,3")
+    return root, names, numbers
+
+
+def _read(name: str, path: Path) -> tuple[list[Task], list[Left]]:
+    """Tasks and left-out calls of one file. Raises UserError where it is not in TritonBench's form."""
+    text = read_text(path)
+    parts = _RULE.split(text)
+    if len(parts) != 2:
+        raise UserError(
+            f"{path}: no line of # between function and test; give TritonBench-T's files as they are"
+        )
+    above, below = (_parsed(part, path) for part in parts)
+    functions = [node for node in above.body if isinstance(node, ast.FunctionDef)]
+    tests = [n for n in below.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
+    if not functions or not tests:
+        raise UserError(
+            f"{path}: no {'test' if functions else 'function'}; give TritonBench-T's files as they are"
+        )
+    function = next((node for node in functions if node.name == name), functions[-1])
+    modules = {alias.asname or alias.name.partition(".")[0] for node in ast.walk(above)
+               if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}  # fmt: skip
+    source = parts[0] if "torch" in modules else f"import torch\n{parts[0]}"
+    family, difficulty = _family(function)
+    tasks: list[Task] = []
+    left: list[Left] = []
+    for number, call in enumerate((c for test in tests for c in calls.calls_of(function.name, test)), 1):
+        where = f"{SUITE}/{name}/{number}"
+        try:
+            made = calls.reference(source, function, call, frozenset(modules | {"torch"}))
+        except calls.LeftOut as reason:
+            left.append(Left(where, reason.reason))
+            continue
+        check_reference(made, where)
+        tasks.append(Task(id=where, suite=SUITE, source=made, family=family, difficulty=difficulty))
+    return tasks, left
+
+
+def _family(function: ast.FunctionDef) -> tuple[str, int]:
+    """(family, number of operators) by the operators that the function names; several families are a fusion."""
+    named = [calls.called(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
+    products = sum(isinstance(node, ast.MatMult) for node in ast.walk(function))
+    found = [_FAMILIES[name] for name in named if name in _FAMILIES] + ["matmul"] * products
+    kinds = set(found)
+    family = "linalg" if "linalg" in kinds else found[0] if len(kinds) == 1 else "fusion" if kinds else ""
+    return family, max(1, len(found))
+
+
+def _parsed(text: str, path: Path) -> ast.Module:
+    try:
+        return parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UserError(f"{path}: not Python ({error}); give TritonBench-T's files as they are") from None
