@@ -15,10 +15,10 @@ from kernelwright.hardware import target as target_sheet
 Teacher = Literal["families", "graphs", "inductor", "tasks", "examples", "practice"]
 TEACHERS: tuple[Teacher, ...] = ("families", "graphs", "inductor", "tasks", "examples", "practice")
 WEIGHTS = {
-    "fusion": 34,
-    "convolution": 18,
-    "matmul": 10,
-    "activation": 10,
+    "fusion": 40,
+    "convolution": 20,
+    "matmul": 9,
+    "activation": 8,
     "norm": 6,
     "reduction": 5,
     "loss": 5,
@@ -28,8 +28,19 @@ WEIGHTS = {
     "training": 3,
 }
 """Shares of the categories of families; one that is not named weighs 3."""
-FUNCTIONS = {"activation": 6, "elementwise": 3}
-"""Families that stand for many functions, and how often they are drawn for one of the others in their category."""
+FUNCTIONS = {
+    **dict.fromkeys(("activation",), 6),
+    **dict.fromkeys(("elementwise", "linear_chain"), 3),
+    **dict.fromkeys(("linear_fusion", "conv2d_chain", "conv3d_chain"), 2),
+    **dict.fromkeys((f"conv_transpose{rank}d_chain" for rank in (2, 3)), 2),
+    **dict.fromkeys((f"conv_transpose{rank}d" for rank in (1, 2, 3)), 2),
+    **dict.fromkeys((f"conv_transpose{rank}d_asymmetric" for rank in (2, 3)), 2),
+    **dict.fromkeys(("conv2d_large", "conv2d_asymmetric", "conv2d_depthwise"), 2),
+    **dict.fromkeys(("cumsum_masked", "cumsum_reverse", "cumsum_exclusive"), 2),
+    **dict.fromkeys(("batchnorm", "layernorm", "groupnorm", "hinge_loss", "attention_full"), 2),
+}
+"""Families that stand for many functions or forms, and how often they are drawn for one of the others in their category;
+1 where none is named."""
 
 
 class BulkConfig(BaseModel):

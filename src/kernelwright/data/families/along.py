@@ -7,13 +7,38 @@ formulas are those of `operators.ROWS`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, widened
 from kernelwright.data.library import EMPTY, REDUCE
-from kernelwright.data.operators import ROWS, RowOperator
+from kernelwright.data.operators import ROWS, RowOperator, Statistic
 
+FORMULAS: Mapping[str, RowOperator] = MappingProxyType(
+    {
+        **ROWS,
+        "l1mean": RowOperator(
+            "l1mean",
+            ("{x} / {x}.abs().mean(dim=-1, keepdim=True)",),
+            (Statistic("s", "sum", "tl.abs({x})", "{s} / n"),),
+            "{x} / s",
+        ),
+        "rms": RowOperator(
+            "rms",
+            ("{x} / {x}.square().mean(dim=-1, keepdim=True).sqrt()",),
+            (Statistic("s", "sum", "{x} * {x}", "tl.sqrt({s} / n)"),),
+            "{x} / s",
+        ),
+        "maxnorm": RowOperator(
+            "maxnorm",
+            ("{x} / {x}.abs().amax(dim=-1, keepdim=True)",),
+            (Statistic("m", "max", "tl.abs({x})"),),
+            "{x} / m",
+        ),
+    }
+)
+"""The row operators of the vocabulary and those that families alone draw."""
 LONGEST = 16384
 """Elements of a row that are held at once."""
 TILE = 4096
@@ -38,7 +63,7 @@ def rows(
     channel."""
     walks = width > LONGEST or (draw.slow and draw.tune.random() < 0.8)
     wide = widened(dtype)
-    formula = ROWS[operator]
+    formula = FORMULAS[operator]
     reduces = formula.final is None
     block = draw.tile("BLOCK", (1024, 2048, 4096), (128, 256)) if walks else "triton.next_power_of_2(n)"
     warps = draw.tune.choice((4, 8)) if width > 1024 else draw.tune.choice((1, 2, 4))
@@ -126,7 +151,7 @@ def strided(
 ) -> Stage:
     """Along dimension `dim`, which is not the last one and `length` long at full size. Channel operands of the chains
     run along it; those of a reduction along the dimension before, which is the second then."""
-    formula = ROWS[operator]
+    formula = FORMULAS[operator]
     reduces = formula.final is None
     wide = widened(dtype)
     walks = length > 256 or (draw.slow and draw.tune.random() < 0.5)

@@ -1,5 +1,6 @@
 """Attention with the online softmax of Milakov and Gimelshein (2018), as in FlashAttention: full, causal, with shared
-key heads, over another sequence, in a window."""
+key heads, over another sequence, in a window. Heads of up to `HELD` numbers are held whole; of wider ones a program
+walks queries and keys in blocks and writes a block of the output's columns."""
 
 from __future__ import annotations
 
@@ -19,16 +20,28 @@ from kernelwright.data.families.spec import (
     tensor,
 )
 
+HELD = 128
+"""Numbers of a head whose queries, keys and output fit a multiprocessor at once."""
+
+MOST_SCORES = 2**31
+
 
 def attention(kind: str, draw: Draw) -> Design:
     """softmax(q k' / sqrt(d)) v for every head."""
-    dtype = draw.dtype(0.7)
+    dtype = draw.dtype(0.6)
+    wide = draw.chance(0.35)
     sizes = {
-        "B": draw.size((2, 4, 8), (1,), (1,)),
+        "B": draw.size((2, 4, 8, 16, 32), (1,), (1,)),
         "HEADS": Size(draw.pick((8, 16, 32)), 2, 4 if kind == "gqa" else 3),
         "S": draw.size((512, 1024, 2048, 4096), (64, 80), (75, 99)),
         "E": Size(draw.pick((32, 64, 64, 128)), draw.pick((16, 32)), draw.pick((20, 24, 40))),
     }
+    if wide:
+        sizes["S"] = draw.size((256, 512, 512, 1024, 2048), (48, 64), (53, 75))
+        sizes["E"] = draw.size((192, 256, 512, 1024, 1024), (160, 288), (144, 270))
+    # No more scores, of a reference that keeps them, than a GPU holds.
+    while sizes["B"].full * sizes["HEADS"].full * sizes["S"].full ** 2 > MOST_SCORES:
+        sizes["B"] = sizes["B"]._replace(full=sizes["B"].full // 2)
     keys, heads = "S", "HEADS"
     if kind == "cross":
         keys = "T"
@@ -49,7 +62,7 @@ def attention(kind: str, draw: Draw) -> Design:
     op = _reference(draw, kind, causal, dtype == "float32", inputs)
     block_m, block_n = draw.tune.choice(
         ((64, 64), (128, 64))
-        if dtype != "float32"
+        if dtype != "float32" or wide
         else ((128, 32), (128, 64))
         if sizes["E"].full <= 64
         else ((64, 32),)
@@ -64,12 +77,21 @@ def attention(kind: str, draw: Draw) -> Design:
     if kind == "gqa":
         body.append("kv_head = head // heads * kv_heads + head % heads // (heads // kv_heads)")
         shared = "kv_head"
-    body += [
-        "m = pid * BLOCK_M + tl.arange(0, BLOCK_M)",
+    held = [
         "d = tl.arange(0, BLOCK_D)",
         "q_at = head * seq * dim + m[:, None] * dim + d[None, :]",
         "q_mask = (m < seq)[:, None] & (d < dim)[None, :]",
         "q = tl.load(q_ptr + q_at, mask=q_mask, other=0.0)",
+    ]
+    walked = [
+        "d = tl.program_id(2) * BLOCK_D + tl.arange(0, BLOCK_D)",
+        "q_ptr += head * seq * dim",
+        "out_at = head * seq * dim + m[:, None] * dim + d[None, :]",
+        "out_mask = (m < seq)[:, None] & (d < dim)[None, :]",
+    ]
+    body += [
+        "m = pid * BLOCK_M + tl.arange(0, BLOCK_M)",
+        *(walked if wide else held),
         f"k_ptr += {shared} * keys * dim",
         f"v_ptr += {shared} * keys * dim",
         'top = tl.full([BLOCK_M], -float("inf"), tl.float32)',
@@ -86,22 +108,43 @@ def attention(kind: str, draw: Draw) -> Design:
     # With a window a block may hold no key of a row: its maximum stays -inf, which must not meet itself.
     safe = ['    anchor = tl.where(new == -float("inf"), 0.0, new)'] if window else []
     against = "anchor" if window else "new"
+    scores = [
+        "kv_mask = (n < keys)[:, None] & (d < dim)[None, :]",
+        "k = tl.load(k_ptr + n[:, None] * dim + d[None, :], mask=kv_mask, other=0.0)",
+        f"s = tl.dot(q, tl.trans(k){precision(dtype)}) * scale",
+    ]
+    if wide:
+        scores = [
+            "s = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            "for base in range(0, dim, BLOCK_E):",
+            "    e = base + tl.arange(0, BLOCK_E)",
+            "    q_mask = (m < seq)[:, None] & (e < dim)[None, :]",
+            "    k_mask = (n < keys)[:, None] & (e < dim)[None, :]",
+            "    q = tl.load(q_ptr + m[:, None] * dim + e[None, :], mask=q_mask, other=0.0)",
+            "    k = tl.load(k_ptr + n[:, None] * dim + e[None, :], mask=k_mask, other=0.0)",
+            f"    s = tl.dot(q, tl.trans(k), s{precision(dtype)})",
+            "s = s * scale",
+        ]
+    out, mask = ("out_at", "out_mask") if wide else ("q_at", "q_mask")
+    values = [
+        f"v = tl.load(v_ptr + n[:, None] * dim + d[None, :], mask={'v' if wide else 'kv'}_mask, other=0.0)"
+    ]
+    if wide:
+        values.insert(0, "v_mask = (n < keys)[:, None] & (d < dim)[None, :]")
     body += [
         f"for start in range({first}, {last}, BLOCK_N):",
         "    n = start + tl.arange(0, BLOCK_N)",
-        "    kv_mask = (n < keys)[:, None] & (d < dim)[None, :]",
-        "    k = tl.load(k_ptr + n[:, None] * dim + d[None, :], mask=kv_mask, other=0.0)",
-        f"    s = tl.dot(q, tl.trans(k){precision(dtype)}) * scale",
+        *(f"    {line}" for line in scores),
         f'    s = tl.where({allowed}, s, -float("inf"))',
         "    new = tl.maximum(top, tl.max(s, 1))",
         *safe,
         f"    p = tl.exp(s - {against}[:, None])",
         f"    shrink = tl.exp(top - {against})",
         "    total = total * shrink + tl.sum(p, 1)",
-        "    v = tl.load(v_ptr + n[:, None] * dim + d[None, :], mask=kv_mask, other=0.0)",
+        *(f"    {line}" for line in values),
         f"    acc = tl.dot(p{'.to(v.dtype)' if dtype != 'float32' else ''}, v, acc * shrink[:, None]{precision(dtype)})",
         "    top = new",
-        "tl.store(out_ptr + q_at, acc / total[:, None], mask=q_mask)",
+        f"tl.store(out_ptr + {out}, acc / total[:, None], mask={mask})",
     ]
     name = {"gqa": "gqa", "cross": "cross_attention", "window": "window_attention"}.get(kind, "attention")
     parameters = ["q_ptr", "k_ptr", "v_ptr", "out_ptr", "seq", "keys", "dim", "scale"]
@@ -119,13 +162,21 @@ def attention(kind: str, draw: Draw) -> Design:
         draw.constants.update(BLOCK_M=block_m, BLOCK_N=block_n)
         m, n = "BLOCK_M", "BLOCK_N"
     parameters += ["BLOCK_M: tl.constexpr", "BLOCK_N: tl.constexpr", "BLOCK_D: tl.constexpr"]
-    passed += [f"BLOCK_M={m}", f"BLOCK_N={n}", "BLOCK_D=max(16, triton.next_power_of_2(dim))"]
-    passed.append(f"num_warps={8 if block_m * block_n > 4096 else 4}")
+    passed += [f"BLOCK_M={m}", f"BLOCK_N={n}"]
+    grid, warps = f"triton.cdiv(seq, {m}), batch * heads", 8 if block_m * block_n > 4096 else 4
+    if wide:
+        columns, walked_by = (128, 32) if dtype == "float32" else (256, 64)
+        parameters.append("BLOCK_E: tl.constexpr")
+        passed += [f"BLOCK_D={columns}", f"BLOCK_E={walked_by}"]
+        grid, warps = f"{grid}, triton.cdiv(dim, {columns})", 8
+    else:
+        passed.append("BLOCK_D=max(16, triton.next_power_of_2(dim))")
+    passed.append(f"num_warps={warps}")
     host = [
         "batch, heads, seq, dim = q.shape",
         "keys = k.shape[2]",
         "out = torch.empty_like(q)",
-        *launch(f"{name}_kernel", f"triton.cdiv(seq, {m}), batch * heads", passed),
+        *launch(f"{name}_kernel", grid, passed),
         "return out",
     ]
     stage = Stage(name, (kernel(f"{name}_kernel", parameters, body),), tuple(takes), tuple(host))

@@ -292,7 +292,9 @@ def image(draw: Draw, rank: int, flip: bool) -> Head:
         parts = draw.pick(((), ("stride", "padding"), ("stride", "padding"), ("stride",), ("padding",)))
     else:
         parts = draw.pick(((), (), ("padding",), ("stride", "padding")))
-    made = convolution(draw, rank, parts=parts, half=0.0, flip=flip, uniform=rank == 1 or draw.chance(0.9))
+    made = convolution(
+        draw, rank, parts=parts, half=0.0, flip=flip, uniform=rank == 1 or draw.chance(0.9), bias_share=0.9
+    )
     made.sizes["CO"] = Size(draw.pick((16, 32, 64, 128)), draw.pick((12, 16)), draw.pick((15, 18, 21)))
     if not flip and rank < 3:
         for axis in SPACE[rank]:  # room for two poolings

@@ -34,7 +34,7 @@ UNEVEN = {
     2: ((3, 5), (3, 7), (5, 7), (1, 5), (3, 1)),
     3: ((3, 5, 7), (1, 3, 3), (3, 3, 5), (3, 5, 5), (1, 3, 5), (2, 3, 3)),
 }
-LARGE_KERNELS, LARGE_UNEVEN = (9, 11, 11), ((5, 9), (3, 9), (7, 11))
+LARGE_KERNELS, LARGE_UNEVEN = (9, 11, 11), ((5, 9), (3, 9), (7, 11), (9, 5))
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,23 @@ def _window(
     if rank == 3:
         options = {"stride": (2, 2, 3), "padding": (1, 1, 2), "dilation": (2,)}
     values: dict[str, list[int]] = {}
+    all_differ = draw.chance(0.4)
     for part in parts:
         values[part] = [draw.pick(options[part])] * rank
-        if not uniform and draw.chance(0.6):
-            values[part] = [draw.pick((1, 2, 3)[: 5 - rank]) for _ in range(rank)]
+        if not uniform and (all_differ or draw.chance(0.5)):
+            differ = draw.pick(
+                ((1, 2), (2, 1), (2, 3), (1, 3)) if rank == 2 else ((1, 2, 2), (2, 2, 1), (1, 2, 1))
+            )
+            values[part] = list((1, 2, 3) if rank == 3 and part == "padding" and draw.chance(0.4) else differ)
     found = Window(kernels, values, [0] * rank)
     if "padding" in parts:
         half = [reach // 2 for reach in found.reach]
         if draw.chance(0.5) and min(half) > 0:
             values["padding"] = half
-        values["padding"] = [min(p, max(h, 1)) for p, h in zip(values["padding"], half, strict=True)]
-    if flip and min(found.of("stride")) > 1 and draw.chance(0.3):
+        # A transposed convolution loses what is padded, so that no more than half its window may be.
+        least = 0 if flip else 1
+        values["padding"] = [min(p, max(h, least)) for p, h in zip(values["padding"], half, strict=True)]
+    if flip and min(found.of("stride")) > 1 and draw.chance(0.45):
         return Window(kernels, values, [1] * rank)
     return found
 
@@ -120,9 +126,10 @@ def convolution(
     half: float = 0.15,
     attribute: str = "conv",
     large: bool = False,
+    bias_share: float = 0.5,
 ) -> Convolution:
     """A convolution whose module is the attribute `conv`. `parts` of stride, padding, dilation; `flip`: transposed;
-    `large`: a kernel of nine and more."""
+    `large`: a kernel of nine and more; `bias_share`: how likely a bias is."""
     dtype = draw.dtype(half)
     found = _window(draw, rank, uniform, parts, flip, large)
     kernels, values = found.kernels, found.values
@@ -133,7 +140,7 @@ def convolution(
         and all(reach % 2 == 0 for reach in found.reach)
     )
     sizes = _sizes(draw, rank, groups, found, flip)
-    bias = draw.chance(0.6)
+    bias = draw.chance(bias_share)
     numbers: dict[str, str] = {}
     init: list[tuple[str, str]] = [("in_channels", "CI"), ("out_channels", "CO")]
     for name, given in (("kernel_size", kernels), *values.items()):
@@ -281,10 +288,10 @@ def transposed_any(draw: Draw, rank: int, uniform: bool = True) -> Design:
     parts = draw.pick(
         (
             *((), (), ("stride",), ("padding",), ("stride", "padding"), ("stride", "padding")),
-            *(("dilation",), ("padding", "dilation"), ("stride", "padding", "dilation")),
+            *(("dilation",), ("padding", "dilation"), *[("stride", "padding", "dilation")] * 3),
         )
     )
-    groups = draw.pick((1, 1, 1, 4))
+    groups = draw.pick((1, 1, 1, 2, 4, 4))
     return single(draw, rank, parts=parts, flip=True, uniform=uniform, groups=groups)
 
 
@@ -296,9 +303,9 @@ def any_of(draw: Draw, rank: int, choices: tuple[tuple[str, ...], ...], **option
 def large_2d(draw: Draw) -> Design:
     """A kernel of nine and more, as in the first layer of older networks."""
     parts = draw.pick(
-        ((), ("padding",), ("stride", "padding"), ("stride", "padding"), ("padding", "dilation"))
+        ((), ("padding",), ("stride", "padding"), ("stride", "padding"), *[("padding", "dilation")] * 2)
     )
-    return single(draw, 2, parts=parts, uniform=draw.chance(0.6), large=True)
+    return single(draw, 2, parts=parts, uniform=draw.chance(0.5), large=True)
 
 
 def depthwise_2d(draw: Draw) -> Design:
@@ -401,7 +408,7 @@ def _call(function: Callable[..., Design], rank: int, options: dict[str, object]
 
 _PARTS: tuple[tuple[str, ...], ...] = (
     *((), ("padding",), ("stride", "padding"), ("stride",)),
-    *((), ("padding", "dilation"), ("stride", "padding", "dilation")),
+    *((), ("padding", "dilation"), ("padding", "dilation"), ("stride", "padding", "dilation")),
 )
 _SINGLE: dict[str, Callable[[Draw], Design]] = {
     "conv1d": _draw(single, 1),

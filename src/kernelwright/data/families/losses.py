@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,14 +31,25 @@ class Pointwise:
     """Kernel lines that set `loss`."""
     target: str = "randn"
     helpers: tuple[str, ...] = ()
+    broadcast: tuple[str, ...] = ()
+    """Spellings that take a target of fewer elements."""
 
 
+HINGES = (
+    "torch.{m}(torch.clamp(1 - pred * target, min=0))",
+    "torch.{m}(torch.clamp(1 - pred * target, min=0))",
+    "torch.{m}(F.relu(1.0 - pred * target))",
+)
 ELEMENTS = {
     "mse": Pointwise(
-        ("F.mse_loss(pred, target{r})", "torch.{m}((pred - target) ** 2)"), ("d = p - t", "loss = d * d")
+        ("F.mse_loss(pred, target{r})", "torch.{m}((pred - target) ** 2)"),
+        ("d = p - t", "loss = d * d"),
+        broadcast=("torch.{m}((pred - target) ** 2)", "((pred - target) ** 2).{m}()"),
     ),
     "l1": Pointwise(
-        ("F.l1_loss(pred, target{r})", "torch.{m}(torch.abs(pred - target))"), ("loss = tl.abs(p - t)",)
+        ("F.l1_loss(pred, target{r})", "torch.{m}(torch.abs(pred - target))"),
+        ("loss = tl.abs(p - t)",),
+        broadcast=("torch.{m}(torch.abs(pred - target))", "(pred - target).abs().{m}()"),
     ),
     "smooth_l1": Pointwise(
         ("F.smooth_l1_loss(pred, target{r}, beta={c})",),
@@ -54,17 +66,32 @@ ELEMENTS = {
         ("log1p",),
     ),
     "hinge": Pointwise(
-        ("torch.{m}(torch.clamp(1 - pred * target, min=0))", "torch.{m}(F.relu(1.0 - pred * target))"),
+        HINGES,
         ("loss = tl.maximum(1.0 - p * t, 0.0)",),
         "sign",
+        broadcast=HINGES,
+    ),
+    "squared_hinge": Pointwise(
+        ("torch.{m}(torch.clamp(1 - pred * target, min=0) ** 2)",),
+        ("d = tl.maximum(1.0 - p * t, 0.0)", "loss = d * d"),
+        "sign",
+        broadcast=("torch.{m}(torch.clamp(1 - pred * target, min=0) ** 2)",),
     ),
     "log_cosh": Pointwise(
         ("torch.{m}(torch.log(torch.cosh(pred - target)))",),
-        ("d = tl.abs(p - t)", "loss = d + log1p(tl.exp(-2.0 * d)) - 0.69314718"),
+        (
+            "d = tl.abs(p - t)",
+            "s = d * d",
+            "series = s * (0.5 - s * (1 / 12 - s * (1 / 45 - s * 17 / 2520)))",
+            "loss = tl.where(d < 0.25, series, d + log1p(tl.exp(-2.0 * d)) - 0.69314718)",
+        ),
         "randn",
         ("log1p",),
+        ("torch.{m}(torch.log(torch.cosh(pred - target)))",),
     ),
 }
+LARGEST = 2**30
+"""Elements of the largest input."""
 
 
 def finisher() -> str:
@@ -89,60 +116,79 @@ def _finish(draw: Draw, parts: str, count: str, divisor: str) -> list[str]:
 
 
 def elementwise(name: str, draw: Draw) -> Design:
-    """A loss by elements: each program sums its share of them."""
+    """A loss by elements: each program sums its share of them. The target may have one value a column, or one a row."""
     loss = ELEMENTS[name]
     dtype: Dtype = draw.dtype(0.15) if name in ("mse", "l1") else "float32"
     mean = draw.chance(0.8)
-    sizes = {
-        "M": draw.size((128, 1024, 4096, 8192), (6, 8), (7, 9)),
-        "N": draw.size((1024, 4096, 8192, 10000, 32768), (64, 128), (101, 133, 203)),
-    }
+    sizes = _capped(
+        {
+            "M": draw.size((128, 1024, 4096, 8192, 16384, 32768), (6, 8), (7, 9)),
+            "N": draw.size((1024, 4096, 8192, 10000, 16384, 32768), (64, 128), (101, 133, 203)),
+        }
+    )
     c = draw.pick(("0.5", "1.0", "2.0"))
-    spelling = draw.pick(loss.spellings)
+    hinges = loss.target == "sign"
+    reach = draw.pick(("columns", "columns", "rows")) if draw.chance(0.6 if hinges else 0.3) else ""
+    reach = reach if loss.broadcast else ""
+    spelling = draw.pick(loss.broadcast if reach else loss.spellings)
     spelling = spelling.replace("{r}", "" if mean else ', reduction="sum"').replace(
         "{m}", "mean" if mean else "sum"
     )
     shape = "M, N"
-    if name == "hinge" and draw.chance(0.5):
+    if hinges and not reach and draw.chance(0.5):
         shape = "M"
         sizes = {"M": draw.size((32768, 1048576, 4194304), (256,), (389, 533))}
+    if reach == "columns" and draw.chance(0.4):
+        # As many rows as columns: only the rule of broadcasting says which the target's are.
+        side = draw.pick((4096, 8192, 16384, 32768))
+        sizes = {key: size._replace(full=side) for key, size in sizes.items()}
+    given = {"": shape, "columns": draw.pick(("N", "N", "1, N")), "rows": "M, 1"}[reach]
+    tuple_ = f"({given},)" if "," not in given else f"({given})"
     made = {
-        "randn": tensor(shape, dtype),
-        "rand": f"torch.rand({shape})",
-        "sign": f"torch.randint(0, 2, ({shape}{',' if shape == 'M' else ''})).float() * 2 - 1",
+        "randn": tensor(given, dtype),
+        "rand": f"torch.rand({given})",
+        "sign": draw.pick(
+            (f"torch.randint(0, 2, {tuple_}).float() * 2 - 1", f"torch.sign(torch.randn({given}))")
+        ),
     }[loss.target]
-    inputs = (
-        ("pred", f"{tensor(shape, dtype)} * (0.5 + torch.rand(1))".replace("torch.rand(1)", "torch.rand(1)")),
-        ("target", made),
-    )
+    inputs = (("pred", f"{tensor(shape, dtype)} * (0.5 + torch.rand(1))"), ("target", made))
     if dtype != "float32":
         inputs = (("pred", tensor(shape, dtype)), ("target", made))
-    op = Op(f"{name}:{'mean' if mean else 'sum'}", spelling.replace("{c}", c), inputs=inputs)
+    op = Op(
+        f"{name}:{'mean' if mean else 'sum'}{f',{reach}' * bool(reach)}",
+        spelling.replace("{c}", c),
+        inputs=inputs,
+    )
     block, most = draw.tile("BLOCK", (1024, 2048), (128, 256)), draw.tune.choice((256, 512, 1024))
     wide = widened(dtype)
+    at = {"": "offs", "columns": "offs % n", "rows": "offs // n"}[reach]
+    counts = ["n"] * bool(reach)
     body = [
         "total = tl.zeros([BLOCK], dtype=tl.float32)",
         "for start in range(tl.program_id(0) * BLOCK, size, tl.num_programs(0) * BLOCK):",
         "    offs = start + tl.arange(0, BLOCK)",
         "    mask = offs < size",
         f"    p = tl.load(pred_ptr + offs, mask=mask, other=0.0){wide}",
-        f"    t = tl.load(target_ptr + offs, mask=mask, other=0.0){wide}",
+        f"    t = tl.load(target_ptr + {at}, mask=mask, other=0.0){wide}",
         *(f"    {line.replace('{c}', c)}" for line in loss.lines),
         "    total += tl.where(mask, loss, 0.0)",
         "tl.store(parts_ptr + tl.program_id(0), tl.sum(total, 0))",
     ]
     text = kernel(
-        f"{name}_kernel", ["pred_ptr", "target_ptr", "parts_ptr", "size", "BLOCK: tl.constexpr"], body
+        f"{name}_kernel",
+        ["pred_ptr", "target_ptr", "parts_ptr", "size", *counts, "BLOCK: tl.constexpr"],
+        body,
     )
     host = [
         "size = pred.numel()",
+        *(["n = pred.shape[1]"] if reach else []),
         f"programs = min({most}, triton.cdiv(size, {block}))",
         "parts = torch.empty(programs, device=pred.device, dtype=torch.float32)",
         "out = torch.empty((), device=pred.device, dtype=pred.dtype)",
         *launch(
             f"{name}_kernel",
             "programs,",
-            ["pred", "target", "parts", "size", f"BLOCK={block}", draw.warps((4, 8), (1,))],
+            ["pred", "target", "parts", "size", *counts, f"BLOCK={block}", draw.warps((4, 8), (1,))],
         ),
         *_finish(draw, "parts", "programs", "size" if mean else "1"),
         "return out",
@@ -199,11 +245,22 @@ def _by_row(
     return Design((op,), (stage,), sizes, dtype, draw.constants)
 
 
+def _capped(sizes: dict[str, Size]) -> dict[str, Size]:
+    """The sizes with the first halved till there are at most `LARGEST` elements."""
+    first = next(iter(sizes))
+    found = dict(sizes)
+    while math.prod(size.full for size in found.values()) > LARGEST:
+        found[first] = found[first]._replace(full=found[first].full // 2)
+    return found
+
+
 def _matrix(draw: Draw) -> dict[str, Size]:
-    return {
-        "B": draw.size((512, 2048, 4096, 8192), (6, 8), (7, 9)),
-        "N": draw.size((512, 1000, 2048, 4096, 8192, 32768), (48, 64), (67, 83)),
-    }
+    return _capped(
+        {
+            "B": draw.size((512, 2048, 4096, 8192, 16384, 32768), (6, 8), (7, 9)),
+            "N": draw.size((512, 1000, 2048, 4096, 8192, 16384, 32768), (48, 64), (67, 83)),
+        }
+    )
 
 
 LOGITS = [
@@ -216,8 +273,8 @@ LOGITS = [
 def cross_entropy(draw: Draw) -> Design:
     """Logits against classes; also with label smoothing."""
     sizes = {
-        "B": draw.size((512, 2048, 4096, 16384), (6, 8), (7, 9)),
-        "V": draw.size((10, 100, 1000, 8192, 32000), (48, 64), (67, 83)),
+        "B": draw.size((512, 2048, 4096, 16384, 32768), (6, 8), (7, 9)),
+        "V": draw.size((10, 100, 1000, 4096, 8192, 32000), (48, 64), (67, 83)),
     }
     smooth = draw.chance(0.25)
     spelled = "F.cross_entropy(logits, target)"
@@ -269,6 +326,7 @@ def kl_div(draw: Draw) -> Design:
     """The divergence of distributions, or of the softmax of logits."""
     sizes = _matrix(draw)
     logits = draw.chance(0.5)
+    one = not logits and draw.chance(0.25)
     if logits:
         spelled = 'F.kl_div(F.log_softmax(pred, dim=-1), F.softmax(target, dim=-1), reduction="batchmean")'
         inputs = (("pred", "torch.randn(B, N) * (0.5 + torch.rand(1))"), ("target", "torch.randn(B, N)"))
@@ -285,16 +343,17 @@ def kl_div(draw: Draw) -> Design:
         ]
     else:
         spelled = 'F.kl_div(torch.log(pred), target, reduction="batchmean")'
+        given = "N" if one else "B, N"
         inputs = (
             ("pred", "torch.randn(B, N).softmax(dim=-1)"),
-            ("target", "(torch.randn(B, N) * (0.5 + torch.rand(1))).softmax(dim=-1)"),
+            ("target", f"(torch.randn({given}) * (0.5 + torch.rand(1))).softmax(dim=-1)"),
         )
         body = [
             "p = tl.load(pred_ptr + row * n + cols, mask=mask, other=1.0)",
-            "t = tl.load(target_ptr + row * n + cols, mask=mask, other=1.0)",
+            f"t = tl.load(target_ptr + {'' if one else 'row * n + '}cols, mask=mask, other=1.0)",
             "loss = tl.sum(tl.where(mask, t * (tl.log(t) - tl.log(p)), 0.0), 0)",
         ]
-    op = Op(f"kl_div:{'logits' if logits else 'probabilities'}", spelled, inputs=inputs)
+    op = Op(f"kl_div:{'logits' if logits else 'probabilities'}{',one target' * one}", spelled, inputs=inputs)
     return _by_row(draw, "kl_div", op, sizes, ("pred", "target"), body, sizes["N"].full)
 
 
@@ -308,11 +367,15 @@ def cosine(draw: Draw) -> Design:
             "1 - F.cosine_similarity(pred, target, dim=1).mean()",
         )
     )
-    near = "torch.randn(B, N)"
-    op = Op("cosine_loss", spelled, inputs=(("pred", near), ("target", near)))
+    one = draw.chance(0.25)
+    op = Op(
+        f"cosine_loss{':one target' * one}",
+        spelled,
+        inputs=(("pred", "torch.randn(B, N)"), ("target", f"torch.randn({'1' if one else 'B'}, N)")),
+    )
     body = [
         "p = tl.load(pred_ptr + row * n + cols, mask=mask, other=0.0)",
-        "t = tl.load(target_ptr + row * n + cols, mask=mask, other=0.0)",
+        f"t = tl.load(target_ptr + {'' if one else 'row * n + '}cols, mask=mask, other=0.0)",
         "norms = tl.maximum(tl.sqrt(tl.sum(p * p, 0)), 1e-8) * tl.maximum(tl.sqrt(tl.sum(t * t, 0)), 1e-8)",
         "loss = 1.0 - tl.sum(p * t, 0) / norms",
     ]

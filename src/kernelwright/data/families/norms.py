@@ -513,13 +513,61 @@ def _tokens(draw: Draw) -> dict[str, Size]:
 
 def l1norm(draw: Draw) -> Design:
     return _scaled(
-        draw, "l1norm", ("F.normalize(x, p=1, dim={d})", "x / torch.sum(torch.abs(x), dim={d}, keepdim=True)")
+        draw,
+        "l1norm",
+        (
+            "F.normalize(x, p=1, dim={d})",
+            "x / torch.sum(torch.abs(x), dim={d}, keepdim=True)",
+            "x / x.abs().sum(dim={d}, keepdim=True)",
+            "x / torch.norm(x, p=1, dim={d}, keepdim=True)",
+        ),
+    )
+
+
+def l1mean(draw: Draw) -> Design:
+    """By the mean of the absolute values, where `l1norm` has their sum."""
+    return _scaled(
+        draw,
+        "l1mean",
+        (
+            "x / torch.mean(torch.abs(x), dim={d}, keepdim=True)",
+            "x / x.abs().mean(dim={d}, keepdim=True)",
+            "x / torch.abs(x).mean({d}, keepdim=True)",
+        ),
+    )
+
+
+def rms(draw: Draw) -> Design:
+    """By the root of the mean square, without a weight and without an epsilon."""
+    return _scaled(
+        draw,
+        "rms",
+        (
+            "x / torch.sqrt(torch.mean(x ** 2, dim={d}, keepdim=True))",
+            "x / x.pow(2).mean(dim={d}, keepdim=True).sqrt()",
+        ),
+    )
+
+
+def maxnorm(draw: Draw) -> Design:
+    """By the largest absolute value."""
+    return _scaled(
+        draw,
+        "maxnorm",
+        ("x / torch.amax(torch.abs(x), dim={d}, keepdim=True)", "x / x.abs().amax(dim={d}, keepdim=True)"),
     )
 
 
 def l2norm(draw: Draw) -> Design:
     return _scaled(
-        draw, "l2norm", ("F.normalize(x, dim={d})", "x / torch.norm(x, p=2, dim={d}, keepdim=True)")
+        draw,
+        "l2norm",
+        (
+            "F.normalize(x, dim={d})",
+            "x / torch.norm(x, p=2, dim={d}, keepdim=True)",
+            "x / x.norm(dim={d}, keepdim=True)",
+            "x / torch.sqrt(torch.sum(x * x, dim={d}, keepdim=True))",
+        ),
     )
 
 
@@ -610,7 +658,10 @@ _DRAWS: dict[str, Callable[[Draw], Design]] = {
     "batchnorm": batchnorm,
     "rmsnorm": rmsnorm,
     "l1norm": l1norm,
+    "l1mean": l1mean,
     "l2norm": l2norm,
+    "rms": rms,
+    "maxnorm": maxnorm,
     "frobenius_norm": frobenius,
 }
 FAMILIES = (

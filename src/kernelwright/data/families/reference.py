@@ -42,6 +42,7 @@ INPUT_NAMES: Mapping[str, tuple[str, ...]] = {
     "k": ("k", "key", "K"),
     "v": ("v", "value", "V"),
     "other": ("other", "y", "add_input", "residual"),
+    "keep": ("keep", "mask", "mask", "mask", "valid", "mask"),
     "third": ("third", "z", "extra"),
     "pred": ("pred", "prediction", "predictions", "output", "input", "logits"),
     "target": ("target", "labels", "targets", "labels"),

@@ -17,8 +17,8 @@ def scan(kind: str, draw: Draw) -> Design:
     dim = draw.pick((rank - 1, rank - 1, rank - 2))
     last = dim == rank - 1
     sizes = {
-        "M": draw.size((512, 2048, 4096, 16384), (4, 6), (5, 7)),
-        "N": draw.size((512, 1000, 4096, 16384, 32768), (64, 128), (77, 101, 133)),
+        "M": draw.size((512, 2048, 4096, 16384, 32768), (4, 6), (5, 7)),
+        "N": draw.size((512, 1000, 4096, 16384, 32768, 32768), (64, 128), (77, 101, 133)),
     }
     if not last:
         sizes["M"], sizes["N"] = (
@@ -36,9 +36,15 @@ def scan(kind: str, draw: Draw) -> Design:
     state = ("self.dim = dim",) if numbers else ()
     inputs = [("x", tensor(shape) if kind != "cumprod" else f"1.0 + 0.1 * torch.randn({shape})")]
     if kind == "masked":
-        inputs.append(
-            ("keep", draw.pick((f"torch.rand({shape}) > 0.5", f"torch.randint(0, 2, ({shape})).bool()")))
+        made = (
+            f"torch.rand({shape}) > 0.5",
+            f"torch.randn({shape}) > 0",
+            f"torch.randint(0, 2, ({shape})).bool()",
+            f"torch.randint(0, 2, ({shape}), dtype=torch.bool)",
         )
+        inputs.append(("keep", draw.pick(made)))
+        if draw.chance(0.1):
+            inputs.reverse()
     spelled = {
         "cumsum": ("torch.cumsum({x}, dim=D)", "{x}.cumsum(dim=D)"),
         "cumprod": ("torch.cumprod({x}, dim=D)", "{x}.cumprod(dim=D)"),
@@ -47,10 +53,21 @@ def scan(kind: str, draw: Draw) -> Design:
             "torch.cumsum({x}.flip(D), dim=D).flip(D)",
         ),
         "exclusive": (
+            "torch.cat((torch.zeros_like(x.select(D, 0).unsqueeze(D)), x.narrow(D, 0, x.shape[D] - 1)), dim=D).cumsum(dim=D)",
+            "torch.cat((torch.zeros_like(x.select(D, 0).unsqueeze(D)), x.narrow(D, 0, x.size(D) - 1).cumsum(dim=D)), dim=D)",
+            "torch.roll(torch.cumsum(x, dim=D), 1, D).index_fill(D, torch.zeros(1, dtype=torch.long, device=x.device), 0.0)",
+            "torch.cumsum(x, dim=D) - x",
             "torch.cat((torch.zeros_like(x.narrow(D, 0, 1)), torch.cumsum(x, dim=D).narrow(D, 0, x.shape[D] - 1)), dim=D)",
             "torch.cumsum(torch.cat((torch.zeros_like(x.narrow(D, 0, 1)), x.narrow(D, 0, x.shape[D] - 1)), dim=D), dim=D)",
         ),
-        "masked": ("torch.cumsum(x * keep, dim=D)", "torch.cumsum(x.masked_fill(~keep, 0.0), dim=D)"),
+        "masked": (
+            "torch.cumsum(x * keep, dim=D)",
+            "torch.cumsum(x * keep, dim=D)",
+            "(x * keep).cumsum(dim=D)",
+            "torch.cumsum(x * keep.float(), dim=D)",
+            "torch.cumsum(x.masked_fill(~keep, 0.0), dim=D)",
+            "torch.cumsum(torch.where(keep, x, torch.zeros_like(x)), dim=D)",
+        ),
     }[kind]
     op = Op(
         f"{kind}:{'last' if last else 'inner'}", draw.pick(spelled).replace("D", d), state, one, tuple(inputs)
