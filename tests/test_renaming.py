@@ -67,9 +67,10 @@ def test_names_are_exchanged_everywhere_and_nothing_else_is(seed: int) -> None:
     (width, bias), (proj, scale) = names(made.code)
     assert not {width, bias, proj, scale} & {"width", "bias", "proj", "scale"}
     assert len({width, bias, proj, scale}) == 4
-    back = _exchanged(made.code, {width: "width", bias: "bias"}, {proj: "proj", scale: "scale"})
+    attributes = {proj: "proj", scale: "scale"}
+    back = _exchanged(made.code, {width: "width", bias: "bias"}, attributes, {scale: "scale"})
     assert back == CODE
-    assert "def linear(x, weight, bias, scale)" in made.code
+    assert f"def linear(x, weight, bias, {scale})" in made.code
     assert f"bias={bias}," in made.code
     assert f"self.{proj}.bias" in made.code
 
@@ -101,3 +102,71 @@ def test_without_a_lowered_reference_nothing_changes() -> None:
     given = example()
     given = given.model_copy(update={"task": given.task.model_copy(update={"lowered": ""})})
     assert renamed(given, random.Random(0)) == given
+
+
+KERNELS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale_kernel(x_ptr, scale_ptr, eps, max, n, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    scale = tl.load(scale_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.maximum(tl.load(x_ptr + at) * scale + eps, max), mask=at < n)
+
+def scaled(x, scale, eps, max):
+    out = torch.empty_like(x)
+    scale_kernel[(8,)](x, scale, eps=eps, max=max, n=x.numel(), out_ptr=out, BLOCK=8)
+    return out
+
+class ModelNew(nn.Module):
+    def __init__(self, width, eps, max, n):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.eps = eps
+        self.max = max
+        self.n = n
+
+    def forward(self, x):
+        return scaled(x, self.scale, self.eps, self.max)
+"""
+
+
+def with_kernels(code: str) -> Example:
+    text = (
+        "class Model(nn.Module):\n\n"
+        + code.partition("class ModelNew(nn.Module):\n")[2].partition("    def forward")[0]
+    )
+    task = Task(id="made/up", source=SOURCE, lowered=f"{text.rstrip()}\ninit: 8\nh1 = mul(x, self.scale)\n")
+    plan = "scale_kernel: 8 programs\nreads x, scale; * scale, + eps, maximum max; writes out"
+    return Example(kind="translate", task=task, code=code, plan=plan)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parameters_of_kernels_follow_the_attributes_that_they_are_called_like(seed: int) -> None:
+    made = renamed(with_kernels(KERNELS), random.Random(seed))
+    _, (scale, eps, top, count) = names(made.code)
+    assert f"def scale_kernel(x_ptr, {scale}_ptr, {eps}, {top}, {count}, out_ptr" in made.code
+    assert f"{scale} = tl.load({scale}_ptr + at, mask=at < {count})" in made.code
+    assert (
+        f"scale_kernel[(8,)](x, {scale}, {eps}={eps}, {top}={top}, {count}=x.numel(), out_ptr=out"
+        in made.code
+    )
+    assert (
+        made.plan
+        == f"scale_kernel: 8 programs\nreads x, {scale}; * {scale}, + {eps}, maximum {top}; writes out"
+    )
+
+
+def test_a_name_that_means_something_else_as_well_stays() -> None:
+    local = KERNELS.replace("    out = torch.empty_like(x)\n", "    out = torch.empty_like(x)\n    n = 8\n")
+    made = renamed(with_kernels(local), random.Random(1))
+    assert "    n = 8\n" in made.code
+    assert ", n, out_ptr" in made.code
+    function = KERNELS.replace("tl.maximum(tl.load(x_ptr + at) * scale + eps, max)", "tl.max(scale)")
+    made = renamed(with_kernels(function), random.Random(1))
+    assert ", max):" in made.code.partition("class")[0]
+    keyword = KERNELS.replace("torch.empty_like(x)", "torch.sum(x, n=0)")
+    assert "torch.sum(x, n=0)" in renamed(with_kernels(keyword), random.Random(1)).code

@@ -1,4 +1,5 @@
-"""The same example under other names: constructor arguments and attributes, in the lowered reference and the kernels.
+"""The same example under other names: constructor arguments and attributes, in the lowered reference and the kernels,
+where a kernel's parameters that are called like an attribute (`scale`, `scale_ptr`) are exchanged with it.
 
 A program means what it meant when its names are exchanged consistently, so what was verified stays so. A model that
 sees every example under many names has to copy them; one that sees few names learns those by heart, and writes
@@ -12,9 +13,10 @@ import builtins
 import keyword
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
-from kernelwright.parsing import Edit, edited, parse, spans
+from kernelwright.parsing import Edit, Span, edited, parse, spans
 from kernelwright.records import Example
 
 _TEXT = """
@@ -46,13 +48,17 @@ def renamed(example: Example, rng: random.Random) -> Example:
         arguments = {name: next(new) for name in old}
         attributes = {name: next(new) for name in kept}
         lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
+        parameters = {
+            name: attributes[name] for name in kept if _is_parameter(name, (example.code, example.kernel))
+        }
         return example.model_copy(
             update={
                 "task": example.task.model_copy(
                     update={"lowered": _exchanged(head, arguments, attributes) + lines}
                 ),
-                "code": _exchanged(example.code, arguments, attributes),
-                "kernel": _exchanged(example.kernel, arguments, attributes),
+                "plan": re.sub(r"\w+", lambda at: parameters.get(at[0], at[0]), example.plan),
+                "code": _exchanged(example.code, arguments, attributes, parameters),
+                "kernel": _exchanged(example.kernel, arguments, attributes, parameters),
             }
         )
     except (SyntaxError, ValueError, RecursionError):
@@ -105,8 +111,33 @@ def _names(rng: random.Random, taken: set[str]) -> Iterator[str]:
             yield name
 
 
-def _exchanged(source: str, arguments: Mapping[str, str], attributes: Mapping[str, str]) -> str:
-    """`source` with the arguments of its module's constructor and the attributes of `self` under their new names."""
+def _functions(source: str) -> list[ast.FunctionDef]:
+    """Those that stand at the top of a source."""
+    return [node for node in parse(source).body if isinstance(node, ast.FunctionDef)]
+
+
+def _is_parameter(name: str, sources: Iterable[str]) -> bool:
+    """Whether `name` means a parameter, or what was loaded from one, wherever a function of the sources has it."""
+    found = False
+    for source in sources:
+        if re.search(rf"\b(tl\.|def ){name}\b", source):
+            return False
+        for function in _functions(source):
+            given = {one.arg for one in function.args.args} & {name, f"{name}_ptr"}
+            found = found or bool(given)
+            if not given and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(function)):
+                return False
+    return found
+
+
+def _exchanged(
+    source: str,
+    arguments: Mapping[str, str],
+    attributes: Mapping[str, str],
+    parameters: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """`source` with the arguments of its module's constructor, the attributes of `self` and the parameters of its
+    functions under their new names."""
     if not source.strip():
         return source
     tree = _model(source)
@@ -126,4 +157,25 @@ def _exchanged(source: str, arguments: Mapping[str, str], attributes: Mapping[st
         if isinstance(node, ast.Attribute) and _is_self(node.value) and node.attr in attributes:
             _, end = span(node)
             edits.append((end - len(node.attr), end, attributes[node.attr]))
-    return edited(source, edits)
+    return edited(source, [*edits, *_in_functions(source, span, parameters)])
+
+
+def _in_functions(
+    source: str, span: Callable[[ast.AST], Span], parameters: Mapping[str, str]
+) -> Iterator[Edit]:
+    new = {**parameters, **{f"{name}_ptr": f"{other}_ptr" for name, other in parameters.items()}}
+    functions = _functions(source)
+    for node in (node for function in functions for node in ast.walk(function)):
+        named: list[tuple[ast.AST, str]] = []
+        if isinstance(node, ast.arg):
+            named = [(node, node.arg)]
+        elif isinstance(node, ast.Name):
+            named = [(node, node.id)]
+        elif isinstance(node, ast.Call):
+            called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+            if getattr(called, "id", "") in {function.name for function in functions}:
+                named = [(word, word.arg or "") for word in node.keywords]
+        for place, name in named:
+            if name in new:
+                start, _ = span(place)
+                yield start, start + len(name), new[name]
