@@ -70,6 +70,9 @@ class Heard(Record):
 
 
 Asked = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
+"""A problem, and what the judge will say to its kernels and to its mutants."""
+Correct = tuple[Kernel, Verdict]
+"""A kernel that the judge accepts. In a list of them the fastest comes first."""
 
 
 def ask(problem: Problem, verifier: Verifier) -> Asked:
@@ -82,36 +85,68 @@ def ask(problem: Problem, verifier: Verifier) -> Asked:
 
 def decide(config: BulkConfig, asked: Asked) -> Heard:
     """The examples of a problem, when its verdicts are in. Raises InfrastructureError where the judge failed."""
-    problem, waiting, mutants = asked
+    problem, kernels, mutants = asked
     counts: Counter[str] = Counter()
-    rejected: list[Rejected] = []
-    right: list[tuple[Kernel, Verdict]] = []
-    made: list[Example] = []
-    for kernel, future in zip(problem.kernels, waiting, strict=True):
-        verdict = fair(future)
-        counts[f"{kernel.teacher}: {verdict.outcome.value}"] += 1
-        if verdict.correct:
-            right.append((kernel, verdict))
-        else:
-            draft = _example(problem, "translate", problem.wordings[0], kernel)
-            rejected.append(
-                Rejected(example=draft, reason=f"answer: {verdict.outcome.value}", verdict=verdict)
-            )
-    right.sort(key=lambda found: _ms(found[1]))
+    heard = [(kernel, fair(future)) for kernel, future in zip(problem.kernels, kernels, strict=True)]
+    counts.update(f"{kernel.teacher}: {verdict.outcome.value}" for kernel, verdict in heard)
+    right = sorted(
+        ((kernel, verdict) for kernel, verdict in heard if verdict.correct), key=lambda e: _ms(e[1])
+    )
     wordings = _equal(problem.wordings, counts) if right else []
-    if right:
+    made = _translate(problem, right, wordings)
+    made += _improve(config, problem, right, wordings, counts)
+    made += _repair(problem, right, mutants, wordings, counts)
+    rejected = [
+        Rejected(
+            example=_example(problem, "translate", problem.wordings[0], kernel),
+            reason=f"answer: {verdict.outcome.value}",
+            verdict=verdict,
+        )
+        for kernel, verdict in heard
+        if not verdict.correct
+    ]
+    return Heard(entries=tuple(_entries(made, counts)), rejected=tuple(rejected), counts=dict(counts))
+
+
+def _translate(problem: Problem, right: Sequence[Correct], wordings: Sequence[Task]) -> list[Example]:
+    """An answer to every wording: in turn the kernels that are about as fast as the fastest."""
+    close = [kernel for kernel, verdict in right if _ms(verdict) <= CLOSE * _ms(right[0][1])]
+    return [
+        _example(problem, "translate", task, close[number % len(close)])
+        for number, task in enumerate(wordings)
+    ]
+
+
+def _improve(
+    config: BulkConfig,
+    problem: Problem,
+    right: Sequence[Correct],
+    wordings: Sequence[Task],
+    counts: Counter[str],
+) -> list[Example]:
+    """Each correct kernel that is enough slower than the fastest, with its profile, and the fastest as the answer."""
+    made: list[Example] = []
+    for kernel, verdict in right[1:]:
         best, fastest = right[0]
-        close = [kernel for kernel, verdict in right if _ms(verdict) <= CLOSE * _ms(fastest)]
-        for number, task in enumerate(wordings):
-            made.append(_example(problem, "translate", task, close[number % len(close)]))
-        for kernel, verdict in right[1:]:
-            if fastest.timing is None or verdict.timing is None:
-                counts["dropped: not timed"] += 1
-            elif verdict.timing.candidate_ms < config.min_gain * fastest.timing.candidate_ms:
-                counts["dropped: no gain"] += 1
-            else:
-                told = prompts.profile(verdict)
-                made += [_example(problem, "improve", task, best, kernel.code, told) for task in wordings]
+        if fastest.timing is None or verdict.timing is None:
+            counts["dropped: not timed"] += 1
+        elif verdict.timing.candidate_ms < config.min_gain * fastest.timing.candidate_ms:
+            counts["dropped: no gain"] += 1
+        else:
+            told = prompts.profile(verdict)
+            made += [_example(problem, "improve", task, best, kernel.code, told) for task in wordings]
+    return made
+
+
+def _repair(
+    problem: Problem,
+    right: Sequence[Correct],
+    mutants: Sequence[Future[Verdict]],
+    wordings: Sequence[Task],
+    counts: Counter[str],
+) -> list[Example]:
+    """Each mutant that the judge rejects, with its message, and the kernel it was made from, where that is correct."""
+    made: list[Example] = []
     for code, future in zip(problem.mutants, mutants, strict=True):
         verdict = fair(future)
         counts[f"mutant: {verdict.outcome.value}"] += 1
@@ -120,8 +155,7 @@ def decide(config: BulkConfig, asked: Asked) -> Heard:
         elif any(kernel is problem.kernels[0] for kernel, _ in right):
             told = prompts.feedback(verdict)
             made += [_example(problem, "repair", task, problem.kernels[0], code, told) for task in wordings]
-    entries = _entries(made, counts)
-    return Heard(entries=tuple(entries), rejected=tuple(rejected), counts=dict(counts))
+    return made
 
 
 def _example(
@@ -154,7 +188,7 @@ def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:
             continue
         task = example.task
         if task.id not in digests:
-            digests[task.id] = (*prints(task), reference_form(task))
+            digests[task.id] = _digests(task)
         function, shaped, reference = digests[task.id]
         found.append(
             Entry(
@@ -173,10 +207,13 @@ def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:
 def practice(problem: Problem) -> Practice:
     """A problem's task without its kernels."""
     task = problem.wordings[0]
-    function, shaped = prints(task)
-    return Practice(
-        task=task, graph=problem.graph, function=function, shaped=shaped, reference=reference_form(task)
-    )
+    function, shaped, reference = _digests(task)
+    return Practice(task=task, graph=problem.graph, function=function, shaped=shaped, reference=reference)
+
+
+def _digests(task: Task) -> tuple[str, str, str]:
+    """`function`, `shaped` and `reference` of an entry."""
+    return (*prints(task), reference_form(task))
 
 
 def reference_form(task: Task) -> str:
