@@ -143,6 +143,7 @@ def test_the_canonical_completion() -> None:
         completion_text(" a\nb ", "\nimport torch\n\n")
         == "<plan>\na\nb\n</plan>\n```python\nimport torch\n```"
     )
+    assert completion_text(" ", "import torch") == "```python\nimport torch\n```"
 
 
 # -- feedback

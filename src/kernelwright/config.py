@@ -122,6 +122,8 @@ class SftConfig(Section):
     compile: bool = False
     """Compile the model's layers with `torch.compile` where there is a GPU: under a minute before the first step."""
     kinds: tuple[Kind, ...] = ("translate", "repair", "improve")
+    plans: bool = True
+    """Whether completions begin with the plan. Without, reinforcement pays the code alone."""
     renamings: int = Field(0, ge=0)
     """Copies of each lowered example under other names of arguments and attributes, so that names are copied from the
     prompt and not remembered. An epoch is longer by them."""

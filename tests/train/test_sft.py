@@ -81,6 +81,14 @@ def test_nothing_to_train_on_is_one_line(data: Path) -> None:
         )
 
 
+def test_without_plans_a_completion_is_its_code(data: Path) -> None:
+    recipe = make_recipe(data, sft={"plans": False})
+    tokenizer = load_tokenizer(recipe.data.tokenizer)
+    rows = tokenised(recipe, tokenizer, examples()[:1])
+    said = tokenizer.decode(rows.tokens[rows.asked[0] :], skip_special_tokens=True)
+    assert said.strip() == f"```python\n{examples()[0].code.strip()}\n```"
+
+
 def test_many_examples_are_tokenised_by_all_cores(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the same rows, and without touching the run's random state."""
     recipe = make_recipe(data)

@@ -74,12 +74,13 @@ def render(
 
 
 def completion_text(plan: str, code: str) -> str:
-    """The canonical completion: what SFT trains and what `candidates.parse` reads first.
+    """The canonical completion: what SFT trains and what `candidates.parse` reads first. An empty plan is left out.
 
     >>> completion_text("one program per row", "import torch")
     '<plan>\\none program per row\\n</plan>\\n```python\\nimport torch\\n```'
     """
-    return f"<plan>\n{plan.strip()}\n</plan>\n```python\n{code.strip()}\n```"
+    fenced = f"```python\n{code.strip()}\n```"
+    return f"<plan>\n{plan.strip()}\n</plan>\n{fenced}" if plan.strip() else fenced
 
 
 def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:

@@ -57,6 +57,8 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renam
         place, copy, example = asked
         if copy:
             example = renamed(example, random.Random(f"{recipe.seed}:{place}:{copy}"))
+        if not recipe.sft.plans:
+            example = example.model_copy(update={"plan": ""})
         prompt, text = example_pair(example, recipe.data.style)
         question = prompt_ids(tokenizer, prompt)
         return np.array(question + completion_ids(tokenizer, text), np.int32), len(question)
