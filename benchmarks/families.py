@@ -88,11 +88,8 @@ def main() -> None:
                             "task": one.task.id,
                             "dtype": one.task.dtype,
                             "operators": one.operators,
-                            "outcome": verdict.outcome.value,
-                            "detail": verdict.detail,
                             "tokens": length,
-                            "seconds": dict(verdict.evidence.seconds),
-                            "timing": verdict.timing.model_dump() if verdict.timing else None,
+                            "verdict": verdict.model_dump(mode="json"),
                             "source": "" if verdict.correct else one.task.source,
                             "code": "" if verdict.correct else one.code,
                         }

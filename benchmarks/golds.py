@@ -12,23 +12,11 @@ import json
 import time
 from pathlib import Path
 
-import numpy as np
+from clock import spearman
 
 from kernelwright import tasks
 from kernelwright.records import Candidate, Verdict
 from kernelwright.verify import VerifierPool
-
-
-def ranks(values: list[float]) -> np.ndarray:
-    order = np.argsort(values)
-    out = np.empty(len(values))
-    out[order] = np.arange(len(values))
-    return out
-
-
-def spearman(a: list[float], b: list[float]) -> float:
-    """Rank correlation; ties are rare among times."""
-    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
 def judged(suite: list, backend: str, workers: int, protocol: str = "strict") -> tuple[list[Verdict], float]:
@@ -90,7 +78,7 @@ def main() -> None:
     timed = [row for row in rows if "gold" in row]
     for key in ("gold", "eager", "speedup"):
         pairs = [row[key] for row in timed]
-        rho = spearman([a for a, _ in pairs], [b for _, b in pairs])
+        rho = spearman(pairs)
         print(f"Spearman of {key}, measured against modelled, over {len(pairs)} tasks: {rho:.3f}")
 
 
