@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,36 @@ def test_a_second_run_adds_nothing(folder: Path, tmp_path: Path) -> None:
     text = out.read_text()
     assert harvest(["toys"], out, folder) == first
     assert out.read_text() == text
+
+
+def test_a_killed_run_goes_on_without_a_task_twice(folder: Path, tmp_path: Path) -> None:
+    out, origins = tmp_path / "tasks.jsonl", tmp_path / "tasks.origins.jsonl"
+    harvest(["toys"], out, folder)
+    text, lines = out.read_text(), origins.read_text().splitlines(keepends=True)
+    made = next(number for number, line in enumerate(lines) if '"task_id":"harvest' in line)
+    out.rename(tmp_path / "tasks.jsonl.part")
+    (tmp_path / "tasks.origins.jsonl.part").write_text("".join(lines[:made]) + '{"package": "to')
+    origins.unlink()
+    steps: list[tuple[int, int]] = []
+    harvest(["toys"], out, folder, progress=lambda _, done, total: steps.append((done, total)))
+    assert out.read_text() == text
+    assert origins.read_text() == "".join(lines)
+    assert steps[0] == (made + 1, len(lines))
+
+
+def test_several_packages_make_one_file(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "toys", folder / "games")
+    out = tmp_path / "tasks.jsonl"
+    ended = harvest(["toys", "games"], out, folder)
+    assert ended["tasks of toys"] == 3
+    assert ended["tasks of games"] == 0
+    assert ended["duplicate"] == 1 + 4
+    assert ended["run: random"] == 2
+    origins = list(read_jsonl(tmp_path / "tasks.origins.jsonl", Origin))
+    assert {(origin.package, origin.licence) for origin in origins} == {("toys", "MIT"), ("games", "unknown")}
+    shutil.copytree(folder / "toys", folder / "plays")
+    with pytest.raises(UserError, match="whole harvest without all of plays; name another file"):
+        harvest(["toys", "plays"], out, folder)
 
 
 def test_a_class_takes_along_what_it_uses(folder: Path) -> None:

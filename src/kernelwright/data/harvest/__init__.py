@@ -54,22 +54,33 @@ def harvest(
     `folder` is where `pip install --target` put them; `most` classes of each package at most (0: all).
     Returns how many ended how. Raises UserError for a package that is not installed.
     """
-    work = [(library, module, node) for library, module, node in _classes(names, folder, most)]
     tasks, origins = Stream(out, Task), Stream(out.with_name(f"{out.stem}.origins.jsonl"), Origin)
-    done = len(origins)
-    seen = {origin.form for origin in origins.records() if origin.task_id}
-    if not (tasks.whole and origins.whole):
-        run.prepare()
-        with tasks, origins:
-            for number, (library, module, node) in enumerate(work[done:], done + 1):
-                origin, task = _one(library, module, node, seen)
-                if task is not None:
-                    tasks.write(task)
-                origins.write(origin)
-                if progress is not None:
-                    progress("harvest", number, len(work))
-    ended = Counter(origin.reason or f"tasks of {origin.package}" for origin in origins.records())
-    return ended
+    found = list(origins.records())
+    done = {(origin.package, origin.module, origin.name) for origin in found}
+    work = list(_classes(names, folder, most))
+    rest = [item for item in work if (item[0].package.name, item[1], item[2].name) not in done]
+    if tasks.whole and origins.whole:
+        if rest:
+            others = ", ".join(dict.fromkeys(library.package.name for library, _, _ in rest))
+            raise UserError(f"{out} is a whole harvest without all of {others}; name another file with -o")
+        return _ended(found)
+    written = {task.id for task in tasks.records()}
+    seen = {origin.form for origin in found if origin.task_id}
+    failed: dict[str, str] = {}
+    run.prepare()
+    with tasks, origins:
+        for number, (library, module, node) in enumerate(rest, len(work) - len(rest) + 1):
+            origin, task = _one(library, module, node, seen, failed)
+            if task is not None and task.id not in written:
+                tasks.write(task)
+            origins.write(origin)
+            if progress is not None:
+                progress("harvest", number, len(work))
+    return _ended(list(origins.records()))
+
+
+def _ended(origins: Sequence[Origin]) -> Counter[str]:
+    return Counter(origin.reason or f"tasks of {origin.package}" for origin in origins)
 
 
 def _classes(
@@ -90,7 +101,10 @@ def _classes(
                 yield library, module, node
 
 
-def _one(library: Library, module: str, node: ast.ClassDef, seen: set[str]) -> tuple[Origin, Task | None]:
+def _one(
+    library: Library, module: str, node: ast.ClassDef, seen: set[str], failed: dict[str, str]
+) -> tuple[Origin, Task | None]:
+    """`seen` has the forms of tasks, `failed` the reasons of classes that did not run, by text but for the name."""
     package = library.package
     origin = Origin(
         package=package.name, version=package.version, licence=package.licence, module=module, name=node.name
@@ -100,9 +114,13 @@ def _one(library: Library, module: str, node: ast.ClassDef, seen: set[str]) -> t
         form = normal.digest(normal.normal_form(body))
         if form in seen:
             raise Skip("duplicate")
+        text = re.sub(rf"\b{node.name}\b", "_", body)
+        if text in failed:
+            raise Skip(failed[text])
         found = run.search(list(proposals(package, module, node, body)))
         if "reason" in found:
-            raise Skip(str(found["reason"]))
+            failed[text] = str(found["reason"])
+            raise Skip(failed[text])
     except Skip as skip:
         return origin.model_copy(update={"reason": str(skip)}), None
     seen.add(form)
