@@ -11,7 +11,7 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.tasks import left_out, load_suite, lowered
 from kernelwright.tasks.calls import REASONS
-from kernelwright.tasks.redraw import redrawn, written
+from kernelwright.tasks.redraw import Use, redrawn, written
 
 RULE = "#" * 146
 
@@ -214,16 +214,16 @@ def test_an_argument_that_is_written_to_is_cloned(tmp_path):
         ("torch.tensor([[3, 1], [2, 7]])", "torch.randperm(16)[:4].reshape(2, 2) + 1"),
         ("torch.tensor([-1, 4], dtype=torch.int32)", "torch.randperm(8)[:2].to(torch.int32) - 1"),
         ("torch.tensor([1, 0, 1])", "torch.randint(0, 2, (3,))"),
-        ("torch.tensor([5, 5])", "torch.randint(0, 11, (2,))"),
-        ("torch.tensor(2, dtype=torch.int8)", "torch.randint(0, 5, (), dtype=torch.int8)"),
-        ("torch.tensor([True, False])", "torch.tensor([True, False])[torch.randperm(2)]"),
-        ("torch.tensor([True, True])", "torch.rand(2) < 0.5"),
+        ("torch.tensor([5, 5])", "torch.randint(1, 11, (2,))"),
+        ("torch.tensor(2, dtype=torch.int8)", "torch.randint(1, 5, (), dtype=torch.int8)"),
+        ("torch.tensor([-5])", "torch.randint(-10, 0, (1,))"),
+        ("torch.tensor([True, False])", "torch.rand(2) < 0.5"),
     ],
 )
 def test_tensors_written_out_are_drawn_anew(text, drawn):
     node = ast.parse(text, mode="eval").body
     found = written(node)
-    assert redrawn(found, node, meant=False, matrix=False) == ("", drawn)
+    assert redrawn(found, node, Use()) == ("", drawn)
 
     old, new = (eval(one, {"torch": torch}) for one in (text, drawn))
     assert (old.shape, old.dtype) == (new.shape, new.dtype)
@@ -236,17 +236,30 @@ def test_what_is_not_written_out_is_not(text):
     assert written(ast.parse(text, mode="eval").body) is None
 
 
-def test_indices_and_labels_change_places_only(tmp_path):
+def test_indices_stay_valid_and_labels_below_zero_change_places(tmp_path):
     (task,), _ = of(
         tmp_path,
         "def f(input, index, targets):\n    return input[index] + targets\n",
-        "r = f(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 2]), torch.tensor([[7, -100, 1]]))",
+        "r = f(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 1]), torch.tensor([[7, -100, 1]]))",
     )
-    for _ in range(5):
+    seen = set()
+    for _ in range(20):
         (_, index, targets), _ = run(task)
-        assert sorted(index.tolist()) == [0, 2, 2]
+        seen |= set(index.tolist())
         assert targets.shape == (1, 3)
         assert sorted(targets.flatten().tolist()) == [-100, 1, 7]
+    assert seen == {0, 1, 2}
+
+
+def test_a_mask_that_makes_a_size_keeps_its_count_and_compared_numbers_meet(tmp_path):
+    head = "def f(x, mask):\n    return torch.{}(x, mask)\n"
+    call = "r = f(torch.tensor([4, 5, 6]), torch.tensor([[True, False, True]]))"
+    ((one,), _), ((two,), _) = (
+        of(tmp_path / name, head.format(name), call) for name in ("masked_select", "eq")
+    )
+    assert "torch.tensor([[True, False, True]]).reshape(-1)[torch.randperm(3)].reshape(1, 3)" in one.source
+    assert run(one)[1].shape == (2,)
+    assert "torch.randint(4, 7, (3,))" in two.source
 
 
 @pytest.mark.parametrize(
@@ -348,6 +361,30 @@ def test_the_list_counts_what_is_left_out(tmp_path, capsys):
     assert main(["tasks", "list", f"tritonbench:{checkout(tmp_path, scale=(SCALE, SCALE_TEST))}"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"\s1\s+the call only writes to `out`.*tritonbench/T/scale/3", shown)
+
+
+# not to be trained on
+
+
+def test_what_a_test_calls_is_kept_out_of_a_corpus(tmp_path):
+    from kernelwright.data.bulk.benchmarks import Benchmarks
+    from kernelwright.data.bulk.hear import Practice
+    from kernelwright.data.fingerprint import prints
+
+    known = Benchmarks([checkout(tmp_path, scale=(SCALE, SCALE_TEST))])
+    assert (known.files, known.references, known.untraced) == (1, 2, [])
+
+    def found(rows: int) -> tuple[str, str]:
+        source = (
+            "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2.5\n"
+            f"def get_inputs():\n    return [torch.rand({rows}, 3)]\ndef get_init_inputs():\n    return []\n"
+        )
+        graph, shaped = prints(task := Task(id="own/scale", source=source))[:2]
+        return known.leak(Practice(task=task, graph=graph, function="", shaped=shaped, reference=""))
+
+    assert found(2)[0] == "operator graph and shapes"
+    assert found(2)[1].endswith("TritonBench_T_v1/scale.py")
+    assert found(4) == ("", "")
 
 
 # under the judge

@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelwright.tasks.redraw import number, redrawn, written
+from kernelwright.tasks.redraw import Use, number, redrawn, written
 
 REASONS = {
     "no tensor": "no argument is a tensor",
@@ -39,6 +39,7 @@ REASONS = {
     "domain": "no finite value for such inputs",
     "raises": "it raises for some values, such as those below zero that every judge tries",
     "empty": "an input without elements",
+    "imprecise": "it strays further from exact arithmetic than a judge allows",
     "may raise": "the test expects that it may fail",
     "needs a GPU": "PyTorch has it on a GPU only",
     "unread": "the test is not straight-line code",
@@ -53,7 +54,9 @@ _FACTORS = frozenset({"eig", "eigh", "svd", "qr", "ldl_factor"})
 _TELLS = frozenset({"allclose", "any", "all", "isnan", "isfinite"})
 """By which a function looks at values, to raise for some."""
 _MATRICES = frozenset({"linalg", "cholesky", "cholesky_solve", "det", "inverse", "lu"})
-_MEANT = re.compile(r"ind(ex|ices)|target|label|mask|idx")
+_COMPARES = frozenset({"eq", "ne", "equal", "isin"})
+_COUNTS = frozenset({"masked_select", "nonzero", "argwhere"})
+_INDEX = re.compile(r"ind(ex|ices)|target|label|mask|idx")
 _DOMAINS = {
     "sqrt": (0.0, math.inf),
     "rsqrt": (0.0, math.inf),
@@ -143,7 +146,7 @@ def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozens
     if not tensors:
         raise LeftOut("no tensor")
     _check_call(function, values, set(tensors))
-    inputs = _Inputs(matrices=_names_in(function) & _MATRICES != set())
+    inputs = _Inputs(_use(function))
     inputs.make(made, tensors)
     _check_inputs(function, inputs)
     cloned = _written_to(function, values)
@@ -274,16 +277,23 @@ def _is_literal(value: ast.expr) -> bool:
     return all(_is_literal(one) for one in ast.iter_child_nodes(value) if isinstance(one, ast.expr))
 
 
+def _use(function: ast.FunctionDef) -> Use:
+    names = _names_in(function)
+    return Use(
+        matrix=bool(names & _MATRICES), compared=bool(names & _COMPARES), counted=bool(names & _COUNTS)
+    )
+
+
 class _Inputs:
     """The body of `get_inputs`."""
 
-    def __init__(self, matrices: bool) -> None:
+    def __init__(self, use: Use) -> None:
         self.lines: list[str] = []
         self.returned: list[str] = []
         self.ranges: dict[str, tuple[float, float]] = {}
         """Of parameters whose tensor was written out: least and largest value that is drawn."""
         self.trees: list[ast.expr] = []
-        self._matrices = matrices
+        self._use = use
 
     def make(self, made: Sequence[ast.Assign], tensors: Mapping[str, ast.expr]) -> None:
         """Raises LeftOut for inputs that are no tensors, have no elements or are complex."""
@@ -334,8 +344,8 @@ class _Inputs:
             raise LeftOut("complex")
         if not found.count:
             raise LeftOut("empty")
-        meant = _MEANT.search(parameter) is not None
-        scale, text = redrawn(found, node, meant=meant, matrix=self._matrices)
+        index = _INDEX.search(parameter) is not None
+        scale, text = redrawn(found, node, dataclasses.replace(self._use, index=index))
         if scale:
             name = f"{parameter}_scale"
             self.lines.append(f"{name} = torch.rand({scale}) + 0.5")

@@ -7,11 +7,12 @@
 
 An oracle for one input only is met by a table of answers, so inputs must vary; and they must stay where the function
 means something. A float is drawn between the least and the largest element, so that what has a logarithm keeps it; where
-all are one number, between its half and itself (0 and 1 for zeros). Distinct integers stay distinct, so that no maximum is
-drawn, and no argmax a matter of taste; others stay within their range. Indices, class labels and masks, whose values
-mean something outside the tensor, change places only, which also keeps the number of true elements and with it the size
-of what a mask selects. A symmetric or triangular matrix that is to be factored or solved for is scaled from both sides
-by the same positive numbers: that keeps it symmetric, definite, triangular.
+all are one number, between its half and itself (0 and 1 for zeros). Distinct integers stay distinct, so that no maximum
+is drawn, and no argmax a matter of taste, unless they are compared; others stay within their range. Indices and class
+labels are any up to the largest, which is known to be one; with negative ones among them, which mean something else, and
+for masks whose true elements make the size of a result, the elements change places. A symmetric or triangular matrix
+that is to be factored or solved for is scaled from both sides by the same positive numbers: that keeps it symmetric,
+definite, triangular.
 
 Does not guarantee other values where there is only one, such as the index 0.
 """
@@ -77,48 +78,60 @@ def written(node: ast.AST) -> Written | None:
         return None
 
 
-def redrawn(found: Written, node: ast.expr, *, meant: bool, matrix: bool) -> tuple[str, str]:
-    """(the size of the numbers `SCALE` to be drawn first or nothing, the text that draws the tensor anew).
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """What a function makes of a tensor."""
 
-    `meant`: its values mean something outside it. `matrix`: it is to be factored or solved for.
-    """
+    index: bool = False
+    """Its values are indices, labels or a mask."""
+    matrix: bool = False
+    """It is to be factored or solved for."""
+    compared: bool = False
+    """Its values are compared for equality."""
+    counted: bool = False
+    """Its true elements make the size of a result."""
+
+
+def redrawn(found: Written, node: ast.expr, use: Use) -> tuple[str, str]:
+    """(the size of the numbers `SCALE` to be drawn first or nothing, the text that draws the tensor anew)."""
     size = ", ".join(map(str, found.shape)) or "()"
-    if found.dtype == "bool" or (meant and found.dtype not in _FLOATS):
-        return "", _shuffled(found, size, ast.unparse(node))
+    shape = f"({size},)" if found.shape else size
+    if found.dtype == "bool":
+        return "", _shuffled(found, node) if use.counted else f"torch.rand({size}) < 0.5"
     if found.dtype not in _FLOATS:
-        return "", _integers(found, size)
-    if matrix and _structured(found):
+        low, high = int(min(found.elements)), int(max(found.elements))
+        dtype = "" if found.dtype == "int64" else f", dtype=torch.{found.dtype}"
+        if use.index:
+            drawn = f"torch.randint(0, {high + 1}, {shape}{dtype})"
+            return "", _shuffled(found, node) if low < 0 else drawn if high else ast.unparse(node)
+        if len(set(found.elements)) == found.count > 1 and not use.compared:
+            return "", _distinct(found, low)
+        if low == high:
+            low, high = (0, 1) if low == 0 else sorted((low // abs(low), 2 * low))
+        return "", f"torch.randint({low}, {high + 1}, {shape}{dtype})"
+    if use.matrix and _structured(found):
         text = f"{ast.unparse(node)} * SCALE.unsqueeze(-1) * SCALE.unsqueeze(-2)"
         return ", ".join(map(str, found.shape[:-1])), text
-    low, high = found.range
+    least, most = found.range
     dtype = "" if found.dtype == "float32" else f", dtype=torch.{found.dtype}"
     text = f"torch.rand({size}{dtype})"
-    text += f" * {_number(high - low)}" if high - low != 1.0 else ""
-    return "", text + (f" {'-' if low < 0 else '+'} {_number(abs(low))}" if low else "")
+    text += f" * {_number(most - least)}" if most - least != 1.0 else ""
+    return "", text + (f" {'-' if least < 0 else '+'} {_number(abs(least))}" if least else "")
 
 
-def _shuffled(found: Written, size: str, text: str) -> str:
-    if len(set(found.elements)) > 1:
-        text = text if len(found.shape) == 1 else f"{text}.reshape(-1)"
-        mixed = f"{text}[torch.randperm({found.count})]"
-        return mixed if len(found.shape) == 1 else f"{mixed}.reshape({size})"
-    if found.dtype == "bool":
-        return f"torch.rand({size}) < 0.5"
-    only = int(found.elements[0])
-    return f"torch.randint(0, {only + 1}, ({size},))" if only > 0 and found.shape else text
+def _shuffled(found: Written, node: ast.expr) -> str:
+    """The elements in another order."""
+    if len(found.shape) == 1:
+        return f"{ast.unparse(node)}[torch.randperm({found.count})]"
+    size = ", ".join(map(str, found.shape)) or "()"
+    return f"{ast.unparse(node)}.reshape(-1)[torch.randperm({found.count})].reshape({size})"
 
 
-def _integers(found: Written, size: str) -> str:
-    low, high, count = int(min(found.elements)), int(max(found.elements)), found.count
-    dtype = "" if found.dtype == "int64" else f", dtype=torch.{found.dtype}"
-    if len(set(found.elements)) == count > 1:
-        shape = "" if len(found.shape) == 1 else f".reshape({size})"
-        cast = f".to(torch.{found.dtype})" if dtype else ""
-        offset = f" {'-' if low < 0 else '+'} {abs(low)}" if low else ""
-        return f"torch.randperm({4 * count})[:{count}]{shape}{cast}{offset}"
-    if low == high:
-        low, high = min(0, 2 * low), max(1, 2 * low)
-    return f"torch.randint({low}, {high + 1}, ({f'{size},' if found.shape else ''}){dtype})"
+def _distinct(found: Written, low: int) -> str:
+    shape = "" if len(found.shape) == 1 else f".reshape({', '.join(map(str, found.shape))})"
+    cast = "" if found.dtype == "int64" else f".to(torch.{found.dtype})"
+    offset = f" {'-' if low < 0 else '+'} {abs(low)}" if low else ""
+    return f"torch.randperm({4 * found.count})[:{found.count}]{shape}{cast}{offset}"
 
 
 def _structured(found: Written) -> bool:

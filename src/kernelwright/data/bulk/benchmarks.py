@@ -2,7 +2,8 @@
 
 An example goes when its reference is one of the benchmark's: the same text but for white space, the same syntax tree
 but for names, docstrings and sizes, or the same operator graph with the same shapes; or when its answer holds one of
-the benchmark's kernels, names apart. Functions and sizes as such are free: a ReLU is a ReLU.
+the benchmark's kernels, names apart. Functions and sizes as such are free: a ReLU is a ReLU. References are the files
+that define a `Model`, and of TritonBench-T every call that its tests make.
 
 Files are parsed; references are run forked and on tensors without data, for their graph.
 """
@@ -10,6 +11,7 @@ Files are parsed; references are run forked and on tensors without data, for the
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable
@@ -22,6 +24,7 @@ from kernelwright.data.bulk.hear import Entry, Practice, reference_form
 from kernelwright.data.fingerprint import prints
 from kernelwright.errors import UserError
 from kernelwright.records import Task
+from kernelwright.tasks import tritonbench
 
 SECONDS = 4.0
 """For one file."""
@@ -73,16 +76,24 @@ class Benchmarks:
         self.kernels += len(kernels)
         for kernel in kernels:
             self._known.setdefault(("kernel", kernel), where)
-        if any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in tree.body):
-            self.references += 1
-            task = Task(id=where, source=text)
-            self._known.setdefault(("source", plain(text)), where)
-            self._known.setdefault(("syntax tree", reference_form(task)), where)
-            shaped = _shaped(task)
-            if shaped:
-                self._known.setdefault(("operator graph and shapes", shaped), where)
-            else:
-                self.untraced.append(where)
+        references = [text] * any(
+            isinstance(node, ast.ClassDef) and node.name == "Model" for node in tree.body
+        )
+        if not kernels and not references:
+            with contextlib.suppress(UserError):
+                references = [task.source for task in tritonbench.from_file(path)[0]]
+        for source in references:
+            self._reference(Task(id=where, source=source), where)
+
+    def _reference(self, task: Task, where: str) -> None:
+        self.references += 1
+        self._known.setdefault(("source", plain(task.source)), where)
+        self._known.setdefault(("syntax tree", reference_form(task)), where)
+        shaped = _shaped(task)
+        if shaped:
+            self._known.setdefault(("operator graph and shapes", shaped), where)
+        else:
+            self.untraced.append(where)
 
     def leak(self, found: Entry | Practice) -> tuple[str, str]:
         """How an example or a task is a benchmark's, and which file's; two empty strings where it is not."""
