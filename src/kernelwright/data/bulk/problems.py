@@ -60,32 +60,30 @@ def problem(
     teacher: Teacher,
     number: int,
     teach: Teach | None = None,
-    task: Task | None = None,
-    example: Example | None = None,
+    given: Task | Example | None = None,
 ) -> Problem:
-    """The problem with that number. `teach` is Inductor, for the two teachers that ask it; `task` and `example` are
-    that line of their files. Raises Skipped."""
+    """The problem with that number. `teach` is Inductor, for the teachers `inductor` and `tasks`; `given` is that line
+    of their file, for `tasks` and `examples`. Raises Skipped."""
     rng = random.Random(f"{config.seed}:{teacher}:{number}")
-    if teacher == "families":
-        return _with_mutants(config, rng, _of_family(config, rng, f"{config.seed}:f:{number}"))
-    if teacher == "graphs":
-        return _with_mutants(config, rng, _of_graph(config, rng))
     if teacher == "practice":
         return _practice(config, rng, f"{config.seed}:p:{number}", number % 3 == 0)
-    if teacher == "examples":
-        assert example is not None
-        return _with_mutants(config, rng, _given(config, example))
-    assert teach is not None
-    if teacher == "inductor":
-        traced = BulkConfig(**{**config.model_dump(), "names": TRACED, "slower": 0.0})
-        if number % 2:
-            return _with_mutants(config, rng, taught(_of_graph(traced, rng), teach))
-        return _with_mutants(config, rng, taught(_of_family(traced, rng, f"{config.seed}:i:{number}"), teach))
-    assert task is not None
-    given = Problem(wordings=(task,), kernels=(), mutants=(), graph="", split="train")
-    found = taught(given, teach)
-    split = pairs.split_of(found.graph, 2, config.corpus)
-    return _with_mutants(config, rng, found.model_copy(update={"split": split}))
+    if teacher == "families":
+        made = _of_family(config, rng, f"{config.seed}:f:{number}")
+    elif teacher == "graphs":
+        made = _of_graph(config, rng)
+    elif teacher == "inductor":
+        assert teach is not None
+        traced = config.model_copy(update={"names": TRACED, "slower": 0.0})
+        place = f"{config.seed}:i:{number}"
+        made = taught(_of_graph(traced, rng) if number % 2 else _of_family(traced, rng, place), teach)
+    elif teacher == "tasks":
+        assert isinstance(given, Task)
+        assert teach is not None
+        made = _of_task(config, given, teach)
+    else:
+        assert isinstance(given, Example)
+        made = _of_example(config, given)
+    return _with_mutants(config, rng, made)
 
 
 def _practice(config: BulkConfig, rng: random.Random, seed: str, sampled: bool) -> Problem:
@@ -99,7 +97,22 @@ def _practice(config: BulkConfig, rng: random.Random, seed: str, sampled: bool) 
     raise Skipped("no practice task")
 
 
-def _given(config: BulkConfig, example: Example) -> Problem:
+def taught(given: Problem, teach: Teach) -> Problem:
+    """A problem with Inductor's kernel besides its own. Raises Skipped with Inductor's reason."""
+    lesson = teach(given.wordings[0])
+    if lesson.reason:
+        raise Skipped(f"inductor: {lesson.reason}")
+    kernels = (Kernel(teacher="inductor", code=lesson.code), *given.kernels)
+    return given.model_copy(update={"kernels": kernels, "graph": given.graph or lesson.graph})
+
+
+def _of_task(config: BulkConfig, task: Task, teach: Teach) -> Problem:
+    """Somebody else's task, answered by Inductor."""
+    made = taught(Problem(wordings=(task,), kernels=(), mutants=(), graph="", split="train"), teach)
+    return made.model_copy(update={"split": pairs.split_of(made.graph, 2, config.corpus)})
+
+
+def _of_example(config: BulkConfig, example: Example) -> Problem:
     """Somebody else's kernel; where it was shown a slower one, that too."""
     graph = example.graph or prints(example.task)[0] or example.task.digest
     codes = [example.code] + ([example.kernel] if example.kind == "improve" else [])
@@ -110,15 +123,6 @@ def _given(config: BulkConfig, example: Example) -> Problem:
         graph=graph,
         split=pairs.split_of(graph, 2, config.corpus),
     )
-
-
-def taught(given: Problem, teach: Teach) -> Problem:
-    """A problem with Inductor's kernel besides its own. Raises Skipped with Inductor's reason."""
-    lesson = teach(given.wordings[0])
-    if lesson.reason:
-        raise Skipped(f"inductor: {lesson.reason}")
-    kernels = (Kernel(teacher="inductor", code=lesson.code), *given.kernels)
-    return given.model_copy(update={"kernels": kernels, "graph": given.graph or lesson.graph})
 
 
 def _with_mutants(config: BulkConfig, rng: random.Random, made: Problem) -> Problem:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelwright import tasks
 from kernelwright.children import serve
-from kernelwright.data.bulk.config import BulkConfig
+from kernelwright.data.bulk.config import BulkConfig, Teacher
 from kernelwright.data.bulk.hear import Entry, Practice, ask, decide, practice
 from kernelwright.data.bulk.problems import Problem, Skipped, problem
 from kernelwright.data.bulk.values import varies
@@ -52,18 +52,16 @@ class Worker:
                 self._inductor = None
         return Lesson(reason="crash: the helper died")
 
-    def task(self, number: int) -> Task:
-        """A task of the file of tasks, with small shapes."""
-        if not self._tasks:
-            self._tasks = list(read_jsonl(self.parts / "tasks.list", Task))
-        return self._small(self._tasks[number])
-
-    def example(self, number: int) -> Example:
-        """An example of the file of examples, its task with small shapes."""
-        if not self._examples:
-            self._examples = list(read_jsonl(self.parts / "examples.list", Example))
-        found = self._examples[number]
-        return found.model_copy(update={"task": self._small(found.task)})
+    def given(self, teacher: Teacher, number: int) -> Task | Example | None:
+        """That line of the teacher's file, with small shapes; None where the teacher has none."""
+        if teacher == "tasks":
+            self._tasks = self._tasks or list(read_jsonl(self.parts / "tasks.list", Task))
+            return self._small(self._tasks[number])
+        if teacher == "examples":
+            self._examples = self._examples or list(read_jsonl(self.parts / "examples.list", Example))
+            found = self._examples[number]
+            return found.model_copy(update={"task": self._small(found.task)})
+        return None
 
     def _small(self, task: Task) -> Task:
         if self._probe is None:
@@ -107,9 +105,8 @@ class Worker:
 
     def _problem(self, chunk: Chunk, number: int, counts: Counter[str]) -> Problem | None:
         try:
-            task = self.task(number) if chunk.teacher == "tasks" else None
-            example = self.example(number) if chunk.teacher == "examples" else None
-            made = problem(self.config, chunk.teacher, number, self.teach, task, example)
+            given = self.given(chunk.teacher, number)
+            made = problem(self.config, chunk.teacher, number, self.teach, given)
         except (Skipped, UserError) as reason:
             counts[f"skipped: {reason}"[:100]] += 1
             return None
