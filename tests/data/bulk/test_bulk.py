@@ -307,7 +307,7 @@ def test_a_folder_belongs_to_one_config(tmp_path: Path) -> None:
         work.make(SMALL.model_copy(update={"seed": 9}), tmp_path, 1)
 
 
-class Hand:
+class Process:
     """A worker that is not there: writes empty parts, and dies when told to."""
 
     dies: list[str] = []  # noqa: RUF012
@@ -316,7 +316,7 @@ class Hand:
     def __init__(self, config: BulkConfig, parts: Path) -> None:
         self.parts = parts
 
-    def __enter__(self) -> Hand:
+    def __enter__(self) -> Process:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -334,22 +334,22 @@ class Hand:
 def test_a_worker_that_dies_is_replaced_and_a_stopped_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "Hand", Hand)
-    Hand.made, Hand.dies = [], ["families-000004"]
+    monkeypatch.setattr(work, "WorkerProcess", Process)
+    Process.made, Process.dies = [], ["families-000004"]
     wanted = SMALL.model_copy(update={"families": 8, "graphs": 4, "practice": 0})
     assert work.make(wanted, tmp_path, 2)["problems"] == 3
-    assert sorted(Hand.made) == ["families-000000", "families-000004", "graphs-000000"]
+    assert sorted(Process.made) == ["families-000000", "families-000004", "graphs-000000"]
     (tmp_path / "parts" / "graphs-000000.done.json").unlink()  # as a kill leaves it
-    Hand.made = []
+    Process.made = []
     work.make(wanted, tmp_path, 2)
-    assert Hand.made == ["graphs-000000"]
+    assert Process.made == ["graphs-000000"]
 
 
 def test_a_chunk_that_kills_every_worker_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "Hand", Hand)
-    Hand.dies = ["families-000000"] * 9
+    monkeypatch.setattr(work, "WorkerProcess", Process)
+    Process.dies = ["families-000000"] * 9
     with pytest.raises(InfrastructureError):
         work.make(SMALL, tmp_path, 1)
 

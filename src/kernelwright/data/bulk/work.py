@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import queue
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -29,6 +28,9 @@ from kernelwright.records import Example, read_jsonl
 from kernelwright.runs import RunFolder, write_text
 from kernelwright.tasks import load_suite
 
+LIVES = 3
+"""Processes that may follow one another in the place of one; with the last of them the run dies."""
+
 
 class Chunk(BaseModel):
     """Problems `start` to `stop` of a teacher."""
@@ -42,8 +44,8 @@ class Chunk(BaseModel):
         return f"{self.teacher}-{self.start:06d}"
 
 
-class Hand(Helper):
-    """A process that makes chunks; see `worker.py`."""
+class WorkerProcess(Helper):
+    """A process that makes chunks, as who asks it sees it: `worker.py` is what runs there."""
 
     def __init__(self, config: BulkConfig, parts: Path) -> None:
         super().__init__(
@@ -68,7 +70,7 @@ def chunks(config: BulkConfig, tasks: int, examples: int) -> list[Chunk]:
 def make(config: BulkConfig, folder: Path, workers: int, progress: Progress | None = None) -> Counter[str]:
     """Hear every problem of `config`, going on where a stopped run left off. Returns what the chunks counted.
 
-    Raises UserError when the folder holds another corpus, InfrastructureError when a worker dies twice over a chunk.
+    Raises UserError when the folder holds another corpus, InfrastructureError when worker after worker dies.
     """
     run = RunFolder(folder)
     run.start(config, resume=True)
@@ -102,43 +104,51 @@ class _Told:
 
 
 def _share(config: BulkConfig, parts: Path, left: list[Chunk], workers: int, told: _Told) -> None:
+    """Every chunk that is left, by as many processes as there are workers, each watched by a thread."""
     waiting: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
     for part in left:
         waiting.put(part)
     stop = threading.Event()
-    hands: list[Hand] = []
+    processes: list[WorkerProcess] = []
     told(0)
 
-    def work() -> None:
-        failures = 0
-        while not stop.is_set():
-            with Hand(config, parts) as hand:
-                hands.append(hand)
-                while not stop.is_set():
-                    try:
-                        part = waiting.get_nowait()
-                    except queue.Empty:
-                        return
-                    try:
-                        hand.make(part)
-                    except InfrastructureError:
-                        failures += 1
-                        if stop.is_set() or failures > 2:
-                            raise
-                        waiting.put(part)
-                        break
-                    told(part.stop - part.start)
+    def watch() -> None:
+        for more in reversed(range(LIVES)):
+            with WorkerProcess(config, parts) as process:
+                processes.append(process)
+                try:
+                    return _make_all(process, waiting, stop, told)
+                except InfrastructureError:
+                    if stop.is_set() or not more:
+                        raise
 
     with ThreadPoolExecutor(workers) as threads:
-        futures = [threads.submit(work) for _ in range(workers)]
+        futures = [threads.submit(watch) for _ in range(workers)]
         try:
             ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in ended:
                 future.result()
         finally:
             stop.set()
-            for hand in hands:
-                hand.__exit__()
+            for process in processes:
+                process.__exit__()
+
+
+def _make_all(
+    process: WorkerProcess, waiting: queue.SimpleQueue[Chunk], stop: threading.Event, told: _Told
+) -> None:
+    """Chunks, until none waits. Raises InfrastructureError when the process dies; its chunk then waits again."""
+    while not stop.is_set():
+        try:
+            part = waiting.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            process.make(part)
+        except InfrastructureError:
+            waiting.put(part)
+            raise
+        told(part.stop - part.start)
 
 
 def summary(folder: Path) -> Counter[str]:
@@ -167,8 +177,3 @@ def _file(name: str) -> Path:
     if not Path(name).is_file():
         raise UserError(f"data: examples = {name!r}: no such file; `kernelwright data distill` writes one")
     return Path(name)
-
-
-def clock() -> float:
-    """Seconds, for durations."""
-    return time.perf_counter()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ from kernelwright.data.bulk.config import BulkConfig, Teacher
 from kernelwright.data.bulk.hear import Entry, Practice, ask, decide, practice
 from kernelwright.data.bulk.problems import Problem, Skipped, problem
 from kernelwright.data.bulk.values import varies
-from kernelwright.data.bulk.work import Chunk, clock
+from kernelwright.data.bulk.work import Chunk
 from kernelwright.data.inductor import Lesson, Workers
 from kernelwright.data.validate import Rejected
 from kernelwright.errors import InfrastructureError, UserError
@@ -70,7 +71,7 @@ class Worker:
 
     def make(self, chunk: Chunk) -> dict[str, Any]:
         """Make a chunk and write its files. Returns its counts."""
-        start, counts = clock(), Counter[str]()
+        start, counts = time.perf_counter(), Counter[str]()
         entries: list[Entry] = []
         rejected: list[Rejected] = []
         alone: list[Practice] = []
@@ -99,7 +100,7 @@ class Worker:
             counts.update(heard.counts)
         _write(self.parts / f"{chunk.name}.jsonl", [*entries, *alone])
         _write(self.parts / f"{chunk.name}.rejected.jsonl", rejected)
-        told = {"counts": dict(counts), "seconds": round(clock() - start, 2)}
+        told = {"counts": dict(counts), "seconds": round(time.perf_counter() - start, 2)}
         write_text(self.parts / f"{chunk.name}.done.json", json.dumps(told))
         return told
 
