@@ -164,7 +164,7 @@ def _family(function: ast.FunctionDef) -> tuple[str, int]:
     products = sum(isinstance(node, ast.MatMult) for node in ast.walk(function))
     found = [_FAMILIES[name] for name in named if name in _FAMILIES] + ["matmul"] * products
     kinds = set(found)
-    family = "linalg" if "linalg" in kinds else found[0] if len(kinds) == 1 else "fusion" if kinds else ""
+    family = "linalg" if "linalg" in kinds else "fusion" if len(kinds) > 1 else (*found, "elementwise")[0]
     return family, max(1, len(found))
 
 
