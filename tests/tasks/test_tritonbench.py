@@ -163,13 +163,16 @@ def test_the_value_at_the_call_counts(tmp_path):
     assert [part in two.source for part in ("f(x, k=3.5)", "torch.rand(5)")] == [True, True]
 
 
-def test_a_list_of_tensors_is_one_input(tmp_path):
+def test_the_tensors_of_a_list_are_an_input_each(tmp_path):
     (task,), _ = of(
         tmp_path,
-        "def f(tensors):\n    return torch.hstack(tensors)\n",
-        "r = f([torch.rand(2), torch.ones(3)])",
+        "def f(tensors, k):\n    return torch.hstack(tensors) * k\n",
+        "first = torch.rand(2)",
+        "many = [first, torch.ones(3, device='cuda')]",
+        "r = f(many, 2)",
     )
-    ((first, second),), output = run(task)
+    assert "forward(self, tensors_0, tensors_1):\n        return f([tensors_0, tensors_1], 2)" in task.source
+    (first, second), output = run(task)
     assert (first.shape, second.shape, output.shape) == ((2,), (3,), (5,))
 
 

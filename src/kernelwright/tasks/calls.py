@@ -141,21 +141,19 @@ def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozens
         raise LeftOut("argument")
     literals, made = _settled(kept)
     arguments = {name: _substituted(value, literals) for name, value in given.items()}
-    tensors = {name: value for name, value in arguments.items() if not _is_literal(value)}
-    values = _defaults(function) | {name: value for name, value in arguments.items() if name not in tensors}
+    values = _defaults(function) | {name: value for name, value in arguments.items() if _is_literal(value)}
+    passed = {name: _passed(name, value) for name, value in arguments.items()}
+    tensors = {name: value for _, parts in passed.values() for name, value in parts.items()}
     if not tensors:
         raise LeftOut("no tensor")
     _check_call(function, values, set(tensors))
     inputs = _Inputs(_use(function))
     inputs.make(made, tensors)
     _check_inputs(function, inputs)
-    cloned = _written_to(function, values)
-    passed = {
-        name: name + ".clone()" * (name in cloned) if name in tensors else ast.unparse(value)
-        for name, value in arguments.items()
-    }
-    first = list(passed)[: len(call.node.args)]
-    shown = [passed[name] if name in first else f"{name}={passed[name]}" for name in passed]
+    cloned = _written_to(function, values) & set(tensors)
+    texts = {name: text + ".clone()" * (name in cloned) for name, (text, _) in passed.items()}
+    first = list(texts)[: len(call.node.args)]
+    shown = [text if name in first else f"{name}={text}" for name, text in texts.items()]
     lines = "".join(f"    {line}\n" for line in inputs.lines)
     return (
         f"{text.strip()}\n\n\n"
@@ -184,6 +182,18 @@ def _bound(function: ast.FunctionDef, node: ast.Call) -> dict[str, ast.expr]:
     return {name: value for name, value in found.items() if name != "device"}
 
 
+def _passed(name: str, value: ast.expr) -> tuple[str, dict[str, ast.expr]]:
+    """(the argument as the model passes it, its tensors by the names of inputs); a list's tensors are an input each."""
+    if _is_literal(value):
+        return ast.unparse(value), {}
+    if not isinstance(value, ast.List | ast.Tuple):
+        return name, {name: value}
+    parts = [_passed(f"{name}_{number}", one) for number, one in enumerate(value.elts)]
+    return f"[{', '.join(text for text, _ in parts)}]", {
+        key: one for _, found in parts for key, one in found.items()
+    }
+
+
 def _slice(wanted: Sequence[ast.expr], before: Sequence[ast.stmt]) -> tuple[list[ast.stmt], set[str]]:
     """The statements that the expressions depend on, in order, and the names that none of them defines."""
     needed = {name for one in wanted for name in _loads(one)}
@@ -209,7 +219,7 @@ def _is_stored(node: ast.Name) -> bool:
 
 
 def _settled(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.Assign]]:
-    """(names of literals at the call, statements that make tensors, with the literals put in)."""
+    """(names of literals and lists at the call, statements that make tensors, with the former put in)."""
     literals: dict[str, ast.expr] = {}
     made: list[ast.Assign] = []
     for statement in kept:
@@ -217,7 +227,7 @@ def _settled(kept: Sequence[ast.stmt]) -> tuple[dict[str, ast.expr], list[ast.As
         for target, value in _pairs(statement):
             value = _substituted(value, literals)
             names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
-            if isinstance(target, ast.Name) and _is_literal(value):
+            if isinstance(target, ast.Name) and (_is_literal(value) or isinstance(value, ast.List)):
                 literals[target.id] = value
                 continue
             literals = {name: one for name, one in literals.items() if name not in names}
