@@ -10,7 +10,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.tasks import left_out, load_suite, lowered
-from kernelwright.tasks.calls import REASONS
+from kernelwright.tasks.effects import REASONS
 from kernelwright.tasks.redraw import Use, redrawn, written
 
 RULE = "#" * 146

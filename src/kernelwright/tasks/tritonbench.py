@@ -19,7 +19,8 @@ from pathlib import Path
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.parsing import parse
 from kernelwright.records import Task
-from kernelwright.tasks import calls
+from kernelwright.tasks.calls import calls_of, reference
+from kernelwright.tasks.effects import REASONS, LeftOut, called
 from kernelwright.tasks.form import check_reference, read_text
 
 PREFIX = "tritonbench:"
@@ -63,11 +64,11 @@ class Left:
 
     id: str
     reason: str
-    """A key of `calls.REASONS`."""
+    """A key of `REASONS`."""
 
     @property
     def meaning(self) -> str:
-        return calls.REASONS[self.reason]
+        return REASONS[self.reason]
 
 
 def load(spec: str) -> list[Task]:
@@ -144,13 +145,13 @@ def from_file(path: Path) -> tuple[list[Task], list[Left]]:
     family, difficulty = _family(function)
     tasks: list[Task] = []
     left: list[Left] = []
-    for number, call in enumerate((c for test in tests for c in calls.calls_of(function.name, test)), 1):
+    for number, call in enumerate((c for test in tests for c in calls_of(function.name, test)), 1):
         where = f"{SUITE}/{name}/{number}"
         try:
             if where.removeprefix(f"{SUITE}/") in _FOUND:
-                raise calls.LeftOut(_FOUND[where.removeprefix(f"{SUITE}/")])
-            made = calls.reference(source, function, call, frozenset(modules | {"torch"}))
-        except calls.LeftOut as reason:
+                raise LeftOut(_FOUND[where.removeprefix(f"{SUITE}/")])
+            made = reference(source, function, call, frozenset(modules | {"torch"}))
+        except LeftOut as reason:
             left.append(Left(where, reason.reason))
             continue
         check_reference(made, where)
@@ -160,7 +161,7 @@ def from_file(path: Path) -> tuple[list[Task], list[Left]]:
 
 def _family(function: ast.FunctionDef) -> tuple[str, int]:
     """(family, number of operators) by the operators that the function names; several families are a fusion."""
-    named = [calls.called(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
+    named = [called(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
     products = sum(isinstance(node, ast.MatMult) for node in ast.walk(function))
     found = [_FAMILIES[name] for name in named if name in _FAMILIES] + ["matmul"] * products
     kinds = set(found)

@@ -1,0 +1,204 @@
+"""What a function does, as far as its text tells: what keeps its calls from being an oracle, what it writes to, what it
+makes of its tensors.
+
+Read off the names of operators and of parameters, with no claim to see through an alias or a helper of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kernelwright.tasks.redraw import Use, number
+
+REASONS = {
+    "no tensor": "no argument is a tensor",
+    "argument": "an argument is made of more than tensors and literals",
+    "no result": "what it returns is no tensor",
+    "random": "the function draws random numbers",
+    "out": "the call only writes to `out` what another returns",
+    "complex": "complex numbers, which Triton has not",
+    "not unique": "factors that are unique but for signs, or an implementation's own",
+    "domain": "no finite value for such inputs",
+    "raises": "it raises for some values, such as those below zero that every judge tries",
+    "empty": "an input without elements",
+    "imprecise": "it strays further from exact arithmetic than a judge allows",
+    "may raise": "the test expects that it may fail",
+    "needs a GPU": "PyTorch has it on a GPU only",
+    "unread": "the test is not straight-line code",
+}
+"""Why a call is no task."""
+
+DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like"})
+_RANDOM = frozenset(
+    {"sample", "rsample", "bernoulli", "multinomial", "fractional_max_pool2d", "rrelu", *DRAWS}
+)
+_FACTORS = frozenset({"eig", "eigh", "svd", "qr", "ldl_factor"})
+_TELLS = frozenset({"allclose", "any", "all", "isnan", "isfinite"})
+"""By which a function looks at values, to raise for some."""
+_MATRICES = frozenset({"linalg", "cholesky", "cholesky_solve", "det", "inverse", "lu"})
+_COMPARES = frozenset({"eq", "ne", "equal", "isin"})
+_COUNTS = frozenset({"masked_select", "nonzero", "argwhere"})
+_INDEX = re.compile(r"ind(ex|ices)|target|label|mask|idx")
+_DOMAINS = {
+    "sqrt": (0.0, math.inf),
+    "rsqrt": (0.0, math.inf),
+    "log": (0.0, math.inf),
+    "log1p": (-1.0, math.inf),
+    "asin": (-1.0, 1.0),
+    "acos": (-1.0, 1.0),
+    "zeta": (1.0, math.inf),
+}
+_UNKNOWN = object()
+
+
+class LeftOut(Exception):
+    """Why a call is no task; `reason` is a key of REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(REASONS[reason])
+        self.reason = reason
+
+
+def check_function(function: ast.FunctionDef) -> None:
+    """Raises LeftOut where no call of the function is a task."""
+    names = _names_in(function)
+    if "optim" in names:
+        raise LeftOut("no result")
+    if names & _RANDOM:
+        raise LeftOut("random")
+    if "fft" in names and not any(name.endswith(("shift", "freq")) for name in names):
+        raise LeftOut("complex")
+    if "cholesky" in names or any(
+        isinstance(node, ast.If) and _attributes(node.test) & _TELLS and isinstance(node.body[-1], ast.Raise)
+        for node in ast.walk(function)
+    ):
+        raise LeftOut("raises")
+    factors = {
+        name
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and called(node.value) in _FACTORS
+        for target in node.targets
+        for name in _parts(target)
+    }
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None and factors & set(_parts(node.value)):
+            raise LeftOut("not unique")
+
+
+def check_call(function: ast.FunctionDef, values: Mapping[str, ast.expr], tensors: set[str]) -> None:
+    """Raises LeftOut where these options, or an `out`, leave nothing to judge."""
+    for node in _calls_in(function):
+        if "dropout" in called(node):
+            share, training = _option(node, 1, "p", 0.5, values), _option(node, 2, "training", True, values)
+            if share != 0 and training is not False:
+                raise LeftOut("random")
+        if called(node) == "lu" and _option(node, 1, "pivot", True, values) is False:
+            raise LeftOut("needs a GPU")
+    if tensors & {"out", "out_tensor"}:
+        raise LeftOut("out")
+
+
+def check_domain(function: ast.FunctionDef, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Raises LeftOut where a parameter's values, least and greatest, leave what an operator is defined for."""
+    for node in _calls_in(function):
+        least, most = _DOMAINS.get(called(node), (-math.inf, math.inf))
+        for operand in [*node.args[:1], *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]:
+            if isinstance(operand, ast.Name) and operand.id in ranges:
+                low, high = ranges[operand.id]
+                if low < least or high > most:
+                    raise LeftOut("domain")
+
+
+def written_to(function: ast.FunctionDef, values: Mapping[str, ast.expr]) -> set[str]:
+    """Parameters whose tensors the function changes, as far as its text tells."""
+    own = {one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.AugAssign):
+            found |= set(_parts(node.target))
+    for node in _calls_in(function):
+        name, given = called(node), [one.id if isinstance(one, ast.Name) else "" for one in node.args]
+        if name.endswith("_") and not name.endswith("__") and isinstance(node.func, ast.Attribute):
+            found |= set(_parts(node.func.value))
+        if any(one.arg == "inplace" and _value(one.value, values) is True for one in node.keywords):
+            found |= set(given[:1])
+        if name in ("batch_norm", "instance_norm") and _option(node, 5, "training", False, values) is True:
+            found |= set(given[1:3])
+        if name == "embedding" and _option(node, 3, "max_norm", None, values) is not None:
+            found |= set(given[1:2])
+    return found & own
+
+
+def _option(node: ast.Call, place: int, name: str, default: Any, values: Mapping[str, ast.expr]) -> Any:
+    """An option of a call in the function, by place or name, where it is a literal or a parameter bound to one."""
+    named = [one.value for one in node.keywords if one.arg == name]
+    if named:
+        return _value(named[0], values)
+    return _value(node.args[place], values) if len(node.args) > place else default
+
+
+def _value(node: ast.expr, values: Mapping[str, ast.expr]) -> Any:
+    if isinstance(node, ast.Name):
+        node = values.get(node.id, node)
+    if isinstance(node, ast.Constant):
+        return node.value
+    try:
+        return number(node)
+    except ValueError:
+        return _UNKNOWN
+
+
+def defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """Of its parameters that have one."""
+    own = function.args
+    named = [*own.posonlyargs, *own.args]
+    found = {one.arg: value for one, value in zip(named[::-1], own.defaults[::-1], strict=False)}
+    return found | {
+        one.arg: value
+        for one, value in zip(own.kwonlyargs, own.kw_defaults, strict=True)
+        if value is not None
+    }
+
+
+def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
+    return [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+
+
+def called(node: ast.Call) -> str:
+    """The last part of what is called: `relu` for `torch.nn.functional.relu`."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _names_in(function: ast.FunctionDef) -> set[str]:
+    """Every attribute that the function's body names: `nn`, `functional`, `relu` of `torch.nn.functional.relu`."""
+    return {name for part in function.body for name in _attributes(part)}
+
+
+def _attributes(tree: ast.AST) -> set[str]:
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def _parts(node: ast.expr) -> list[str]:
+    """Names in a name, a tuple or a list of names."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return [name for one in node.elts for name in _parts(one)]
+    return [node.id] if isinstance(node, ast.Name) else []
+
+
+def use_of(function: ast.FunctionDef, parameter: str) -> Use:
+    """What it makes of the tensor under that name."""
+    names = _names_in(function)
+    return Use(
+        index=_INDEX.search(parameter) is not None,
+        matrix=bool(names & _MATRICES),
+        compared=bool(names & _COMPARES),
+        counted=bool(names & _COUNTS),
+    )
