@@ -21,12 +21,18 @@ SHAPES = {"small": {"N": 16, "M": 4}, "small_odd": {"N": 19, "M": 3}}
 
 
 def reference(
-    forward: str, init: str = "pass", inputs: str = "torch.randn(M, N)", arguments: str = "x"
+    forward: str,
+    init: str = "pass",
+    inputs: str = "torch.randn(M, N)",
+    arguments: str = "x",
+    before: str = "",
+    given: str = "",
 ) -> Task:
+    taken = ", ".join(["self", *given.lower().split()])
     source = (
-        f"{HEAD}\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
+        f"{HEAD}\n{before}class Model(nn.Module):\n    def __init__({taken}):\n        super().__init__()\n        {init}\n\n"
         f"    def forward(self, {arguments}):\n        {forward}\n\n"
-        f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return []\n"
+        f"def get_inputs():\n    return [{inputs}]\n\ndef get_init_inputs():\n    return [{given}]\n"
     )
     return Task(id="t/t", source=source, shapes=SHAPES)
 
@@ -76,6 +82,43 @@ def test_modules_are_right(workers: Workers) -> None:
     with VerifierPool(1, backend="interpret", deadline_s=200) as pool:
         verdicts = pool.verify_many([(item.task, Candidate(code=item.code)) for item in examples])
     assert [verdict.detail for verdict in verdicts if not verdict.correct] == []
+
+
+ME = (
+    "class Twice(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+    "        ctx.save_for_backward(x)\n        return 2 * x\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "mentions"),
+    [
+        (
+            reference("return self.a(x)", "self.a = nn.Linear(n, n)", "torch.randn(M, 8, N)", given="N"),
+            "tl.dot",
+        ),
+        (
+            reference(
+                "return self.a(x)",
+                "self.a = nn.Conv1d(n, n, 3, padding='same', dilation=2, groups=n)",
+                "torch.randn(2, N, 32)",
+                given="N",
+            ),
+            "self.a.weight",
+        ),
+        (reference("return x.tanh() * self.a", "self.a = (N // 2) ** -0.5"), "** -0.5"),
+        (reference("return Twice.apply(x).tanh()", before=ME), "tanh"),
+    ],
+    ids=["linear of three dimensions", "depthwise", "scale", "autograd function"],
+)
+def test_sizes_stay_symbols(workers: Workers, task: Task, mentions: str) -> None:
+    workers.seconds = 100
+    found = draft(task, workers.teach(task))
+    assert isinstance(found, Example), found
+    assert mentions in found.code
+    with VerifierPool(1, backend="interpret", deadline_s=200) as pool:
+        verdict = pool.verify(task, Candidate(code=found.code))
+    assert verdict.correct, verdict.detail
 
 
 @pytest.mark.parametrize(

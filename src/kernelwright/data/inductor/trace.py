@@ -8,7 +8,6 @@ Raises `Fallback` for what this teacher leaves alone; whatever else Inductor rai
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import inspect
 import re
@@ -16,10 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.data.inductor import offline, sizes
+from kernelwright.data.inductor import functional, offline, sizes
 from kernelwright.data.inductor.reasons import Fallback
 from kernelwright.records import Task
 
+_SCALES: tuple[tuple[str, Callable[[float], float]], ...] = (
+    ("{} ** -0.5", lambda value: value**-2),
+    ("{} ** 0.5", lambda value: value**2),
+    ("1.0 / {}", lambda value: 1 / value),
+    ("float({})", lambda value: value),
+)
+"""Forms of a float that is made of a size, and what gives the size back."""
 _LARGE = 64
 """Elements from which a constant tensor is huge."""
 
@@ -78,7 +84,7 @@ def trace(task: Task) -> Traced:
             [table.tensor(path, value, device) for path, value in paths.items()] for device in ("cpu", "cuda")
         )
     symbols = list(table.symbols.values())
-    call = _Call(first.model, list(state), len(symbols))
+    call = _Call(first.model, list(state), table)
     graph = _graph(call, [*symbols, *host], mode, len(symbols) + len(state))
     guards = len(env.guards)
     flat = [*symbols, *device]
@@ -115,6 +121,8 @@ class _Symbols:
         self.values = {name: [build.sizes[name] for build in found] for name in self.names}
         self.symbols: dict[str, Any] = {}
         self.attributes: dict[str, str] = {}
+        self.floats: list[tuple[Any, str, str]] = []
+        """(module, attribute, formula) of floats, which are only tracked when they are made within the trace."""
         self._own: dict[tuple[int, ...], str] = {}
 
     def of(self, path: str) -> tuple[str, ...]:
@@ -139,15 +147,19 @@ class _Symbols:
         """A float that depends on a size: the forms that scale factors have."""
         if len(set(row)) == 1:
             return repr(row[0])
-        for name in self.names:
-            for form in ("{} ** -0.5", "{} ** 0.5", "1.0 / {}"):
-                made = [eval(form.format(value)) for value in self.values[name]]
-                if all(abs(a - b) <= 1e-12 * abs(b) for a, b in zip(made, row, strict=True)):
-                    self._symbol(name)
-                    return form.format(name)
+        for form, back in _SCALES:
+            try:
+                sizes_of = [round(back(value)) for value in row]
+                made = [eval(form.format(size)) for size in sizes_of]
+            except (ArithmeticError, ValueError):
+                continue
+            if all(abs(a - b) <= 1e-12 * abs(b) for a, b in zip(made, row, strict=True)):
+                text = self._formula(list(sizes_of))
+                return form.format(text if text.isidentifier() else f"({text})")
         raise Fallback("size", "a scalar attribute depends on a size")
 
     def _symbol(self, name: str) -> Any:
+        import torch
         from torch._dynamo.source import ConstantSource
         from torch.fx.experimental.symbolic_shapes import DimDynamic
 
@@ -155,15 +167,17 @@ class _Symbols:
             hint = max(2, self.values[name][0])
             source = ConstantSource(f"kw_{name}")
             symbol = self.env.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
-            self.symbols[name] = self.env.create_symintnode(symbol, hint=hint, source=source)
+            made = self.symbols[name] = self.env.create_symintnode(symbol, hint=hint, source=source)
+            torch._check(made >= max(2, min(self.values[name])))
         return self.symbols[name]
 
-    def value(self, text: str) -> Any:
-        """A formula as a symbolic integer."""
+    def value(self, text: str, symbols: Sequence[Any] = ()) -> Any:
+        """A formula as a symbolic number, over its own symbols or those given in their place."""
+        given = dict(zip(self.symbols, symbols, strict=False)) or self.symbols
         names = {name: f"_{number}" for number, name in enumerate(self.symbols)}
         for name in sorted(names, key=len, reverse=True):
             text = re.sub(rf"(?<![\w]){re.escape(name)}(?!\w|\[)", names[name], text)
-        return eval(text, {}, {names[name]: symbol for name, symbol in self.symbols.items()})
+        return eval(text, {}, {names[name]: symbol for name, symbol in given.items()})
 
     def rewrite_scalars(self) -> None:
         """Let attributes and globals of the full build that depend on a size be symbolic."""
@@ -179,6 +193,11 @@ class _Symbols:
             if kind == "global" and rest in self.names and rest not in self.symbols:
                 continue
             texts = self.of(path)
+            if isinstance(old, float):
+                owner, _, name = rest.rpartition(".")
+                self.floats.append((modules[owner], name, texts[0]))
+                self.attributes[rest.lstrip(".")] = texts[0]
+                continue
             values = [self.value(text) for text in texts]
             new = type(old)(values) if isinstance(old, (tuple, list)) else values[0]
             if kind == "global":
@@ -236,8 +255,8 @@ class _Symbols:
 class _Call:
     """The module as a function of (symbols, state, inputs), and the form of its output."""
 
-    def __init__(self, model: Any, state: list[str], skip: int) -> None:
-        self.model, self.state, self.skip = model, state, skip
+    def __init__(self, model: Any, state: list[str], table: _Symbols) -> None:
+        self.model, self.state, self.table, self.skip = model, state, table, len(table.symbols)
         self.output: Any = None
         self.plain = {
             name for name in state if name not in dict(model.named_parameters()) | dict(model.named_buffers())
@@ -253,39 +272,15 @@ class _Call:
         for name in self.plain:
             owner, _, attribute = name.rpartition(".")
             modules[owner].__dict__[attribute] = tensors.pop(name)
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _symbolic_groups():
+        for module, attribute, text in self.table.floats:
+            module.__dict__[attribute] = self.table.value(text, flat[: self.skip])
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), functional.written_out():
             result = torch.func.functional_call(self.model, tensors, inputs)
         leaves: list[Any] = []
         self.output = _form(result, leaves)
         if not leaves:
             raise Fallback("unsupported", "no tensor among the outputs")
         return leaves
-
-
-@contextlib.contextmanager
-def _symbolic_groups() -> Iterator[None]:
-    """`group_norm` takes a plain integer; written out, its number of groups may be a symbol."""
-    import torch
-    import torch.nn.functional as functional
-
-    original = functional.group_norm
-
-    def group_norm(x: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-        if not isinstance(num_groups, torch.SymInt):
-            return original(x, num_groups, weight, bias, eps)
-        grouped = x.reshape(x.shape[0], num_groups, -1)
-        spread, mean = torch.var_mean(grouped, dim=2, correction=0, keepdim=True)
-        normal = ((grouped - mean) * torch.rsqrt(spread + eps)).reshape(x.shape)
-        wide = [1, x.shape[1], *([1] * (x.dim() - 2))]
-        if weight is not None:
-            normal = normal * weight.reshape(wide)
-        return normal if bias is None else normal + bias.reshape(wide)
-
-    functional.group_norm = group_norm  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        functional.group_norm = original
 
 
 def _form(tree: Any, leaves: list[Any]) -> Any:
