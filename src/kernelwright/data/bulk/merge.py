@@ -33,6 +33,7 @@ from kernelwright.runs import RunFolder, new_folder, write_text
 LEARNED = 6000
 """Texts that the tokenizer is learned from."""
 BATCH = 1000
+"""Examples that are held in memory at once."""
 
 
 class Place(NamedTuple):
@@ -59,6 +60,15 @@ class Key(NamedTuple):
     skeleton: str
 
 
+class Found(NamedTuple):
+    """What the parts hold that is not a benchmark's."""
+
+    examples: list[tuple[Place, Key]]
+    practised: list[Practice]
+    leaks: list[dict[str, str]]
+    """Of what is a benchmark's: the task, how it is known, and the benchmark's file."""
+
+
 def merge(
     config: BulkConfig, folder: Path, benchmarks: Sequence[Path] = (), progress: Progress | None = None
 ) -> dict[str, Any]:
@@ -69,33 +79,19 @@ def merge(
     run = RunFolder(folder)
     forbidden = Benchmarks(benchmarks)
     dropped: Counter[str] = Counter()
-    leaks: list[dict[str, str]] = []
-    places, keys, practised = _read(folder, forbidden, dropped, leaks, progress)
-    kept, graphs = _choose(config, places, keys, dropped)
+    found = _read(folder, forbidden, dropped, progress)
+    kept, graphs = _choose(config, found.examples, dropped)
     random.Random(config.seed).shuffle(kept)
     if not any(key.split == "train" for _, key in kept):
         raise UserError(
             f"data: no example for training was accepted; {folder / 'parts'}/*.rejected.jsonl say why"
         )
     tokenizer = _tokenizer(config, folder, kept) if config.style != "chat" else None
-    table = cards.Table()
-    with shards.Writer(folder) as out:
-        for start in range(0, len(kept), BATCH):
-            examples = [_example(place) for place, _ in kept[start : start + BATCH]]
-            texts = [text_of(example, config.style) for example in examples]
-            counts = _count(tokenizer, texts)
-            for example, count in zip(examples, counts, strict=True):
-                if config.max_tokens and tokenizer is not None and sum(count) > config.max_tokens:
-                    dropped["too long"] += 1
-                    continue
-                out.write(example, count)
-                table.add(example, count)
-            if progress is not None:
-                progress("write", min(start + BATCH, len(kept)), len(kept))
-    tasks = _practice(practised, graphs, dropped)
+    table = _write(config, folder, kept, tokenizer, dropped, progress)
+    tasks = _practice(found.practised, graphs, dropped)
     write_text(folder / "tasks.jsonl", "".join(line + "\n" for line in tasks))
-    write_text(folder / "contamination.jsonl", "".join(json.dumps(leak) + "\n" for leak in leaks))
-    found = {
+    write_text(folder / "contamination.jsonl", "".join(json.dumps(leak) + "\n" for leak in found.leaks))
+    card = {
         **table.describe(),
         "practice": len(tasks),
         "vocabulary": len(tokenizer) if tokenizer is not None else 0,
@@ -109,51 +105,67 @@ def merge(
             "kernels": forbidden.kernels,
             "unreadable": forbidden.unreadable,
             "untraced": forbidden.untraced,
-            "removed": dict(Counter(leak["how"] for leak in leaks)),
+            "removed": dict(Counter(leak["how"] for leak in found.leaks)),
         },
         "config": config.model_dump(mode="json"),
     }
-    run.write_json("card.json", found)
-    cards.write(folder, found, table)
+    run.write_json("card.json", card)
+    cards.write(folder, card, table)
     run.finish("corpus")
-    return found
+    return card
 
 
-def _read(
-    folder: Path,
-    forbidden: Benchmarks,
-    dropped: Counter[str],
-    leaks: list[dict[str, str]],
-    progress: Progress | None,
-) -> tuple[list[Place], list[Key], list[Practice]]:
-    """Places and keys of all examples that are not a benchmark's, and the tasks for practice."""
-    places: list[Place] = []
-    keys: list[Key] = []
-    practised: list[Practice] = []
+def _read(folder: Path, forbidden: Benchmarks, dropped: Counter[str], progress: Progress | None) -> Found:
+    """Every line of the parts, once; `dropped` counts those that are a benchmark's or unreadable."""
+    found = Found([], [], [])
     paths = list(parts_of(folder))
     for number, path in enumerate(paths, 1):
         kind: type[Entry] | type[Practice] = Practice if path.name.startswith("practice-") else Entry
         for place, line in _lines(path):
             try:
-                found = kind.model_validate_json(line)
+                item = kind.model_validate_json(line)
             except ValidationError:
                 dropped["not a record of this version"] += 1
                 continue
-            how, where = forbidden.leak(found)
+            task = item.example.task if isinstance(item, Entry) else item.task
+            how, where = forbidden.leak(item)
             if how:
-                task = found.example.task if isinstance(found, Entry) else found.task
                 dropped[f"benchmark: same {how}"] += 1
-                leaks.append({"task": task.id, "how": how, "where": where})
-            elif isinstance(found, Practice):
-                practised.append(found)
+                found.leaks.append({"task": task.id, "how": how, "where": where})
+            elif isinstance(item, Practice):
+                found.practised.append(item)
             else:
-                e = found.example
-                sizes = full_sizes(e.task)
-                keys.append(Key(e.split, e.graph, found.function, sizes, found.form, found.skeleton))
-                places.append(place)
+                split, graph = item.example.split, item.example.graph
+                key = Key(split, graph, item.function, full_sizes(task), item.form, item.skeleton)
+                found.examples.append((place, key))
         if progress is not None:
             progress("read", number, len(paths))
-    return places, keys, practised
+    return found
+
+
+def _write(
+    config: BulkConfig,
+    folder: Path,
+    kept: Sequence[tuple[Place, Key]],
+    tokenizer: Any,
+    dropped: Counter[str],
+    progress: Progress | None,
+) -> cards.Table:
+    """The examples that are kept, read again, as files; `dropped` counts those that are too long."""
+    table = cards.Table()
+    with shards.Writer(folder) as out:
+        for start in range(0, len(kept), BATCH):
+            examples = [_example(place) for place, _ in kept[start : start + BATCH]]
+            counts = _count(tokenizer, [text_of(example, config.style) for example in examples])
+            for example, count in zip(examples, counts, strict=True):
+                if config.max_tokens and tokenizer is not None and sum(count) > config.max_tokens:
+                    dropped["too long"] += 1
+                    continue
+                out.write(example, count)
+                table.add(example, count)
+            if progress is not None:
+                progress("write", min(start + BATCH, len(kept)), len(kept))
+    return table
 
 
 def _lines(path: Path) -> Iterator[tuple[Place, bytes]]:
@@ -165,9 +177,10 @@ def _lines(path: Path) -> Iterator[tuple[Place, bytes]]:
 
 
 def _choose(
-    config: BulkConfig, places: list[Place], keys: list[Key], dropped: Counter[str]
+    config: BulkConfig, examples: list[tuple[Place, Key]], dropped: Counter[str]
 ) -> tuple[list[tuple[Place, Key]], set[str]]:
-    """What stays, and the graphs that it shows."""
+    """What stays, and the graphs that it shows; `dropped` counts why the others go."""
+    keys = [key for _, key in examples]
     held = [key for key in keys if key.split == "heldout"]
     graphs, sizes = {key.graph for key in held}, {key.sizes for key in held}
     functions = {key.function for key in held} - {""}
@@ -175,7 +188,7 @@ def _choose(
     seen: set[str] = set()
     alike: dict[str, int] = defaultdict(int)
     kept: list[tuple[Place, Key]] = []
-    for place, key in zip(places, keys, strict=True):
+    for place, key in examples:
         reason = ""
         if key.form in seen:
             reason = "duplicate"
