@@ -9,6 +9,7 @@ One process for all tasks, without the limits of `worker`: for suites of our own
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -46,10 +47,9 @@ def emit(suite: Sequence[Task], where: str) -> Dump:
     with Bar(f"emit {where}", len(suite)) as bar:
         for task in suite:
             lesson = worker.lesson(task)
+            raw = lesson.raw.replace(os.environ.get("TORCHINDUCTOR_CACHE_DIR", "\0"), "CACHE")
             found.append(
-                Emission(
-                    task=task, digest=digest(task), raw=lesson.raw, code=lesson.code, reason=lesson.reason
-                )
+                Emission(task=task, digest=digest(task), raw=raw, code=lesson.code, reason=lesson.reason)
             )
             bar.advance()
     machine = {
