@@ -22,22 +22,11 @@ from kernelwright.records import Task
 from kernelwright.tasks import load_suite
 from kernelwright.tasks.reference import on_meta
 
-_SILENT = {
-    *(
-        "detach",
-        "alias",
-        "clone",
-        "lift_fresh",
-        "_to_copy",
-        "lift",
-        "view",
-        "_unsafe_view",
-        "reshape",
-        "expand",
-    ),
-    *("unsqueeze", "squeeze", "t", "permute", "transpose", "empty", "copy", "contiguous", "slice", "select"),
-    *("zeros", "zeros_like", "full", "scalar_tensor", "ones_like", "empty_like", "arange"),
-}
+_SILENT = frozenset([
+    "detach", "alias", "clone", "lift_fresh", "_to_copy", "lift", "view", "_unsafe_view", "reshape", "expand",
+    "unsqueeze", "squeeze", "t", "permute", "transpose", "empty", "copy", "contiguous", "slice", "select",
+    "zeros", "zeros_like", "full", "scalar_tensor", "ones_like", "empty_like", "arange",
+])  # fmt: skip
 """Calls that compute nothing."""
 
 
@@ -99,6 +88,7 @@ def _kind(values: Any, plain: int) -> str:
 
 
 def _described(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origins: dict[int, str]) -> str:
+    """The operator with its options; `origins` says of tensors, by id, what they are: parameter, input, value."""
     import torch
 
     said = [_named(name, args)]
@@ -133,8 +123,10 @@ def _described(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origins
             said.append(_dimensions(dims, x.dim()))
             said += ["keepdim"] * any(a is True for a in (*args, *kwargs.values()))
         elif name in ("mm", "bmm", "addmm"):
-            pair_ = args[1:3] if name == "addmm" else args[:2]
-            said += [f"{origins.get(id(t), 'number')}{'' if t.is_contiguous() else ' turned'}" for t in pair_]
+            factors = args[1:3] if name == "addmm" else args[:2]
+            said += [
+                f"{origins.get(id(t), 'number')}{'' if t.is_contiguous() else ' turned'}" for t in factors
+            ]
         else:
             said += [_operand(x, other, origins) for other in tensors]
             if not tensors and len(args) > 1 and name in _ARITHMETIC:
@@ -145,22 +137,12 @@ def _described(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origins
 
 
 _ARITHMETIC = {"add", "sub", "mul", "div", "pow", "rsub", "minimum", "maximum"}
-_ALONG = {
-    *(
-        "sum",
-        "mean",
-        "amax",
-        "amin",
-        "max",
-        "min",
-        "argmax",
-        "argmin",
-        "logsumexp",
-        "_softmax",
-        "_log_softmax",
-    ),
-    *("cumsum", "cumprod", "prod", "var", "std", "linalg_vector_norm", "norm", "flip"),
-}
+"""Whose second operand may be a number."""
+_ALONG = frozenset([
+    "sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "logsumexp", "_softmax", "_log_softmax",
+    "cumsum", "cumprod", "prod", "var", "std", "linalg_vector_norm", "norm", "flip",
+])  # fmt: skip
+"""What works along dimensions."""
 
 
 def _dimensions(dims: Any, rank: int) -> str:

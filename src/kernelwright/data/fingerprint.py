@@ -3,6 +3,9 @@
 Independent of names, layout and sizes, and of who wrote the source, so it finds a held-out function in a task that
 came from elsewhere. Two spellings of one function that PyTorch computes by different operators have different
 prints; operators that depend on sizes (a loop over a dimension) print differently at different sizes.
+
+The trace is not the one that `tasks.lowering` makes: its tensors stand for a CPU's, for which PyTorch has attention as
+one operator. On meta tensors it is taken apart, as by somebody who writes it out.
 """
 
 from __future__ import annotations
