@@ -281,6 +281,30 @@ def test_infinity_must_be_met_by_infinity(value: float) -> None:
     assert kind(case, got) != ""
 
 
+@pytest.mark.parametrize(
+    ("others", "element", "value", "outcome"),
+    [
+        ("y[0] = float('inf')", 1, math.inf, ""),
+        ("y[0] = float('inf')", 2, -math.inf, ""),
+        ("y[0] = float('inf')", 2, math.inf, "non_finite"),
+        ("y[0] = float('inf')", 1, math.nan, "non_finite"),
+        ("y[0] = float('inf')", 1, 3.2e38, "wrong_value"),
+        ("y[0] = float('inf')", 3, math.inf, "non_finite"),
+        ("y[0] = 0.0", 1, math.inf, "non_finite"),
+    ],
+    ids=["overflowed", "below", "other sign", "nan", "another number", "no huge number", "none overflows"],
+)
+def test_a_huge_number_may_overflow_on_the_way_where_others_do(
+    others: str, element: int, value: float, outcome: str
+) -> None:
+    made = task(f"y = x * 0; {others}; y[1] = 3.3e38; y[2] = -1e31; y[3] = 1e20; return y")
+    (case, *_) = cases(made)
+    got = right(case).clone()
+    assert kind(case, got) == ""
+    got[element] = value
+    assert kind(case, got) == outcome
+
+
 def test_where_the_reference_is_nan_anything_goes_but_only_there() -> None:
     made = task("y = x.clone(); y[0] = float('nan'); return y")
     (case, *_) = cases(made)
