@@ -114,6 +114,7 @@ def test_what_is_wrong_is_said(tmp_path):
     assert "(did you mean scale?)" in refused(f"tritonbench:{folder}/scales")
     assert "no such folder" in refused("tritonbench:/nowhere/a/b/c/d")
     assert "no such folder" in refused("tritonbench:")
+    assert "no function 'none'" in refused(f"tritonbench:{folder}/scale{',none' * 100}")
     assert "write 1 or 1,3" in refused(f"tritonbench:{folder}/scale/two")
     assert "the call only writes to `out`" in refused(f"tritonbench:{folder}/scale/3")
     home = folder / "data" / "TritonBench_T_v1"

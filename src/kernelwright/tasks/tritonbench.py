@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from os.path import isdir
 from pathlib import Path
 
 from kernelwright.errors import UserError, did_you_mean
@@ -110,9 +111,9 @@ def read(spec: str) -> tuple[list[Task], list[Left]]:
 def _chosen(spec: str) -> tuple[Path, list[str], list[str]]:
     """(folder of the functions, names, numbers of calls); no names are all."""
     path, tail = Path(spec).expanduser(), list[str]()
-    while not path.is_dir() and path.name and len(tail) < 3:
+    while not isdir(path) and path.name and len(tail) < 3:
         path, tail = path.parent, [path.name, *tail]
-    if not spec or not path.is_dir() or len(tail) > 2:
+    if not spec or not isdir(path) or len(tail) > 2:
         raise UserError(
             f"{spec or PREFIX}: no such folder; write {PREFIX}PATH[/NAME[,NAME][/K]], PATH a checkout"
         )
