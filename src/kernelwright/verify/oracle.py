@@ -39,8 +39,6 @@ known well: multiples of (honest one, eps * that of the values). Digits lost eve
 loss is beside the largest error allowed."""
 _ROUNDED_SHARE = 0.2
 """Of an output: fewer elements that are slightly wrong are not rounding."""
-_HUGE = 1e-9
-"""Of the largest finite number: what may be an infinity where others are."""
 _MANY = 256
 """Elements from which a root mean square says something."""
 _RUNS, _REDUCED = 4, 4
@@ -894,11 +892,11 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
 
 
 def _overflowed(got: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """Where an infinity stands for a huge number. In an output that has infinities (a cumulative product), products taken
-    in another order, such as a tree's, may pass the largest number on the way; torch's own do so on a GPU."""
+    """Where an infinity stands for a number whose square is one. In an output that has infinities (a cumulative product),
+    products taken in another order, such as a tree's, pass the largest number on the way; torch's own do on a GPU."""
     if got.dtype is torch.float16:  # its intermediate results are float32
         return torch.zeros_like(got, dtype=torch.bool)
-    huge = reference.abs() > torch.finfo(got.dtype).max * _HUGE
+    huge = reference.abs() > math.sqrt(torch.finfo(got.dtype).max)
     return huge & torch.isinf(got) & (got.sign() == reference.sign())
 
 
