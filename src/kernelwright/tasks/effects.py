@@ -25,6 +25,7 @@ REASONS = {
     "domain": "no finite value for such inputs",
     "raises": "it raises for some values, such as those below zero that every judge tries",
     "empty": "an input without elements",
+    "constant": "the same for all inputs",
     "imprecise": "it strays further from exact arithmetic than a judge allows",
     "may raise": "the test expects that it may fail",
     "needs a GPU": "PyTorch has it on a GPU only",
