@@ -8,7 +8,7 @@ token the sum of the same two numbers; `toronto` is that report's reward, one nu
 not its rates; `tritonrl` its own two numbers with alpha 0.1; `autotriton` correctness only. Of a seed, data and SFT are
 made once, or taken from whole runs of the recipe (`--from`), whose seeds these then are. KEY=VALUE are settings of the
 recipe, for every run. What is done is passed over, so the same command goes on; `--report` only reads. Writes
-OUT/rewards.json; seeds and rewards that are not done are left out and named.
+OUT/rewards.json; what is not done is left out and named.
 
 A difference between two rewards is taken task by task, and so is its 95 % interval (bootstrap over tasks). Intervals
 say nothing of another training run with the same reward: see how far the seeds are apart for that.
@@ -80,15 +80,17 @@ class Run:
 
     sft: ByTask
     front: ByTask
-    mid: ByTask
+    mid: ByTask | None
+    """None where the mid-end is still to be trained or evaluated."""
 
 
 def read(out: Path) -> Run | None:
-    """None where it is not done."""
-    if not (out.is_dir() and RunFolder(out).done("eval/midend")):
+    """None where not even the front end is done."""
+    if not (out.is_dir() and (run := RunFolder(out)).done("eval/frontend")):
         return None
     shared = Path(config(out)["model"]["base"]).parents[2]
-    return Run(by_task(shared, "sft"), by_task(out, "frontend"), by_task(out, "midend"))
+    mid = by_task(out, "midend") if run.done("eval/midend") else None
+    return Run(by_task(shared, "sft"), by_task(out, "frontend"), mid)
 
 
 def fast(rollouts: Sequence[Rollout]) -> float:
@@ -96,32 +98,33 @@ def fast(rollouts: Sequence[Rollout]) -> float:
     return mean([float((rollout.verdict.speedup() or 0.0) > 1.0) for rollout in rollouts])
 
 
-def alone(runs: Sequence[Run]) -> dict[str, Any]:
-    """What one reward reached, over the tasks of all `runs`."""
+def alone(runs: Sequence[Run]) -> dict[str, Estimate | None]:
+    """What one reward reached, over the tasks of all `runs`; the last two of those whose mid-end is done."""
+    whole = [(run.front, run.mid) for run in runs if run.mid is not None]
     return {
         "correct": average([correct(r) for run in runs for r in run.front.values()]),
         "over_sft": average([gain for run in runs for gain in gains(run.sft, run.front)]),
-        "midend_gain": ratio([group for run in runs for group in handed_on(run.front, run.mid)]),
-        "fast_1": average([fast(r) for run in runs for r in run.mid.values()]),
+        "midend_gain": ratio([group for front, mid in whole for group in handed_on(front, mid)]),
+        "fast_1": average([fast(r) for _, mid in whole for r in mid.values()]) if whole else None,
     }
 
 
-def between(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Any]:
+def between(pairs: Sequence[tuple[Run, Run]]) -> dict[str, Estimate | None]:
     """The first reward against the second, task by task, over all `pairs`: each is one seed's.
 
-    `speed` is over tasks that both solve: the second's modelled time over the first's.
+    `speed` is over tasks that both solve, after the mid-end: the second's modelled time over the first's.
     """
+    whole = [(one.mid, two.mid) for one, two in pairs if one.mid is not None and two.mid is not None]
     speeds = [
-        [geometric_mean(times(second.mid[task])) / geometric_mean(times(first.mid[task]))]
-        for first, second in pairs
-        for task in first.mid
-        if times(first.mid[task]) and times(second.mid[task])
+        [geometric_mean(times(two[task])) / geometric_mean(times(one[task]))]
+        for one, two in whole
+        for task in one
+        if times(one[task]) and times(two[task])
     ]
+    faster = [fast(one[task]) - fast(two[task]) for one, two in whole for task in one]
     return {
-        "correct": average([gain for first, second in pairs for gain in gains(second.front, first.front)]),
-        "fast_1": average(
-            [fast(one.mid[task]) - fast(two.mid[task]) for one, two in pairs for task in one.mid]
-        ),
+        "correct": average([gain for one, two in pairs for gain in gains(two.front, one.front)]),
+        "fast_1": average(faster) if faster else None,
         "speed": ratio(speeds),
     }
 
@@ -145,13 +148,17 @@ def show(title: str, found: dict[str, Any]) -> None:
     for name, row in found["alone"].items():
         print(
             f"  {name} (seeds {', '.join(map(str, found['seeds'][name]))}): front end {row['correct'].percent()}; "
-            f"over SFT {row['over_sft'].points()}; mid-end {as_ratio(row['midend_gain'])}; "
-            f"then fast_1 {row['fast_1'].percent()}"
+            f"over SFT {row['over_sft'].points()}; "
+            + (
+                f"mid-end {as_ratio(row['midend_gain'])}; then fast_1 {row['fast_1'].percent()}"
+                if row["fast_1"]
+                else "mid-end not done"
+            )
         )
     for name, row in found["between"].items():
         print(
-            f"  {name}: correct {row['correct'].points()}; fast_1 {row['fast_1'].points()}; "
-            f"speed {as_ratio(row['speed'])}"
+            f"  {name}: correct {row['correct'].points()}"
+            + (f"; fast_1 {row['fast_1'].points()}; speed {as_ratio(row['speed'])}" if row["fast_1"] else "")
         )
 
 
@@ -188,10 +195,13 @@ def main() -> None:
         for seed in seeds
     }
     left = [
-        f"{name} of seed {seed}" for seed, runs in done.items() for name in asked.rewards if name not in runs
+        f"{name} of seed {seed}"
+        for seed, runs in done.items()
+        for name in asked.rewards
+        if name not in runs or runs[name].mid is None
     ]
     if left:
-        print(f"not done: {', '.join(left)}")
+        print(f"not done, or not to the end: {', '.join(left)}")
     done = {seed: runs for seed, runs in done.items() if runs}
     tables = {f"seed {seed}": table({seed: runs}) for seed, runs in done.items()} | {"all": table(done)}
     for title, found in tables.items():
