@@ -18,6 +18,7 @@ from kernelwright.data.graphs import Graph, Step, draw
 from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
 from kernelwright.data.probe import is_sound
 from kernelwright.records import Candidate, Example, Task
+from kernelwright.tasks.reference import Reference
 from kernelwright.verify import VerifierPool
 
 POSITIVE_ONLY = {"sqrt", "log", "log1p", "rsqrt"}
@@ -48,10 +49,9 @@ def alone(name: str) -> Graph:
 
 
 def forward(task: Task, *inputs: torch.Tensor) -> torch.Tensor:
-    scope: dict[str, object] = {}
-    exec(task.source, scope)
+    reference = Reference(task.source)
     torch.manual_seed(0)
-    result: torch.Tensor = scope["Model"](*scope["get_init_inputs"]())(*inputs)  # type: ignore[operator]
+    result: torch.Tensor = reference.module()(*inputs)
     return result
 
 
