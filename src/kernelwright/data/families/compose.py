@@ -15,18 +15,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kernelwright.data.families.convolution import SPACE, Convolution, convolution, stage
-from kernelwright.data.families.epilogue import SCALAR, UNARY, Chain, chain
+from kernelwright.data.families.epilogue import NOTHING, SCALAR, UNARY, Chain, chain
 from kernelwright.data.families.gemm import Layout, gemm
 from kernelwright.data.families.matmul import linear_layer
+from kernelwright.data.families.pooling import window
 from kernelwright.data.families.spec import Design, Draw, Family, Op, Size, Stage, tensor
-from kernelwright.data.families.tails import Extents, Value, kinds, step
+from kernelwright.data.families.tails import Extents, Tail, Value, kinds, step
 from kernelwright.data.graphs import Step
 
 Build = Callable[[Chain], Stage]
 _LEVELS = (2, 3, 4, 5, 6, 7)
 _SHAPE_SETS = ("full", "small", "odd")
-MAPS = 0.6
-"""Share of maps among the steps."""
+MAPS = (0.3, 0.6, 0.6, 0.75)
+"""Shares of maps among the steps, one of them for a composition."""
+ODD = 0.15
+"""How often any map may follow, also one that leaves little of what it is given."""
 COMMON = (
     *("relu", "sigmoid", "tanh", "silu", "gelu", "leaky_relu", "mish", "hardswish", "hardtanh", "clamp"),
     *("scale", "scale", "over", "offset", "minus", "double"),
@@ -66,15 +69,20 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
     head = make(draw)
     value = head.value
     ops, stages = [head.op], []
+    left = max(draw.operators, 2) - 1
+    if left > 1 and head.value.kind == "image" and draw.chance(0.06):
+        first, head = _after_pool(draw, head)
+        ops, stages, left = [first.op, head.op], [_built(first)], left - 1
+    value.taken += [name for op in ops for name, _ in op.init]
+    maps = draw.pick(MAPS)
     build, full, channel = head.build, head.full, value.channel
     names: tuple[str, ...] = UNARY
     loud = head.loud
-    left = max(draw.operators, 2) - 1
     joins = False
     while True:
         following = ["dropout"] if _over(value) else kinds(value)
         count = 0
-        while count < left and draw.chance(MAPS if following != ["dropout"] else 0.97):
+        while count < left - joins and draw.chance(maps if following != ["dropout"] else 0.97):
             count += 1
         loud = loud and not {"norm", "softmax"} & value.used.keys()
         if loud:
@@ -86,10 +94,10 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
             channel=channel,
             full=full,
             names=(*names, *[name for name in COMMON if name in names] * 2),
-            share=0.25,
+            share=0.33,
             taken=value.taken,
         )
-        value.taken += [*found.arguments]
+        value.taken += found.taken
         if joins:
             found, left = found.then(_SKIP), left - 1
         ops += found.ops
@@ -108,13 +116,41 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
             ops.append(idle.op)
         if idle is None or idle.build is None:
             break
-        build, full, names = idle.build, "", idle.names
+        build, full, names = idle.build, "", UNARY if draw.chance(ODD) else idle.names
         channel = value.channel if idle.channel else SCALAR
         joins = left > 0 and shape == value.dims and not idle.op.lines and draw.chance(0.1)
         if joins:
             ops[-1] = replace(ops[-1], lines=("skip = {x}",))
             stages[-1] = replace(stages[-1], result="skip")
     return Design(tuple(ops), _distinct(stages), value.sizes, "float32", draw.constants)
+
+
+def _after_pool(draw: Draw, head: Head) -> tuple[Tail, Head]:
+    """The head's input pooled before it, and a head that takes what comes of it."""
+    value, size = head.value, 2
+    rank = len(value.places)
+    for axis in SPACE[rank]:
+        full, small, odd = value.sizes[axis]
+        value.sizes[axis] = Size(full * size, small * size, odd * size + 1)
+    value.width = ""
+    name = draw.pick(("max", "avg"))
+    module = f"nn.{name.capitalize()}Pool{rank}d({size})"
+    op = Op(
+        f"{name}pool{rank}d:{name},True",
+        "self.first_pool({x})",
+        (f"self.first_pool = {module}",),
+        inputs=head.op.inputs,
+    )
+
+    def build(after: Chain) -> Stage:
+        return window(draw, name, rank, "float32", size, stride=size, attribute="first_pool", after=after)
+
+    return Tail(op, build), replace(head, op=replace(head.op, inputs=()), full="")
+
+
+def _built(tail: Tail) -> Stage:
+    assert tail.build is not None
+    return tail.build(NOTHING)
 
 
 def _over(value: Value) -> bool:
@@ -177,6 +213,7 @@ def linear(draw: Draw) -> Head:
             ("input_size", "output_size"),
         )
     )
+    scaled = " * 0.02"
     how = draw.pick(("module",) * 6 + ("weight", "turned", "function"))
     init: tuple[tuple[str, str], ...] = ((inner, "CI"), (outer, "CO"))
     given = (("x", tensor("B, CI")),)
@@ -188,13 +225,14 @@ def linear(draw: Draw) -> Head:
         init = (*init, ("bias", str(bias)))
     op = Op("linear" if bias else "linear:no bias", "self.linear({x})", (module,), init, given)
     if how in ("weight", "turned"):
+        scaled = draw.pick((" * 0.02", ""))
         shape = f"{outer}, {inner}" if how == "weight" else f"{inner}, {outer}"
         spelled = draw.pick(("torch.matmul({x}, self.weight{t})", "{x} @ self.weight{t}"))
         spelled = spelled.replace("{t}", ".T" if how == "weight" else "")
         op = Op(
             "linear:no bias",
             spelled,
-            (f"self.weight = nn.Parameter(torch.randn({shape}) * 0.02)",),
+            (f"self.weight = nn.Parameter(torch.randn({shape}){scaled})",),
             ((inner, "CI"), (outer, "CO")),
             given,
         )
@@ -221,7 +259,8 @@ def linear(draw: Draw) -> Head:
 
     value = Value("features", [_extents(sizes["B"]), _extents(sizes["CO"])], sizes, outer, "CO")
     value.taken += ["weight", "bias", "lin_bias"]
-    return Head(op, build, value, draw.pick(("", "", "B, CO")))
+    value.original = _extents(sizes["CI"])
+    return Head(op, build, value, draw.pick(("", "", "B, CO")), loud=not scaled)
 
 
 def product(draw: Draw) -> Head:
@@ -293,13 +332,21 @@ def image(draw: Draw, rank: int, flip: bool) -> Head:
     else:
         parts = draw.pick(((), (), ("padding",), ("stride", "padding")))
     made = convolution(
-        draw, rank, parts=parts, half=0.0, flip=flip, uniform=rank == 1 or draw.chance(0.9), bias_share=0.9
+        draw,
+        rank,
+        parts=parts,
+        half=0.0,
+        flip=flip,
+        uniform=rank == 1 or draw.chance(0.9),
+        bias_share=0.9,
+        explicit_share=0.12,
     )
     made.sizes["CO"] = Size(draw.pick((16, 32, 64, 128)), draw.pick((12, 16)), draw.pick((15, 18, 21)))
-    if not flip and rank < 3:
-        for axis in SPACE[rank]:  # room for two poolings
+    if not flip and (rank < 3 or draw.chance(0.6)):
+        room = 2 if rank < 3 else 3
+        for axis in SPACE[rank]:  # for two poolings
             size = made.sizes[axis]
-            made.sizes[axis] = Size(size.full, size.small + 2, size.odd + 2)
+            made.sizes[axis] = Size(size.full, size.small + room, size.odd + room)
     dims = _shapes(made)
     value = Value("image", dims, made.sizes, "out_channels", "CO")
     value.taken.append("bias")

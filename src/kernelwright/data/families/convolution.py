@@ -127,9 +127,11 @@ def convolution(
     attribute: str = "conv",
     large: bool = False,
     bias_share: float = 0.5,
+    explicit_share: float = 0.4,
 ) -> Convolution:
     """A convolution whose module is the attribute `conv`. `parts` of stride, padding, dilation; `flip`: transposed;
-    `large`: a kernel of nine and more; `bias_share`: how likely a bias is."""
+    `large`: a kernel of nine and more; `bias_share`: how likely a bias is; `explicit_share`: how likely the
+    constructor takes every option."""
     dtype = draw.dtype(half)
     found = _window(draw, rank, uniform, parts, flip, large)
     kernels, values = found.kernels, found.values
@@ -143,8 +145,9 @@ def convolution(
     bias = draw.chance(bias_share)
     numbers: dict[str, str] = {}
     init: list[tuple[str, str]] = [("in_channels", "CI"), ("out_channels", "CO")]
+    tuples = rank > 1 and draw.chance(0.12)
     for name, given in (("kernel_size", kernels), *values.items()):
-        if uniform and draw.chance(0.4):
+        if uniform and not tuples and draw.chance(0.4):
             constant = {
                 "kernel_size": "KERNEL",
                 "stride": "STRIDE",
@@ -154,20 +157,21 @@ def convolution(
             sizes[constant] = Size(given[0], given[0], given[0])
             numbers[name] = constant
         else:
-            numbers[name] = str(given[0]) if uniform else str(tuple(given))
+            numbers[name] = str(given[0]) if uniform and not tuples else str(tuple(given))
         init.append((name, numbers[name]))
-    explicit = draw.chance(0.4)
+    explicit = draw.chance(explicit_share)
     window = ", ".join(["kernel_size"] * rank)
-    squared = uniform and rank > 1 and draw.chance(0.25)
+    squared = uniform and not tuples and rank > 1 and draw.chance(0.2)
     arguments = ["in_channels", "out_channels", f"({window})" if squared else "kernel_size"]
     for part, plain in (("stride", "1"), ("padding", "0"), ("dilation", "1")):
-        if part in values or explicit:
+        if part in values:
             arguments.append(f"{part}={part}")
-        if explicit and part not in values:
-            init.append((part, plain if uniform else f"({', '.join([plain] * rank)})"))
+        elif explicit or (part != "dilation" and draw.chance(0.06)):
+            arguments.append(f"{part}={part}")
+            init.append((part, plain if uniform and not tuples else f"({', '.join([plain] * rank)})"))
     output_padding = found.output_padding != [0] * rank
     if flip and (explicit or (output_padding and draw.chance(0.5))):
-        more = str(found.output_padding[0] if uniform else tuple(found.output_padding))
+        more = str(found.output_padding[0] if uniform and not tuples else tuple(found.output_padding))
         init.append(("output_padding", more))
         arguments.append("output_padding=output_padding")
     elif output_padding:
@@ -179,12 +183,14 @@ def convolution(
     elif explicit:
         init.append(("groups", "1"))
         arguments.append("groups=groups")
-    if explicit:
+    if explicit or draw.chance(0.1):
         # `bias` may be the name of a parameter that a map adds.
         init.append(("bias", str(bias)))
         arguments.append("bias=bias")
     elif not bias:
         arguments.append("bias=False")
+    if draw.chance(0.1):
+        arguments = _by_place(arguments, flip)
     kind = f"Conv{'Transpose' if flip else ''}{rank}d"
     state = f"self.{attribute} = nn.{kind}({', '.join(arguments)}{placed(dtype)})"
     signature = [
@@ -209,9 +215,23 @@ def convolution(
     return Convolution(op, geometry, sizes, dtype, same)
 
 
+def _by_place(arguments: list[str], flip: bool) -> list[str]:
+    """The arguments with the first keywords left out, as far as they are in the order of the signature."""
+    order = ["stride", "padding", *(["output_padding"] if flip else ["dilation"])]
+    found = arguments[:3]
+    for place, argument in enumerate(arguments[3:]):
+        name = argument.partition("=")[0]
+        if place >= len(order) or name != order[place]:
+            return found + arguments[3 + place :]
+        found.append(name if argument == f"{name}={name}" else argument.partition("=")[2])
+    return found
+
+
 def _sizes(draw: Draw, rank: int, groups: int, window: Window, flip: bool = False) -> dict[str, Size]:
     channels = (16, 24, 32, 48, 64, 96, 128) if rank < 3 else (16, 24, 32, 48, 64)
-    sizes = {"B": draw.size((4, 8, 16, 32, 64, 128) if rank < 3 else (2, 4, 8, 16, 32, 128), (1,), (2,))}
+    sizes = {
+        "B": draw.size((4, 8, 16, 32, 64, 128, 256) if rank < 3 else (2, 4, 8, 16, 32, 64, 128), (1,), (2,))
+    }
     if groups == 1:
         sizes["CI"] = draw.size((3, 8, *channels), (6, 8), (5, 7, 11))
         sizes["CO"] = draw.size(channels, (12, 16), (19, 23))
@@ -280,7 +300,7 @@ def fused(draw: Draw, rank: int, count: int | None = None, **options: object) ->
 def any_fused(draw: Draw, rank: int) -> Design:
     """A convolution of any kind with maps on its output."""
     parts = draw.pick(((), ("padding",), ("padding",), ("stride", "padding"), ("dilation",)))
-    return fused(draw, rank, parts=parts)
+    return fused(draw, rank, parts=parts, bias_share=0.8, explicit_share=0.12)
 
 
 def transposed_any(draw: Draw, rank: int, uniform: bool = True) -> Design:

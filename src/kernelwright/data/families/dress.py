@@ -17,21 +17,30 @@ from dataclasses import replace
 
 from kernelwright.data.families.spec import Design, Draw, Op
 
+BASES = ("conv", "linear", "norm", "bn", "pool", "global_pool", "linear2", "pool2", "first_pool")
+"""Modules that may be called otherwise."""
 ATTRIBUTES = {
-    "conv": ("conv", "conv", "conv1", "conv_layer"),
-    "linear": ("linear", "fc", "gemm", "matmul", "proj"),
-    "norm": ("norm", "norm", "normalize"),
-    "bn": ("bn", "batch_norm"),
-    "pool": ("pool", "pooling", "pool"),
+    "ConvTranspose": ("conv_transpose",) * 5 + ("deconv", "conv", "upconv"),
+    "Conv": ("conv",) * 5 + ("conv1", "conv_layer"),
+    "Linear": ("linear", "linear", "gemm", "gemm", "matmul", "fc", "proj"),
+    "GroupNorm": ("group_norm",) * 3 + ("norm", "gn", "groupnorm"),
+    "LayerNorm": ("layer_norm", "layer_norm", "norm", "ln"),
+    "InstanceNorm": ("instance_norm", "instance_norm", "norm"),
+    "BatchNorm": ("bn", "bn", "batch_norm", "batch_norm", "norm"),
+    "MaxPool": ("max_pool", "max_pool", "maxpool", "pool"),
+    "AvgPool": ("avg_pool", "avg_pool", "avgpool", "pool"),
+    "Adaptive": ("global_avg_pool", "global_avg_pool", "global_pool", "avgpool"),
 }
-"""What a module may be called."""
+"""What a module of a class, named by how that begins, may be called."""
 UNUSED = (
     *(("num_classes", "1000"), ("dropout", "0.0"), ("momentum", "0.1"), ("eps", "1e-5"), ("groups", "1")),
     *(("num_groups", "8"), ("return_indices", "False"), ("ceil_mode", "False"), ("inplace", "False")),
 )
 """Arguments that people leave in a constructor."""
 _LITERAL = re.compile(r"^(-?[\d.]+(e-?\d+)?|True|False|\([\d, ]+\))$")
-_PARAMETER = re.compile(r"^self\.(\w+) = nn\.Parameter\(torch\.randn\(([\w ,]+?)(, dtype=torch\.\w+)?\)\)$")
+_PARAMETER = re.compile(
+    r"^self\.(\w+) = nn\.Parameter\(torch\.(randn|rand|ones)\(([\w ,]+?)(, dtype=torch\.\w+)?\)\)$"
+)
 _NORMAL = re.compile(r"^torch\.randn\((.*)\)$")
 _DIMENSION = re.compile(r"\bdim=(-?\d)(?=[,)])")
 
@@ -41,14 +50,14 @@ def dress(design: Design, draw: Draw) -> Design:
     ops = list(design.ops)
     if draw.chance(0.45):
         ops = [replace(op, inputs=tuple(_uniform(given) for given in op.inputs)) for op in ops]
-    if draw.chance(0.35):
+    if draw.chance(0.55):
         ops = [_shaped(op) for op in ops]
     single = [op for op in ops if op.name]
     if len(single) == 1 and draw.chance(0.4):
         ops = [_dimension(op) if op is single[0] else op for op in ops]
     if draw.chance(0.12):
         ops = [_literal(op) for op in ops]
-    if draw.chance(0.06):
+    if draw.chance(0.08):
         name, value = draw.pick(UNUSED)
         if not any(name == given for op in ops for given, _ in op.init) and name not in str(design.stages):
             ops[-1] = replace(ops[-1], init=(*ops[-1].init, (name, value)))
@@ -58,15 +67,18 @@ def dress(design: Design, draw: Draw) -> Design:
 
 def _renamed(design: Design, draw: Draw) -> Design:
     """The design with other names for its modules, in the reference and in what the kernels take."""
-    state = " ".join(line for op in design.ops for line in op.state)
-    flips = any(op.name.startswith("conv_transpose") for op in design.ops)
-    names = {}
-    for name, options in ATTRIBUTES.items():
-        if f"self.{name} = nn." in state:
-            more = ("conv_transpose", "conv_transpose", "deconv") if flips and name == "conv" else ()
-            chosen = draw.pick((*options, *more))
-            if f"self.{chosen} " not in state:
-                names[name] = chosen
+    made = re.findall(r"self\.(\w+) = nn\.(\w+)", " ; ".join(line for op in design.ops for line in op.state))
+    taken = {name for name, _ in made if name not in BASES}
+    kinds = {name: next((k for k in ATTRIBUTES if kind.startswith(k)), "") for name, kind in made}
+    chosen = {name: draw.pick(ATTRIBUTES[kind]) for name, kind in kinds.items() if name in BASES and kind}
+    counts = draw.chance(0.4)
+    names: dict[str, str] = {}
+    for name, other_name in chosen.items():
+        several = sum(one == other_name for one in chosen.values()) > 1
+        options = [f"{other_name}{n}" for n in range(1 if several and counts else 2, 9)]
+        options = options if several and counts else [other_name, *options]
+        names[name] = next(one for one in options if one not in taken)
+        taken.add(names[name])
     if not names:
         return design
     pattern = re.compile(rf"\bself\.({'|'.join(names)})\b")
@@ -101,12 +113,12 @@ def _shaped(op: Op) -> Op:
     if match is None:
         return op
     values = dict(op.init)
-    parts = [values.get(part, part) for part in match[2].split(", ")]
+    parts = [values.get(part, part) for part in match[3].split(", ")]
     if any(part in values for part in parts) or f"{match[1]}_shape" in values:
         return op
     shape = f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     name = f"{match[1]}_shape"
-    line = f"self.{match[1]} = nn.Parameter(torch.randn({name}{match[3] or ''}))"
+    line = f"self.{match[1]} = nn.Parameter(torch.{match[2]}({name}{match[4] or ''}))"
     return replace(op, state=(line,), init=((name, shape),))
 
 

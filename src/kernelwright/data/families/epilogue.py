@@ -7,7 +7,8 @@ decides whether a chain is worth asking about.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.data.families.spec import Draw, Dtype, Op, placed, tensor
@@ -33,7 +34,15 @@ UNARY = (
 )
 """What may follow another operator: of at most quadratic growth."""
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "gate", "swiglu")
-NAMES = {"add": "bias", "sub": "shift", "mul": "scale", "maximum": "floor", "minimum": "cap"}
+JOINED = (*("add",) * 4, *("mul",) * 2, *("sub",) * 2, *BINARY[3:])
+"""The same, as often as people write them."""
+NAMES = {
+    "add": (*("bias",) * 8, "shift", "add_value", "sum_tensor", "offset", "extra_bias", "beta"),
+    "sub": (*("subtract",) * 2, "shift", "subtract_value", "bias", "offset"),
+    "mul": (*("scale",) * 4, *("multiplier",) * 2, "multiply_weight", "scaling_factor", "gamma", "gain"),
+    "maximum": ("floor", "lower", "lower_bound"),
+    "minimum": ("cap", "upper", "threshold"),
+}
 """What a parameter is called by the operator that takes it; else `gate`."""
 ORIGINAL = "original"
 """What the value is called that a residual adds again."""
@@ -45,18 +54,35 @@ Channel = tuple[str, tuple[tuple[str, str], ...]]
 """The shape of a parameter by channel over constructor arguments, with those arguments."""
 SCALAR: Channel = ("1", ())
 """The shape of a parameter where the kernel knows no channel: one number for all."""
-HELD = {
-    "scale": ("scaling_factor",),
-    "offset": ("add_value",),
-    "minus": ("subtract_value",),
-    "over": ("divisor",),
-    "clamp": ("min_value", "max_value"),
-    "floor_at": ("min_value",),
-    "cap_at": ("max_value",),
-    "leaky_relu": ("negative_slope",),
-    "elu": ("alpha",),
+HELD: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "scale": (
+        *(("scaling_factor",),) * 3,
+        *(("scale_factor",),) * 2,
+        *(("scale",), ("multiplier",), ("multiply_value",), ("constant",)),
+    ),
+    "offset": (*(("add_value",),) * 3, ("constant_value",), ("bias_value",), ("constant",), ("offset",)),
+    "minus": (*(("subtract_value",),) * 3, ("sub_value",), ("subtract",), ("constant",)),
+    "over": (*(("divisor",),) * 3, ("divide_by",), ("divide_value",)),
+    "clamp": (
+        *(("min_value", "max_value"),) * 2,
+        *(("clamp_min", "clamp_max"),) * 2,
+        *(("hardtanh_min", "hardtanh_max"), ("min_val", "max_val"), ("lower", "upper")),
+    ),
+    "floor_at": (("min_value",), ("clamp_min",)),
+    "cap_at": (("max_value",), ("clamp_max",), ("constant",), ("constant_value",)),
+    "leaky_relu": (*(("negative_slope",),) * 3, ("slope",)),
+    "elu": (("alpha",),),
 }
 """What an operator's constants are called as arguments of the constructor."""
+_UNIT, _WHOLE = Step("clamp", "", (0.0, 1.0)), Step("clamp", "", (-1.0, 1.0))
+_LEAKY = tuple(Step("leaky_relu", "", (slope,)) for slope in POINTWISE["leaky_relu"].constants[0])
+IDLE: Mapping[str, tuple[Step, ...]] = {
+    **dict.fromkeys(("relu", "abs", "relu6"), (Step("relu"), *_LEAKY)),
+    **dict.fromkeys(("sigmoid", "hardsigmoid"), (Step("relu"), Step("hardtanh"), _UNIT, *_LEAKY)),
+    **dict.fromkeys(("tanh", "softsign", "hardtanh"), (Step("hardtanh"), _WHOLE)),
+    "softplus": (Step("relu"),),
+}
+"""Steps that leave what another one gives as it is. People write them all the same, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +113,17 @@ class Chain:
     @property
     def arguments(self) -> list[str]:
         return [name for name, _ in self.operands]
+
+    @property
+    def taken(self) -> list[str]:
+        """Names that a later chain of the same module must not use: operands, constructor arguments, and attributes as
+        `self.NAME`."""
+        state = " ".join(line for op in self.ops for line in op.state)
+        return [
+            *self.arguments,
+            *(name for op in self.ops for name, _ in op.init),
+            *re.findall(r"self\.\w+(?= = )", state),
+        ]
 
     @property
     def takes(self) -> list[tuple[str, str]]:
@@ -185,14 +222,16 @@ def chain(
     """A sound chain of `count` steps.
 
     `channel` is the shape of a per-channel parameter over constructor arguments, with those arguments; `full` the
-    shape of another input, over size constants. `taken` are names that are in use. `alone` allows a chain that
+    shape of another input, over size constants. `taken` are names that are in use, attributes as `self.NAME`. `alone` allows a chain that
     begins with what hardly changes its input.
     """
     if count <= 0:
         return NOTHING
+    idles = count > 1 and draw.chance(0.2)
+    count -= idles
     while True:
         steps = tuple(_step(draw, names, share, channel is not None, bool(full)) for _ in range(count))
-        if count > 1 and draw.chance(0.12):
+        if count > 1 and not idles and draw.chance(0.12):
             joins = {place for place in range(1, count - 1) if draw.chance(0.3)} | {count - 1}
             steps = tuple(
                 Step(draw.pick(RESIDUAL), "first") if place in joins else step
@@ -200,13 +239,26 @@ def chain(
             )
         kinds = [step.operand for step in steps]
         if kinds.count("input") <= 1 and kinds.count("parameter") <= 2 and is_sound(steps):
+            if idles:
+                steps = _with_idle(draw, steps)
             return _chain(draw, steps, dtype, channel, full, set(taken))
+
+
+def _with_idle(draw: Draw, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """One step more: one that changes nothing, where there is such a one, or else the last once more."""
+    places = [place for place, step in enumerate(steps) if step.op in IDLE or step.op == "clamp"]
+    if not places:
+        more = Step("scale", "", (draw.pick((0.5, 2.0)),))
+        return (*steps, more)
+    place = draw.pick(places)
+    after = steps[place] if steps[place].op == "clamp" else draw.pick(IDLE[steps[place].op])
+    return (*steps[: place + 1], after, *steps[place + 1 :])
 
 
 def _step(draw: Draw, names: Sequence[str], share: float, channel: bool, full: bool) -> Step:
     if (channel or full) and draw.chance(share):
         # Where not every map may come, a bound might leave nothing either.
-        name = draw.pick(BINARY if "relu6" in names else BINARY[:3])
+        name = draw.pick(JOINED if "relu6" in names else JOINED[:8])
         kinds = ["parameter"] * channel + ["input"] * full
         return Step(name, draw.pick(kinds), tuple(draw.pick(v) for v in POINTWISE[name].constants))  # type: ignore[arg-type]
     name = draw.pick(names)
@@ -224,8 +276,9 @@ def _chain(
     ops: list[Op] = []
     operands: list[tuple[str, str]] = []
     values: list[str] = []
+    sources: list[tuple[str, str]] = []
     numbers: list[tuple[str, ...]] = []
-    hoists = draw.chance(0.35)
+    hoists = draw.chance(0.65)
     for step in steps:
         operator = POINTWISE[step.op]
         name, state, init, inputs = "", (), (), ()  # type: tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]
@@ -240,27 +293,45 @@ def _chain(
             spelled = name
         elif step.operand == "parameter":
             assert channel is not None
-            stem = NAMES.get(step.op, "gate")
-            name = next(n for n in (stem, *(f"{stem}{i}" for i in range(2, 9))) if n not in taken)
+            stems = [n for n in NAMES.get(step.op, ("gate", "gate_weight")) if f"self.{n}" not in taken]
+            attribute = (
+                draw.pick(stems)
+                if stems
+                else next(n for n in (f"gate{i}" for i in range(2, 99)) if f"self.{n}" not in taken)
+            )
+            taken.add(f"self.{attribute}")
+            name = next(n for n in (attribute, *(f"{attribute}{i}" for i in range(2, 9))) if n not in taken)
+            if name != attribute:
+                sources.append((name, f"self.{attribute}"))
             shape, init = channel
             operands.append((name, "channel"))
-            made = f"torch.randn({shape}{placed(dtype)})"
-            if ", 1" in shape and draw.chance(0.25):
-                made = f"torch.randn(1, {shape}{placed(dtype)})"
+            spelled = f"self.{attribute}"
+            made, ones = _made(draw, step.op), shape.count(", 1")
+            if ones and draw.chance(0.25):
+                shape = f"1, {shape}"
+            elif ones and draw.chance(0.1):
+                shape = shape.partition(",")[0]
+                spelled += f".view(1, -1{', 1' * ones})"
+            text = f"{made}({shape}{placed(dtype)})"
             if channel == SCALAR or draw.chance(0.15):
-                operands[-1], init, made = (name, "scalar"), (), f"torch.randn(1{placed(dtype)})"
+                single = ", ".join(["1"] * (1 + ones * draw.chance(0.3)))
+                operands[-1], init, text = (name, "scalar"), (), f"torch.randn({single}{placed(dtype)})"
+                spelled = f"self.{attribute}"
                 if step.op in BOUNDS or draw.chance(0.5):
-                    number = draw.pick(BOUNDS.get(step.op, (0.5, 0.25, 1.5, 2.0)))
-                    made = f"torch.tensor({number}{placed(dtype)})"
-            state = (f"self.{name} = nn.Parameter({made})",)
-            spelled = f"self.{name}"
+                    number = str(draw.pick(BOUNDS.get(step.op, (0.5, 0.25, 1.5, 2.0))))
+                    if attribute not in taken and draw.chance(0.5):
+                        init, number = ((attribute, number),), attribute
+                    text = f"torch.tensor({number}{placed(dtype)})"
+            state = (f"self.{attribute} = nn.Parameter({text})",)
         if name:
             taken.add(name)
         constants = dict(zip("cd", map(repr, step.constants), strict=False))
         held: tuple[str, ...] = ()
         if hoists and step.constants:
-            held = _held(step.op, len(step.constants), taken)
+            several = sum(other.op == step.op for other in steps) > 1
+            held = _held(draw, step.op, len(step.constants), taken, several)
             taken.update(held)
+            taken.update(f"self.{given}" for given in held)
             operands += [(given, "number") for given in held]
             state += tuple(f"self.{given} = {given}" for given in held)
             init += tuple(zip(held, map(repr, step.constants), strict=True))
@@ -269,6 +340,14 @@ def _chain(
         spelling = draw.pick(operator.spellings).replace("{x}", "\0").format(y=spelled, **constants)
         by_name = {letter: text.removeprefix("self.") for letter, text in constants.items()}
         module = operator.module.format(**by_name) if operator.module else ""
+        if draw.chance(0.4):
+            module = re.sub(r"Hardtanh\((\S+), (\S+)\)", r"Hardtanh(min_val=\1, max_val=\2)", module)
+            module = re.sub(r"LeakyReLU\((\S+)\)", r"LeakyReLU(negative_slope=\1)", module)
+        if step == _LEAKY[0] and not held and draw.chance(0.6):
+            spelling, module = "F.leaky_relu(\0)", "nn.LeakyReLU()"
+        if draw.chance(0.12):
+            for short, long in LONG.items():
+                spelling = spelling.replace(f"torch.{short}(", f"torch.{long}(")
         wired = f"{step.op}:{step.operand}" if step.operand else step.op
         if not ops and any(other.operand == "first" for other in steps):
             lines = (f"{ORIGINAL} = {{x}}",)
@@ -277,16 +356,29 @@ def _chain(
     wide = "" if dtype == "float32" else ".to(tl.float32)"
     passed = tuple(numbers) if hoists else ()
     kept = (0,) if any(step.operand == "first" for step in steps) else ()
-    return Chain(tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, (), passed, kept)
+    return Chain(tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, tuple(sources), passed, kept)
 
 
-def _held(operator: str, count: int, taken: set[str]) -> tuple[str, ...]:
-    """Names of an operator's constants as arguments of the constructor."""
-    stems = HELD.get(operator, (f"{operator}_value",))[:count]
+LONG = {"mul": "multiply", "sub": "subtract", "div": "divide"}
+"""Other names of functions in `torch`."""
+
+
+def _made(draw: Draw, operator: str) -> str:
+    """What fills a parameter."""
+    if operator == "mul" and draw.chance(0.12):
+        return "torch.ones"
+    return draw.pick(("torch.randn",) * 9 + ("torch.rand",))
+
+
+def _held(draw: Draw, operator: str, count: int, taken: set[str], several: bool) -> tuple[str, ...]:
+    """Names of an operator's constants as arguments of the constructor; `several`: the chain has more of its kind."""
+    stems = draw.pick(HELD.get(operator, ((f"{operator}_value",),)))[:count]
     if len(stems) < count:
         stems = tuple(f"{operator}_{letter}" for letter in "ab"[:count])
+    between, counts = draw.pick(("_", "_", "")), several and draw.chance(0.5)
     found: list[str] = []
     for stem in stems:
-        names = (stem, *(f"{stem}_{i}" for i in range(2, 9)))
-        found.append(next(n for n in names if n not in taken and n not in found))
+        names = [f"{stem}{between}{i}" for i in range(1 if counts else 2, 12)]
+        names = names if counts else [stem, *names]
+        found.append(next(n for n in names if not {n, f"self.{n}"} & taken and n not in found))
     return tuple(found)

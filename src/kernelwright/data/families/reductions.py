@@ -23,8 +23,16 @@ from kernelwright.data.operators import ROWS
 SPELLED = {
     "sum": ("torch.sum({{x}}, dim={d}{k})", "{{x}}.sum(dim={d}{k})"),
     "mean": ("torch.mean({{x}}, dim={d}{k})", "{{x}}.mean(dim={d}{k})"),
-    "max": ("torch.amax({{x}}, dim={d}{k})", "{{x}}.amax(dim={d}{k})", "torch.max({{x}}, dim={d}{k})[0]"),
-    "min": ("torch.amin({{x}}, dim={d}{k})", "{{x}}.amin(dim={d}{k})", "torch.min({{x}}, dim={d}{k}).values"),
+    "max": (
+        "torch.amax({{x}}, dim={d}{k})",
+        "{{x}}.amax(dim={d}{k})",
+        *("torch.max({{x}}, dim={d}{k})[0]",) * 2,
+    ),
+    "min": (
+        "torch.amin({{x}}, dim={d}{k})",
+        "{{x}}.amin(dim={d}{k})",
+        *("torch.min({{x}}, dim={d}{k})[0]", "torch.min({{x}}, dim={d}{k}).values"),
+    ),
     "logsumexp": ("torch.logsumexp({{x}}, dim={d}{k})", "{{x}}.logsumexp(dim={d}{k})"),
     "norm": ("torch.linalg.vector_norm({{x}}, dim={d}{k})", "torch.norm({{x}}, dim={d}{k})"),
     "var": ("torch.var({{x}}, dim={d}{k})", "{{x}}.var(dim={d}{k})"),
@@ -263,7 +271,7 @@ def between(draw: Draw) -> Design:
     before = chain(draw, first, dtype, full="M, N", share=0.3)
     channel = None if reduces else ("dim", (("dim", "N"),))
     after = chain(
-        draw, others - first, dtype, channel=channel, taken=before.arguments, share=0.0 if reduces else 0.3
+        draw, others - first, dtype, channel=channel, taken=before.taken, share=0.0 if reduces else 0.3
     )
     spelled = draw.pick(ROWS[operator].spellings)
     middle = Op(f"{operator}:rows", spelled, module=ROWS[operator].module)

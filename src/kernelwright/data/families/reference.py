@@ -56,6 +56,8 @@ TOLD = (
     "Simple model that performs {ops}.",
     "A model that applies {ops} in sequence.",
 )
+MODULES = {"LeakyReLU": "leaky_relu", "LogSoftmax": "log_softmax", "LogSigmoid": "log_sigmoid"}
+"""Attributes of modules whose names are of several words."""
 WORDS = {
     "conv": "a convolution",
     "conv_transpose": "a transposed convolution",
@@ -218,9 +220,15 @@ class _Writer:
                 value = name if kept == "{x}" else value
             expression = replace_names(op.expression, names)
             if op.module and self.modules:
-                stem = re.sub(r"\W.*", "", op.module.removeprefix("nn.")).lower()
+                stem = re.sub(r"\W.*", "", op.module.removeprefix("nn."))
+                stem = MODULES.get(stem, stem.lower())
                 attribute = next(n for n in (stem, *(f"{stem}{i}" for i in range(2, 9))) if n not in taken)
                 taken.add(attribute)
+                # Numbers that only the module reads are not kept besides.
+                for line in op.state:
+                    held = re.fullmatch(r"self\.(\w+) = \1", line)
+                    if held and re.search(rf"\b{held[1]}\b", op.module):
+                        state.remove(line)
                 state.append(f"self.{attribute} = {op.module}")
                 expression = f"self.{attribute}({{x}})"
             if expression.count("{x}") > 1 and not value.isidentifier():

@@ -3,6 +3,7 @@
     pool      max or avg over tiles of the places               norm      group, instance, batch, layer
     softmax   over channels, features or all places             reduce    channels, one axis, all places, all of an image
     center    less its mean over the places                     linear    another linear layer, of features
+    rejoin    the input's features, joined by the one number of their row
     nothing   dropout that drops nothing, a reduction of one number: operators that need no kernel
 
 A step gives the reference's operator and a function from the maps that follow (`Chain`) to the kernel. `Value` says
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -23,8 +25,8 @@ from kernelwright.data.families.gemm import Layout, gemm
 from kernelwright.data.families.norms import batch_stages, group_stage, instance_stage, segments
 from kernelwright.data.families.pooling import window
 from kernelwright.data.families.reductions import SPELLED
-from kernelwright.data.families.spec import Draw, Op, Size, Stage
-from kernelwright.data.operators import ROWS
+from kernelwright.data.families.spec import Draw, Op, Size, Stage, kernel, launch
+from kernelwright.data.operators import POINTWISE, ROWS
 
 Build = Callable[[Chain], Stage]
 Extents = tuple[int, int, int]
@@ -60,6 +62,10 @@ class Value:
     """The step before, where no map has followed."""
     used: dict[str, int] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
+    original: Extents | None = None
+    """The features of the input `x`, where a row of those may be joined by what became of it."""
+    pooled: str = "max"
+    """The last pooling's kind."""
     width: str = ""
     """The last dimension over size constants, where that can be said."""
 
@@ -102,22 +108,22 @@ def kinds(value: Value) -> list[str]:
     found = ["dropout"]
     if value.kind == "features":
         if value.dims[1] == (1, 1, 1):
-            return ["dropout", "again", "again"]
+            return ["dropout", "again", "again", *["rejoin"] * 2 * (value.original is not None)]
         found += ["reduce"] * 3 * (value.last not in ("softmax", "plane norm"))
         found += ["softmax"] * 2 * ("softmax" not in value.used)
         if value.has_channels:
-            found += ["norm"] * 4 * ("norm" not in value.used) + ["linear"] * ("linear" not in value.used)
+            found += ["norm"] * _norms(value) + ["linear"] * ("linear" not in value.used)
         found += ["pool"] * 2 * (value.used.get("pool", 0) < 2 and min(value.dims[1]) >= 4)
         return found
     if value.kind == "matrix":
         found += ["softmax"] * 2 * ("softmax" not in value.used) + ["reduce"] * 2 + ["axis"]
-        return found + ["norm"] * 2 * ("norm" not in value.used)
+        return found + ["norm"] * 2 * ("norm" not in value.used and value.last != "softmax")
     places = _product(value.places)
     if value.has_channels:
         found += ["reduce"] * 2 * (value.last != "softmax")
         found += ["softmax"] * 2 * ("softmax" not in value.used)
         if min(places) >= 4:
-            found += ["norm"] * 4 * ("norm" not in value.used)
+            found += ["norm"] * _norms(value)
             found += ["flat softmax"] * ("softmax" not in value.used)
     if places != (1, 1, 1):
         plain = value.last not in ("plane norm", "softmax")
@@ -128,6 +134,13 @@ def kinds(value: Value) -> list[str]:
     elif len(value.dims) > 2:
         found += ["again"] * (value.last in ("places", ""))
     return found
+
+
+def _norms(value: Value) -> int:
+    """How likely a norm is: a second one where the first was of another class."""
+    if value.last == "softmax":  # whose values hardly differ, so that a norm brings out their errors
+        return 0
+    return 4 if "norm" not in value.used else int(value.used["norm"] == 1)
 
 
 def step(kind: str, draw: Draw, value: Value) -> Tail:
@@ -165,18 +178,64 @@ def _again(draw: Draw, value: Value) -> Tail:
     return Tail(Op(f"{operator}:again", spelled), None)
 
 
+def _rejoin(draw: Draw, value: Value) -> Tail:
+    """The module's input, joined by the one number that was made of each of its rows."""
+    assert value.original is not None
+    name = draw.pick(("add", "add", "mul"))
+    op = Op(f"{name}:rejoin", draw.pick(POINTWISE[name].spellings).format(x="{x}", y="x"))
+    value.dims[1], value.has_channels, value.width = value.original, False, ""
+    value.used["ended"] = 1
+    sign = "+" if name == "add" else "*"
+    block = draw.tile("BLOCK", (512, 1024), (128,))
+
+    def build(after: Chain) -> Stage:
+        body = [
+            "row = tl.program_id(0).to(tl.int64)",
+            "cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)",
+            "mask = cols < n",
+            f"y = tl.load(x_ptr + row * n + cols, mask=mask, other=0.0) {sign} tl.load(value_ptr + row)",
+            *after.lines("y", offsets="row * n + cols", mask="mask"),
+            "tl.store(y_ptr + row * n + cols, y, mask=mask)",
+        ]
+        parameters = ["value_ptr", "x_ptr", *after.pointers, "y_ptr", "n", "BLOCK: tl.constexpr"]
+        passed = ["value", "x", *after.arguments, "y", "n", f"BLOCK={block}", draw.warps((4,), (1,))]
+        host = (
+            "n = x.shape[-1]",
+            "y = torch.empty_like(x)",
+            *launch("rejoin_kernel", f"x.numel() // n, triton.cdiv(n, {block})", passed),
+            "return y",
+        )
+        takes = (("value", "{x}"), ("x", "x"), *after.takes)
+        return Stage("rejoin", (kernel("rejoin_kernel", parameters, body),), takes, host, after.helpers)
+
+    return Tail(op, build, channel=False)
+
+
 # -- pooling ----------------------------------------------------------------------------------------------------
 
 
 def _pool(draw: Draw, value: Value) -> Tail:
-    name, number = draw.pick(("max", "avg")), value.number("pool")
+    number = value.number("pool")
+    name = draw.pick(("max", "avg"))
+    if number:  # two of a kind, more often than not
+        name = draw.pick((name, value.pooled, value.pooled))
+    value.pooled = name
     features = value.kind == "features"
     least = min(min(dim) for dim in (value.dims[1:] if features else value.places))
     size = draw.pick([k for k in ((2, 4, 8, 16) if features else (2, 2, 2, 3, 4)) if k <= least])
     value.last = f"{name}pool"
-    held = f"pool{number}_kernel_size"
-    given = held if draw.chance(0.5) else str(size)
-    init = ((held, str(size)),) if given == held else ()
+    held = draw.pick(
+        [stem for stem in POOL_SIZES if stem.format(name=name) not in value.taken] or ["pool2_size"]
+    )
+    held = held.format(name=name)
+    given = held if draw.chance(0.6) else str(size)
+    tupled = not features and draw.chance(0.15)
+    init: tuple[tuple[str, str], ...] = ()
+    if given == held:
+        value.taken.append(held)
+        rank = len(value.places)
+        init = ((held, str((size,) * rank) if tupled and rank > 1 else str(size)),)
+    tupled = bool(init) and init[0][1].startswith("(")
     if features:
         value.dims[1] = tuple(extent // size for extent in value.dims[1])  # type: ignore[assignment]
         value.has_channels = False
@@ -189,7 +248,17 @@ def _pool(draw: Draw, value: Value) -> Tail:
     rank = len(value.places)
     value.dims[2:] = [tuple(extent // size for extent in dim) for dim in value.places]  # type: ignore[misc]
     value.width = ""
-    spelled = draw.pick(("{k}", "kernel_size={k}", "kernel_size={k}, stride={k}", "{k}, stride={k}"))
+    spelled = draw.pick(
+        ("{k}", "{k}", "kernel_size={k}", "kernel_size={k}", "kernel_size={k}, stride={k}", "{k}, stride={k}")
+    )
+    if init and not tupled and draw.chance(0.25):
+        # Stride and padding as arguments of their own.
+        stem = re.sub(r"_?(kernel_)?size$|kernel_size_", "", held)
+        more = [(f"{stem}_stride", str(size)), (f"{stem}_padding", "0")][: draw.pick((1, 1, 2))]
+        if not any(given in value.taken for given, _ in more):
+            value.taken += [given for given, _ in more]
+            init = (*init, *more)
+            spelled = ", ".join(["kernel_size={k}", *(f"{g.removeprefix(stem + '_')}={g}" for g, _ in more)])
     module = f"nn.{name.capitalize()}Pool{rank}d({spelled.format(k=given)})"
     op = Op(
         f"{name}pool{rank}d:{name},True",
@@ -197,12 +266,24 @@ def _pool(draw: Draw, value: Value) -> Tail:
         (f"self.pool{number} = {module}",),
         init,
     )
-    build = functools.partial(_window, draw, name, rank, size, f"pool{number}")
+    build = functools.partial(_window, draw, name, rank, size, f"pool{number}", tupled)
     return Tail(op, build)
 
 
-def _window(draw: Draw, name: str, rank: int, size: int, attribute: str, after: Chain) -> Stage:
-    return window(draw, name, rank, "float32", size, stride=size, attribute=attribute, after=after)
+def _window(draw: Draw, name: str, rank: int, size: int, attribute: str, tupled: bool, after: Chain) -> Stage:
+    made = window(draw, name, rank, "float32", size, stride=size, attribute=attribute, after=after)
+    if not tupled:
+        return made
+    parts = {"kernel_size": "[0]", "stride": "[0]"}
+    takes = ((given, passed + parts.get(given, "")) for given, passed in made.takes)
+    return replace(made, takes=tuple(takes))
+
+
+POOL_SIZES = (
+    *("pool_kernel_size", "pool_kernel_size", "pool_size", "{name}pool_kernel_size", "kernel_size_pool"),
+    *("pool2_kernel_size", "second_pool_size"),
+)
+"""What the size of a pooling's window is called as an argument."""
 
 
 # -- norms ------------------------------------------------------------------------------------------------------
@@ -213,24 +294,43 @@ def _norm(draw: Draw, value: Value) -> Tail:
     return {"features": _feature_norm, "matrix": _matrix_norm, "image": _image_norm}[value.kind](draw, value)
 
 
+def _other(value: Value, names: list[str]) -> list[str]:
+    """The norms whose attribute is not taken: batch norms are `bn`, the others `norm`."""
+    if value.used["norm"] == 1:
+        return names
+    return [name for name in names if (name == "batch") != ("bn" in value.used)]
+
+
 def _feature_norm(draw: Draw, value: Value) -> Tail:
-    name = draw.pick(("group", "group", "batch", "batch", "layer", "instance"))
+    batch = ["batch"] * 2 * (min(value.dims[0]) > 1)
+    name = draw.pick(_other(value, ["group", "group", *batch, "layer", "instance"]) or ["layer"])
     width, count = value.dims[1][0], value.name
     init = ((count, value.key),)
     value.last = "plane norm" if name in ("layer", "instance") else "norm"
     if name == "group":
-        value.sizes["GROUPS"] = Size(draw.pick((8, 16, 32, 64)), 4, 6)
-        spelled = draw.pick(("num_groups, {c}", "num_groups=num_groups, num_channels={c}")).format(c=count)
-        op = Op("groupnorm:features", "self.norm({x})", (f"self.norm = nn.GroupNorm({spelled})",),
-                (("num_groups", "GROUPS"), *init))  # fmt: skip
+        full, small, odd = value.dims[1]
+        fitting = [g for g in (4, 8, 16, 32, 64, 128, 256) if full % g == 0 and 2 * g <= full]
+        value.sizes["GROUPS"] = Size(
+            draw.pick(fitting or [1]),
+            next(g for g in (4, 3, 2, 1) if small % g == 0),
+            next(g for g in (6, 3, 5, 4, 2, 1) if odd % g == 0),
+        )
+        op = _group_norm(draw, value, "groupnorm:features", init)
         length = width // value.sizes["GROUPS"].full
         return Tail(op, lambda after: group_stage(draw, "float32", length, after=after))
     if name == "batch":
-        spelled = draw.pick((count, f"{count}, eps=1e-5, momentum=0.1", f"num_features={count}"))
-        op = Op("batchnorm:features", "self.bn({x})", (f"self.bn = nn.BatchNorm1d({spelled})",), init)
+        value.used["bn"] = 1
+        spelled, more = _constants(draw, value, count, "bn")
+        op = Op(
+            "batchnorm:features", "self.bn({x})", (f"self.bn = nn.BatchNorm1d({spelled})",), (*init, *more)
+        )
         return Tail(op, functools.partial(feature_batchnorm, draw))
     if name == "layer":
-        op = Op("layernorm:features", "self.norm({x})", (f"self.norm = nn.LayerNorm({count})",), init)
+        more = _epsilon(draw, value)
+        said = f"{count}{', eps=eps' * bool(more)}"
+        op = Op(
+            "layernorm:features", "self.norm({x})", (f"self.norm = nn.LayerNorm({said})",), (*init, *more)
+        )
         return Tail(op, functools.partial(_layer, draw, width, True))
     op = Op(
         "instancenorm:features",
@@ -244,6 +344,46 @@ def _feature_norm(draw: Draw, value: Value) -> Tail:
             state=("self.norm = nn.InstanceNorm2d(1)",),
         )
     return Tail(op, functools.partial(_layer, draw, width, False))
+
+
+Given = tuple[tuple[str, str], ...]
+"""Arguments of the constructor with their values."""
+
+
+def _group_norm(draw: Draw, value: Value, name: str, init: Given) -> Op:
+    """`nn.GroupNorm` with its two numbers, and maybe an epsilon, from the constructor."""
+    groups = "groups" if "groups" not in value.taken and draw.chance(0.25) else "num_groups"
+    value.taken.append(groups)
+    more = _epsilon(draw, value)
+    spelled = draw.pick(("{g}, {c}", "{g}, {c}", "num_groups={g}, num_channels={c}")).format(
+        g=groups, c=value.name
+    )
+    spelled += ", eps=eps" * bool(more)
+    return Op(
+        name,
+        "self.norm({x})",
+        (f"self.norm = nn.GroupNorm({spelled})",),
+        ((groups, "GROUPS"), *init, *more),
+    )
+
+
+def _epsilon(draw: Draw, value: Value) -> Given:
+    """`eps` as an argument, now and then."""
+    if "eps" in value.taken or not draw.chance(0.2):
+        return ()
+    value.taken.append("eps")
+    return (("eps", draw.pick(("1e-5", "1e-5", "1e-5", "1e-6", "1e-3"))),)
+
+
+def _constants(draw: Draw, value: Value, count: str, prefix: str) -> tuple[str, Given]:
+    """The arguments of a batch or instance norm, some of them from the constructor."""
+    stem = f"{prefix}_" if prefix and draw.chance(0.5) else ""
+    names = (f"{stem}eps", f"{stem}momentum")
+    if draw.chance(0.35) and not set(names) & set(value.taken):
+        value.taken += names
+        numbers = (draw.pick(("1e-5", "1e-5", "1e-5", "1e-3")), draw.pick(("0.1", "0.1", "0.01")))
+        return f"{count}, eps={names[0]}, momentum={names[1]}", tuple(zip(names, numbers, strict=True))
+    return draw.pick((count, count, f"{count}, eps=1e-5, momentum=0.1", f"num_features={count}")), ()
 
 
 def _layer(draw: Draw, width: int, learns: bool, after: Chain, host: str = "size = x.shape[-1]") -> Stage:
@@ -283,34 +423,45 @@ def _image_norm(draw: Draw, value: Value) -> Tail:
     init = ((count, value.key),)
     places = _product(value.places)[0]
     names = ["group", "group", "instance", "batch", "batch"] + ["layer"] * 2 * bool(value.width)
-    name = draw.pick(names)
+    name = draw.pick(_other(value, names))
     value.last = "plane norm" if name in ("instance", "group", "layer") else "norm"
     if name == "group":
         value.sizes["GROUPS"] = Size(draw.pick((4, 8)), 4, 3)
-        spelled = draw.pick(("num_groups, {c}", "num_groups=num_groups, num_channels={c}")).format(c=count)
-        op = Op("groupnorm", "self.norm({x})", (f"self.norm = nn.GroupNorm({spelled})",),
-                (("num_groups", "GROUPS"), *init))  # fmt: skip
+        op = _group_norm(draw, value, "groupnorm", init)
+        value.last = "group norm"
         length = value.sizes[value.key].full // value.sizes["GROUPS"].full * places
         return Tail(op, lambda after: group_stage(draw, "float32", length, after=after))
     if name == "instance":
         learns = draw.chance(0.25)
-        more = ", affine=True" if learns else ""
-        op = Op(f"instancenorm{rank}d:{learns}", "self.norm({x})",
-                (f"self.norm = nn.InstanceNorm{rank}d({count}{more})",), init)  # fmt: skip
+        spelled, more = _constants(draw, value, count, "")
+        spelled += ", affine=True" if learns else ""
+        op = Op(
+            f"instancenorm{rank}d:{learns}",
+            "self.norm({x})",
+            (f"self.norm = nn.InstanceNorm{rank}d({spelled})",),
+            (*init, *more),
+        )
 
         def plane(after: Chain) -> Stage:
             return instance_stage(draw, "float32", places, module="norm", learns=learns, after=after)
 
         return Tail(op, plane)
     if name == "batch":
-        spelled = draw.pick((count, f"{count}, eps=1e-5, momentum=0.1", f"num_features={count}"))
-        op = Op(f"batchnorm{rank}d", "self.bn({x})", (f"self.bn = nn.BatchNorm{rank}d({spelled})",), init)
+        value.used["bn"] = 1
+        spelled, more = _constants(draw, value, count, "bn")
+        op = Op(
+            f"batchnorm{rank}d",
+            "self.bn({x})",
+            (f"self.bn = nn.BatchNorm{rank}d({spelled})",),
+            (*init, *more),
+        )
         return Tail(op, lambda after: batch_stages(draw, "float32", after=after))
+    more, shape = _epsilon(draw, value), draw.pick(("norm_shape", "normalized_shape"))
     op = Op(
         "layernorm:last",
         "self.norm({x})",
-        ("self.norm = nn.LayerNorm(norm_shape)",),
-        (("norm_shape", value.width),),
+        (f"self.norm = nn.LayerNorm({shape}{', eps=eps' * bool(more)})",),
+        ((shape, f"({value.width},)" if draw.chance(0.4) else value.width), *more),
     )
     return Tail(op, functools.partial(_layer, draw, value.dims[-1][0], True), channel=False)
 
@@ -431,7 +582,7 @@ def _axis(draw: Draw, value: Value) -> Tail:
 
 
 def _along(draw: Draw, value: Value, dim: int, operators: tuple[str, ...]) -> Tail:
-    if value.last in ("plane norm", "norm"):
+    if value.last in ("plane norm", "norm") and not (value.kind == "image" and dim == 1):
         operators = tuple(name for name in operators if name not in ("mean", "sum"))
     if value.last in ("softmax", "log_softmax"):
         operators = ("max", "min")
@@ -443,6 +594,15 @@ def _along(draw: Draw, value: Value, dim: int, operators: tuple[str, ...]) -> Ta
     where = draw.pick((dim, dim, dim - rank))
     spelled = draw.pick(SPELLED[operator]).format(d=where, k=", keepdim=True" if keep and not flat else "")
     op = Op(f"{operator}:{dim}of{rank}", spelled)
+    held = draw.pick((f"{operator}_dim", f"{operator}_dim", "dim"))
+    if draw.chance(0.12) and held not in value.taken:
+        value.taken += [held, f"self.{held}"]
+        op = replace(
+            op,
+            expression=spelled.replace(f"dim={where}", f"dim=self.{held}"),
+            state=(f"self.{held} = {held}",),
+            init=((held, str(where)),),
+        )
     build = functools.partial(_last, draw, operator, length, keep and not flat)
     if not last:
         build = functools.partial(_inner, draw, operator, length, dim, keep)
@@ -524,6 +684,7 @@ def _linear(draw: Draw, value: Value) -> Tail:
 _STEPS: dict[str, Callable[[Draw, Value], Tail]] = {
     "dropout": _dropout,
     "again": _again,
+    "rejoin": _rejoin,
     "pool": _pool,
     "norm": _norm,
     "softmax": _softmax,
