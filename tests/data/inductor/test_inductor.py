@@ -108,8 +108,12 @@ ME = (
         ),
         (reference("return x.tanh() * self.a", "self.a = (N // 2) ** -0.5"), "** -0.5"),
         (reference("return Twice.apply(x).tanh()", before=ME), "tanh"),
+        (
+            reference("return torch.cat([x.sum(1, keepdim=True), x.amax(1, keepdim=True)], 0)"),
+            "out.view(-1)[M:]",
+        ),
     ],
-    ids=["linear of three dimensions", "depthwise", "scale", "autograd function"],
+    ids=["linear of three dimensions", "depthwise", "scale", "autograd function", "part of a buffer"],
 )
 def test_sizes_stay_symbols(workers: Workers, task: Task, mentions: str) -> None:
     workers.seconds = 100

@@ -289,12 +289,24 @@ class _Host:
 
     def tensor(self, tensor: Tensor) -> str:
         """How a launch names a tensor; of a view only where it begins matters."""
-        if tensor.offset is not None or (tensor.of is not None and tensor.of.offset is not None):
+        name, base = self._base(tensor), tensor.base
+        offset = tensor.start
+        if offset is None:
+            return name
+        if not self._dense(base):
             raise Fallback("unsupported", "a view with an offset")
+        return f"{name}.view(-1)[{self.text(offset)}:]"
+
+    def _base(self, tensor: Tensor) -> str:
         base = tensor.base
         if base.kind == "buffer":
             return self.tensors[base.name]
         return base.name if base.kind == "input" else state_path(base.name)
+
+    def _dense(self, base: Tensor) -> bool:
+        if base.kind == "buffer":
+            return wrapper.dense(base.size, base.stride)
+        return base.kind == "input" and base.name in self.traced.contiguous
 
     def _form(self, form: Any) -> str:
         if isinstance(form, int):
@@ -309,8 +321,13 @@ class _Host:
         return "None"
 
     def _output(self, tensor: Tensor) -> str:
-        name = self.tensor(tensor)
+        name = self._base(tensor)
         base = tensor.base
+        if tensor.start is not None:
+            if not self._dense(base):
+                raise Fallback("unsupported", "a view with an offset")
+            place = f"{self._tuple(tensor.size)}, {self._tuple(tensor.stride)}, {self.text(tensor.start)}"
+            return f"{name}.as_strided({place})"
         if tensor is base or (
             wrapper.all_same(tensor.size, base.size) and wrapper.all_same(tensor.stride, base.stride)
         ):

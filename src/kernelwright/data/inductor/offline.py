@@ -87,11 +87,22 @@ def settings() -> dict[str, Any]:
 
 
 def _host() -> None:
-    """The CPU's convolution libraries choose themselves by size, which a symbolic trace would have to remember."""
+    """What a symbolic trace needs on any machine."""
     import torch
+    from torch.utils._sympy.value_ranges import SymPyValueRangeAnalysis, ValueRanges
 
+    # The CPU's convolution libraries choose themselves by size, which a symbolic trace would have to remember.
     torch._C._set_nnpack_enabled(False)
     torch._C._set_mkldnn_enabled(False)
+    natural = SymPyValueRangeAnalysis.pow_by_natural
+
+    def pow_by_natural(base: Any, power: Any) -> Any:
+        """Sizes of strided convolutions meet here as fractions, of which torch knows no range, and fails."""
+        if ValueRanges.wrap(power).upper < 0:
+            return ValueRanges.unknown()
+        return natural(base, power)
+
+    setattr(SymPyValueRangeAnalysis, "pow_by_natural", staticmethod(pow_by_natural))  # noqa: B010
 
 
 def _device(sheet: Target) -> None:

@@ -47,6 +47,14 @@ class Tensor:
     def base(self) -> Tensor:
         return self if self.of is None else self.of.base
 
+    @property
+    def start(self) -> ast.expr | None:
+        """Elements of the base before this view's first; None for none."""
+        before = self.of.start if self.of is not None else None
+        if self.offset is None or before is None:
+            return self.offset if before is None else before
+        return ast.BinOp(copy.deepcopy(before), ast.Add(), copy.deepcopy(self.offset))
+
 
 @dataclass
 class Launch:
