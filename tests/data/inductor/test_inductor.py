@@ -43,6 +43,12 @@ def workers() -> Iterator[Workers]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[VerifierPool]:
+    with VerifierPool(1, backend="interpret", deadline_s=200) as opened:
+        yield opened
+
+
 def taught(workers: Workers, name: str) -> Example:
     task = tasks.load_suite(f"wright/{name}")[0]
     found = draft(task, workers.teach(task))
@@ -77,10 +83,9 @@ def test_plans_hold(workers: Workers) -> None:
     assert "BLOCK_M" in example.plan
 
 
-def test_modules_are_right(workers: Workers) -> None:
+def test_modules_are_right(workers: Workers, pool: VerifierPool) -> None:
     examples = [taught(workers, name) for name in ("softmax_rows", "conv2d_bias_relu")]
-    with VerifierPool(1, backend="interpret", deadline_s=200) as pool:
-        verdicts = pool.verify_many([(item.task, Candidate(code=item.code)) for item in examples])
+    verdicts = pool.verify_many([(item.task, Candidate(code=item.code)) for item in examples])
     assert [verdict.detail for verdict in verdicts if not verdict.correct] == []
 
 
@@ -115,13 +120,12 @@ ME = (
     ],
     ids=["linear of three dimensions", "depthwise", "scale", "autograd function", "part of a buffer"],
 )
-def test_sizes_stay_symbols(workers: Workers, task: Task, mentions: str) -> None:
+def test_sizes_stay_symbols(workers: Workers, pool: VerifierPool, task: Task, mentions: str) -> None:
     workers.seconds = 100
     found = draft(task, workers.teach(task))
     assert isinstance(found, Example), found
     assert mentions in found.code
-    with VerifierPool(1, backend="interpret", deadline_s=200) as pool:
-        verdict = pool.verify(task, Candidate(code=found.code))
+    verdict = pool.verify(task, Candidate(code=found.code))
     assert verdict.correct, verdict.detail
 
 
