@@ -251,19 +251,20 @@ def _elements(reference: Any) -> int:
     """Input elements, counted on tensors without data."""
     import torch
 
-    from kernelwright.verify import oracle
+    from kernelwright.verify.nests import flatten
 
     with torch.device("meta"):
         made = reference.namespace["get_inputs"]()
-    return sum(tensor.numel() for tensor in oracle.flatten(list(made)))
+    return sum(tensor.numel() for tensor in flatten(list(made)))
 
 
 def _measured(task: Task, reference: Any, rules: Sequence[Protocol], first: bool) -> dict[str, Any]:
     from kernelwright.verify import oracle
+    from kernelwright.verify.nests import flatten
 
     module = reference.build()
     drawn = [reference.inputs(seed) for seed in _SEEDS]
-    elements = sum(tensor.numel() for tensor in oracle.flatten(list(drawn[0])))
+    elements = sum(tensor.numel() for tensor in flatten(list(drawn[0])))
     ratios: dict[str, dict[str, float]] = {rule.name: {} for rule in rules}
     for scale in dict.fromkeys(scale for rule in rules for scale in rule.distributions):
         one, two = (oracle.scaled(inputs, scale) for inputs in drawn)
@@ -303,7 +304,7 @@ def _worst(found: dict[str, float], name: str, ratio: float) -> None:
 
 def _ratio(outputs: list[Any], case: Any, rule: Protocol) -> tuple[float, float]:
     """(error as a share of the allowed one, share of wrong elements), the worst over all outputs."""
-    from kernelwright.verify import oracle
+    from kernelwright.verify.comparison import compare
 
     if len(outputs) != len(case.expected):
         return math.inf, 1.0
@@ -311,7 +312,7 @@ def _ratio(outputs: list[Any], case: Any, rule: Protocol) -> tuple[float, float]
     for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
         if tuple(got.shape) != expected.shape:
             return math.inf, 1.0
-        comparison = oracle.compare(index, got.to(expected.dtype), expected, rule)
+        comparison = compare(index, got.to(expected.dtype), expected, rule)
         worst = max(worst, comparison.worst)
         share = max(share, comparison.mismatch.wrong_share if comparison.mismatch else 0.0)
     return worst, share
@@ -332,7 +333,7 @@ def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterato
     """(name, output tensors) of every answer that is tried for the inputs `one`; `two` are another seed's."""
     import torch
 
-    from kernelwright.verify import oracle
+    from kernelwright.verify.nests import flatten
 
     shapes = [item.shape for item in case.expected]
     dtypes = [item.dtype for item in case.expected]
@@ -346,7 +347,7 @@ def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterato
         [torch.full(s, _middle(o), dtype=d) for s, d, o in zip(shapes, dtypes, other, strict=True)],
     )
     yield "another_seed", other
-    flat = oracle.flatten(list(one))
+    flat = flatten(list(one))
     for index, tensor in enumerate(flat):
         fitted = [_fitted(tensor, shape) for shape in shapes]
         if all(item is not None for item in fitted):
@@ -358,7 +359,7 @@ def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterato
         for index in range(len(flat)):
             yield (
                 f"ignores_input:input {index}",
-                _run(module, _with(one, index, oracle.flatten(list(two))[index]), 1),
+                _run(module, _with(one, index, flatten(list(two))[index]), 1),
             )
             mixed = flat[index].reshape(-1)[torch.randperm(flat[index].numel())].reshape(flat[index].shape)
             yield f"order:input {index}", _run(module, _with(one, index, mixed), 1)
@@ -371,14 +372,15 @@ def _run(module: Any, inputs: Any, seed: int, kept: list[Any] | None = None) -> 
     import torch
 
     from kernelwright.verify import oracle
+    from kernelwright.verify.nests import convert, flatten
 
     with oracle.private_rng(seed), torch.no_grad():
-        given = oracle.convert(inputs, torch.clone)
+        given = convert(inputs, torch.clone)
         native = copy.deepcopy(module)
         if kept is None:
-            return [tensor.detach() for tensor in oracle.flatten(native(*given))]
+            return [tensor.detach() for tensor in flatten(native(*given))]
         with _keeper(kept):
-            return [tensor.detach() for tensor in oracle.flatten(native(*given))]
+            return [tensor.detach() for tensor in flatten(native(*given))]
 
 
 def _keeper(kept: list[Any]) -> Any:
@@ -397,10 +399,10 @@ def _keeper(kept: list[Any]) -> Any:
 
 def _with(inputs: Any, index: int, tensor: Any) -> Any:
     """The nest with its `index`-th tensor replaced."""
-    from kernelwright.verify import oracle
+    from kernelwright.verify.nests import convert
 
     counter = iter(range(1 << 30))
-    return oracle.convert(inputs, lambda old: tensor if next(counter) == index else old)
+    return convert(inputs, lambda old: tensor if next(counter) == index else old)
 
 
 def _fitted(tensor: Any, shape: tuple[int, ...]) -> Any:

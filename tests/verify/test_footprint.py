@@ -10,6 +10,7 @@ from kernelwright.records import Task
 from kernelwright.verify import footprint, oracle
 from kernelwright.verify.baseline import Baseline, baseline
 from kernelwright.verify.footprint import Live
+from kernelwright.verify.gpu_cases import GpuCases
 from kernelwright.verify.protocol import protocol
 
 STRICT = protocol("strict")
@@ -147,7 +148,7 @@ def test_cases_that_were_let_go_of_are_made_again_the_same(
 ) -> None:
     monkeypatch.setattr(oracle, "_DRAWN_AGAIN", 1000 if large else 1 << 30)
     plan = [(1.0, 3), (-1.0, 4)]
-    cases = oracle.GpuCases(task(GELU, n=5000), "full", {}, STRICT, plan, "cpu", True)
+    cases = GpuCases(task(GELU, n=5000), "full", {}, STRICT, plan, "cpu", True)
     assert not cases.made
     cases.make()
     before = [cases.case(number) for number in range(2)]

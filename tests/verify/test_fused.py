@@ -11,14 +11,16 @@ from kernelwright.hardware import target
 
 INTERPRETED = """
 import math, sys, torch
-from kernelwright.verify import fused, oracle
+from kernelwright.verify import fused
+from kernelwright.verify.comparison import compare, rules
+from kernelwright.verify.expected import expected_of
 from kernelwright.verify.protocol import protocol
 
 def one(dtype, error, size=3000):
     torch.manual_seed(size)
     exact = torch.randn(size, dtype=torch.float64) * 3
     honest = exact.to(dtype)
-    expected = oracle._expected(exact, honest)
+    expected = expected_of(exact, honest)
     found = fused.spread(exact, honest)
     assert math.isclose(found.error, expected.honest_error, rel_tol=1e-12), found
     assert math.isclose(math.sqrt(found.squares / size), expected.spread, rel_tol=1e-12)
@@ -28,9 +30,8 @@ def one(dtype, error, size=3000):
     got = honest.clone()
     got[size // 2] += error
     for name in ("strict", "kernelbench"):
-        rules = oracle.rules(expected, protocol(name))
-        seen = fused.strayed(got, expected.value, rules)
-        said = oracle.compare(0, got, expected, protocol(name))
+        seen = fused.strayed(got, expected.value, rules(expected, protocol(name)))
+        said = compare(0, got, expected, protocol(name))
         share = 0.0 if said.mismatch is None else said.mismatch.wrong_share
         if said.kind == "low_precision" and not seen.wrong:
             continue  # by its root mean square only

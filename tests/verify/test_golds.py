@@ -13,7 +13,10 @@ import torch
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool, oracle
+from kernelwright.verify.comparison import compare
+from kernelwright.verify.expected import Expected
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.nests import flatten
 from kernelwright.verify.protocol import PROTOCOLS
 
 TASKS = load_suite("wright")
@@ -44,7 +47,7 @@ def _refused(case: oracle.Case, outputs: list[torch.Tensor]) -> bool:
     for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
         if tuple(got.shape) != expected.shape or got.dtype != expected.dtype:
             return True
-        if oracle.compare(index, got, expected, PROTOCOLS["strict"]).kind:
+        if compare(index, got, expected, PROTOCOLS["strict"]).kind:
             return True
     return False
 
@@ -53,7 +56,7 @@ def _like(case: oracle.Case, make: Any) -> list[torch.Tensor]:
     return [make(expected) for expected in case.expected]
 
 
-def _plain(expected: oracle.Expected) -> torch.Tensor:
+def _plain(expected: Expected) -> torch.Tensor:
     return expected.value.reshape(expected.shape).to(expected.dtype)
 
 
@@ -70,7 +73,7 @@ class TestAnswersThatNeedNoWork:
     def test_a_constant_fails(self, index: int) -> None:
         """The best constant: the mean of the expected values, in each case."""
 
-        def mean(e: oracle.Expected) -> torch.Tensor:
+        def mean(e: Expected) -> torch.Tensor:
             finite = e.value.double().nan_to_num(0.0, 0.0, 0.0)
             return torch.full(e.shape, float(finite.mean()), dtype=torch.float64).to(e.dtype)
 
@@ -83,9 +86,9 @@ class TestAnswersThatNeedNoWork:
             assert _refused(first, _like(first, mean))
 
     def test_an_input_handed_back_fails(self, index: int) -> None:
-        for position in range(len(oracle.flatten(_cases(index, SECRET).cases[0].inputs))):
+        for position in range(len(flatten(_cases(index, SECRET).cases[0].inputs))):
             assert any(
-                _refused(case, [oracle.flatten(case.inputs)[position]] * len(case.expected))
+                _refused(case, [flatten(case.inputs)[position]] * len(case.expected))
                 for case in _cases(index, SECRET).cases
             )
 

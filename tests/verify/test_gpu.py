@@ -11,7 +11,9 @@ from museum import exhibits, judge
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import VerifierPool, fused, oracle
+from kernelwright.verify import VerifierPool, fused
+from kernelwright.verify.comparison import compare, rules
+from kernelwright.verify.expected import expected_of
 from kernelwright.verify.protocol import protocol
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
@@ -96,19 +98,19 @@ def test_torch_compile_is_clocked_once_and_remembered(
 def test_one_pass_comparisons_agree_with_torch_on_large_tensors() -> None:
     exact = torch.randn(40_000_000, dtype=torch.float64, device="cuda") * 3
     honest = exact.float()
-    expected = oracle._expected(exact, honest)
+    expected = expected_of(exact, honest)
     strict = protocol("strict")
-    assert not oracle.compare(0, honest, expected, strict).kind
+    assert not compare(0, honest, expected, strict).kind
     wrong = honest.clone()
     wrong[33_333_333] += 1.0
-    seen = fused.strayed(wrong, expected.value, oracle.rules(expected, strict))
+    seen = fused.strayed(wrong, expected.value, rules(expected, strict))
     assert seen.wrong == 1
-    comparison = oracle.compare(0, wrong, expected, strict)
+    comparison = compare(0, wrong, expected, strict)
     assert comparison.kind == "wrong_value"
     assert comparison.mismatch is not None
     assert comparison.mismatch.index == (33_333_333,)
     wrong[5] = float("nan")
-    assert oracle.compare(0, wrong, expected, strict).kind == "non_finite"
+    assert compare(0, wrong, expected, strict).kind == "non_finite"
 
 
 def test_kernels_take_their_share_of_the_clocked_time(gpus: VerifierPool) -> None:

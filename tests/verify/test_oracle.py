@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify import oracle
+from kernelwright.verify.comparison import allowed_error, compare
 from kernelwright.verify.device import poison_
+from kernelwright.verify.expected import Expected, expected_of
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import BELOW_ZERO, PROTOCOLS, protocol
 
@@ -50,7 +52,7 @@ def cases(made: Task, rules: Any = STRICT, secret: int = 1) -> list[oracle.Case]
 
 
 def kind(case: oracle.Case, got: torch.Tensor, rules: Any = STRICT) -> str:
-    return oracle.compare(0, got, case.expected[0], rules).kind
+    return compare(0, got, case.expected[0], rules).kind
 
 
 def right(case: oracle.Case) -> torch.Tensor:
@@ -207,7 +209,7 @@ def test_strict_never_allows_more_than_its_preset_near_the_tasks_own_scale() -> 
         expected = case.expected[0]
         if not case.name.endswith("x30"):
             value = expected.value.reshape(-1)
-            allowed = oracle.allowed_error(expected, value, STRICT)
+            allowed = allowed_error(expected, value, STRICT)
             assert bool((allowed <= atol + rtol * value.abs().clamp_min(expected.typical) + 1e-12).all())
 
 
@@ -229,10 +231,10 @@ def test_integers_and_booleans_are_exact() -> None:
     (case, *_) = cases(made)
     for index, expected in enumerate(case.expected):
         value = expected.value.reshape(expected.shape).to(expected.dtype)
-        assert oracle.compare(index, value, expected, STRICT).kind == ""
+        assert compare(index, value, expected, STRICT).kind == ""
         other = value.clone()
         other[3] = ~other[3] if other.dtype == torch.bool else other[3] + 1
-        found = oracle.compare(index, other, expected, STRICT)
+        found = compare(index, other, expected, STRICT)
         assert found.kind == "wrong_value"
         assert found.mismatch is not None
         assert found.mismatch.index == (3,)
@@ -248,7 +250,7 @@ def test_the_first_wrong_index_is_told() -> None:
     got = right(case).clone()
     got[2, 5] += 1.0
     got[3, 1] += 1.0
-    found = oracle.compare(0, got, case.expected[0], STRICT)
+    found = compare(0, got, case.expected[0], STRICT)
     assert found.mismatch is not None
     assert found.mismatch.index == (2, 5)
     assert found.mismatch.got - found.mismatch.expected == pytest.approx(1.0)
@@ -337,7 +339,7 @@ def test_an_overflowing_distribution_is_passed_over() -> None:
 def test_the_worst_error_is_a_share_of_the_allowed_one(values: list[float], share: float, name: str) -> None:
     rules = protocol(name)
     exact = torch.tensor(values, dtype=torch.float64)
-    expected = oracle.Expected(
+    expected = Expected(
         value=exact,
         shape=tuple(exact.shape),
         dtype=torch.float64,
@@ -346,20 +348,20 @@ def test_the_worst_error_is_a_share_of_the_allowed_one(values: list[float], shar
         judged=None,
         infinite=None,
     )
-    allowed = oracle.allowed_error(expected, exact, rules)
+    allowed = allowed_error(expected, exact, rules)
     assert bool((allowed >= 0).all())
-    inside = oracle.compare(0, exact + 0.9 * share * allowed, expected, rules)
+    inside = compare(0, exact + 0.9 * share * allowed, expected, rules)
     assert inside.kind == ""
     assert inside.worst <= 1.0
-    outside = oracle.compare(0, exact + 3.0 * allowed + 1e-6 * exact.abs() + 1e-9, expected, rules)
+    outside = compare(0, exact + 3.0 * allowed + 1e-6 * exact.abs() + 1e-9, expected, rules)
     assert outside.kind in ("wrong_value", "low_precision")
 
 
 def test_a_larger_honest_error_never_tightens() -> None:
     value = torch.linspace(-3, 3, 50, dtype=torch.float64)
-    base = oracle.Expected(value, (50,), torch.float32, 0.0, float(value.abs().mean()), None, None)
+    base = Expected(value, (50,), torch.float32, 0.0, float(value.abs().mean()), None, None)
     allowed = [
-        oracle.allowed_error(dataclasses.replace(base, honest_error=error), value, STRICT)
+        allowed_error(dataclasses.replace(base, honest_error=error), value, STRICT)
         for error in (0.0, 1e-7, 1e-5, 1e-3)
     ]
     assert all(bool((a <= b).all()) for a, b in itertools.pairwise(allowed))
@@ -372,11 +374,11 @@ def test_protocols_by_name() -> None:
 
 def test_digits_lost_everywhere_show_in_the_spread() -> None:
     exact = torch.randn(4096, dtype=torch.float64)
-    expected = oracle._expected(exact, exact.half())
+    expected = expected_of(exact, exact.half())
     rules = protocol("strict")
-    assert not oracle.compare(0, exact.half(), expected, rules).kind
+    assert not compare(0, exact.half(), expected, rules).kind
     twice = exact.half() + (torch.rand(4096) - 0.5).half() * exact.half().abs() * 2**-10
-    assert not oracle.compare(0, twice, expected, rules).kind
-    comparison = oracle.compare(0, exact.bfloat16().half(), expected, rules)
+    assert not compare(0, twice, expected, rules).kind
+    comparison = compare(0, exact.bfloat16().half(), expected, rules)
     assert comparison.kind == "low_precision"
     assert comparison.mismatch is not None

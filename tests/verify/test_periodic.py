@@ -10,6 +10,8 @@ from kernelwright.hardware import target
 from kernelwright.records import Task
 from kernelwright.verify import oracle, periodic
 from kernelwright.verify.baseline import baseline
+from kernelwright.verify.comparison import compare
+from kernelwright.verify.nests import flatten
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.spot import Fold, Spot, Unsure
 from kernelwright.verify.tape import View
@@ -85,13 +87,13 @@ def test_a_period_tells_the_whole(kind: str) -> None:
     )
     (inputs,) = oracle.Reference(task).inputs(0)
     with torch.no_grad():
-        outputs = oracle.flatten(module(repeated(found.case.inputs[0], inputs.shape)))
+        outputs = flatten(module(repeated(found.case.inputs[0], inputs.shape)))
     assert found.case.inputs[0].numel() < inputs.numel()
     for number, output in enumerate(outputs):
         everywhere = torch.arange(output.numel())
         expected = found.expected(number, everywhere, tuple(output.shape))
-        assert oracle.compare(number, output.reshape(-1), expected, PROTOCOLS["strict"]).kind == ""
-        wrong = oracle.compare(number, output.reshape(-1) * 1.01 + 0.01, expected, PROTOCOLS["strict"])
+        assert compare(number, output.reshape(-1), expected, PROTOCOLS["strict"]).kind == ""
+        wrong = compare(number, output.reshape(-1) * 1.01 + 0.01, expected, PROTOCOLS["strict"])
         assert wrong.kind in ("wrong_value", "low_precision")
 
 

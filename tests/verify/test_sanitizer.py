@@ -14,9 +14,10 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import VerifierPool, oracle, sanitizer
+from kernelwright.verify import VerifierPool, sanitizer
 from kernelwright.verify.hearing import Confined, Hearing
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.nests import describe, flatten
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.replay import Session
 from kernelwright.verify.sanitizer import Finding, WatchedHearing, examine, parse, replay
@@ -254,11 +255,11 @@ def traced(judge: Judge, zygote: Zygote, task: Task, code: str) -> tuple[dict[st
     hearing = Hearing(judge, zygote, task, Candidate(code=code))
     host = Confined(zygote, "host", time.monotonic() + 60, 60)
     host.ask(Gate.LOAD, {"command": "load", "code": code})
-    described = oracle.describe(list(shape.cases[0].inputs))
+    described = describe(list(shape.cases[0].inputs))
     trace = hearing._trace(Gate.TRACE, host, shape.init, described, shape.state)
     host.dismiss()
     names = list(trace.traced.state)
-    inputs = oracle.flatten(shape.cases[0].inputs)
+    inputs = flatten(shape.cases[0].inputs)
     tensors = [*trace.blobs, *(shape.state[name] for name in names), *inputs]
     return {"trace": trace.answer, "blobs": len(trace.blobs), "state": names, "calls": [-1]}, tensors
 

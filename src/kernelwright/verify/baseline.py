@@ -23,6 +23,7 @@ from kernelwright.records import Binary, Cost, Task
 from kernelwright.verify import channel, cost, oracle, replay, tf32
 from kernelwright.verify.device import ALLOCATION, METADATA, VIEWS
 from kernelwright.verify.footprint import Footprint, Live
+from kernelwright.verify.nests import convert, describe, flatten, skeleton
 from kernelwright.verify.tape import Tape, View
 
 # Share of peak bandwidth that PyTorch's own kernels reach on large tensors, measured on an H200 with torch 2.11
@@ -117,7 +118,7 @@ class _Fused(TorchFunctionMode):
         if not inside:
             return out
         del self.recorder.operators[before:]
-        given = oracle.flatten([list(args), kwargs])
+        given = flatten([list(args), kwargs])
         flops = sum(op.flops for op in inside if op.contraction)
         if kwargs.get("is_causal"):
             flops /= 2
@@ -125,7 +126,7 @@ class _Fused(TorchFunctionMode):
             Operator(
                 name=func.__name__,
                 read_bytes=sum(_bytes(t) for t in given),
-                written_bytes=sum(_bytes(t) for t in oracle.flatten(out)),
+                written_bytes=sum(_bytes(t) for t in flatten(out)),
                 flops=flops or _VECTOR_FLOPS * sum(t.numel() for t in given),
                 unit=str(given[0].dtype).removeprefix("torch.") if flops else "float32",
                 contraction=flops > 0,
@@ -147,8 +148,8 @@ class _Recorder(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         quiet = (name in ALLOCATION and name not in ("fill_", "zero_")) or name in VIEWS or name in METADATA
         if not quiet:
-            given = {id(t): t for t in oracle.flatten([list(args), kwargs])}.values()
-            outputs = oracle.flatten(out)
+            given = {id(t): t for t in flatten([list(args), kwargs])}.values()
+            outputs = flatten(out)
             if name not in _BY_INDEX:
                 self.read_whole |= {tensor.untyped_storage()._cdata for tensor in given}
             counter = flop_registry.get(func._overloadpacket)
@@ -188,14 +189,14 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         init = reference.init_inputs()
         module = reference.namespace["Model"](*init)
         inputs = reference.namespace["get_inputs"]()
-        inputs = oracle.convert(inputs, lambda t: t.to("meta"))
+        inputs = convert(inputs, lambda t: t.to("meta"))
         module = module.to("meta")
         recorder, live = _Recorder(), Live()
         with _Fused(recorder), live, recorder:
             output = module(*inputs)
-    given, returned = oracle.flatten(inputs), oracle.flatten(output)
+    given, returned = flatten(inputs), flatten(output)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(given)}
-    edge = [*oracle.flatten(inputs), *oracle.flatten(output), *module.parameters()]
+    edge = [*flatten(inputs), *flatten(output), *module.parameters()]
     min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
     useful: dict[str, float] = {}
     tensor_cores = tf32.stated(task.source)
@@ -219,12 +220,12 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         compiled_ms=max(compiled, 1e-6),
         min_bytes=min_bytes,
         init=init,
-        input_spec=oracle.describe(list(inputs)),
+        input_spec=describe(list(inputs)),
         contraction_flops=sum(useful.values()),
         state=dict(module.state_dict()),
         form=Form(
             "full",
-            oracle.skeleton(output),
+            skeleton(output),
             returned,
             [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in returned],
         ),

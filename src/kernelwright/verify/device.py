@@ -20,7 +20,8 @@ from kernelwright.hardware import Target
 
 POISON_BITS = {8: 0x7FF8_DEAD_BEEF_DEAD, 4: 0x7FC0_DEAD, 2: 0x7E5A, 1: 0x5A}
 """Bit patterns of fresh memory by item size: quiet NaNs for float64, float32 and float16."""
-_POISON_BF16 = 0x7FC5
+POISON_BF16 = 0x7FC5
+"""Where the size of an item does not tell."""
 _INT_BY_SIZE = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 _CUDA = torch.device("cuda", 0)
 
@@ -29,14 +30,14 @@ def poison_(tensor: torch.Tensor) -> torch.Tensor:
     """Fill with a recognisable NaN (floats) or an odd pattern (integers); bool and complex are left alone."""
     if tensor.is_meta or tensor.numel() == 0 or tensor.dtype == torch.bool or tensor.dtype.is_complex:
         return tensor
-    bits = _POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
+    bits = POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
     tensor.view(_INT_BY_SIZE[tensor.element_size()]).fill_(bits)
     return tensor
 
 
 def poison_mask(tensor: torch.Tensor) -> torch.Tensor:
     """Where a float tensor still holds the exact poison pattern."""
-    bits = _POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
+    bits = POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
     return tensor.contiguous().view(_INT_BY_SIZE[tensor.element_size()]) == bits
 
 

@@ -216,9 +216,10 @@ class Hearing:
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
-        `inputs` is `oracle.describe`d; of `state` the host learns shapes, and values of the very small.
+        `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small.
         """
         from kernelwright.verify import channel, oracle
+        from kernelwright.verify.nests import describe
 
         tensors: list[Any] = []
         small = {name: value for name, value in state.items() if value.numel() <= _TINY and not value.is_meta}
@@ -228,7 +229,7 @@ class Hearing:
                 "init": channel.encode(init, tensors),
                 "inputs": inputs,
                 "seed": oracle.INIT_SEED,
-                "shapes": {name: oracle.describe(value) for name, value in state.items()},
+                "shapes": {name: describe(value) for name, value in state.items()},
                 "state": channel.encode(small, tensors),
                 "calls": (_MANY_CALLS if many else 2) + secrets.randbelow(3),
                 "values": values,
@@ -266,12 +267,12 @@ class Hearing:
 
     def _form(self, gate: Gate, trace: Trace, case: Any) -> None:
         """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
-        from kernelwright.verify import oracle
+        from kernelwright.verify.nests import skeleton
 
         def stop(outcome: Outcome, detail: str) -> Stop:
             return Stop(outcome, gate, detail, where=case.name)
 
-        form = oracle.skeleton(trace.output)
+        form = skeleton(trace.output)
         views = trace.tape.outputs()
         if form != case.structure or len(views) != len(case.expected):
             raise stop(
@@ -297,7 +298,7 @@ class Hearing:
         self, case: Any, outputs: list[Any], changed: list[int], gate: Gate, position: int, number: int
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
-        from kernelwright.verify import oracle
+        from kernelwright.verify.comparison import compare
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
             return Stop(outcome, gate, detail, where=case.name, mismatch=mismatch)
@@ -306,7 +307,7 @@ class Hearing:
             raise stop(Outcome.INPUT_MUTATED, f"input {(changed or case.changed)[0]} is changed in place")
         worst = 0.0
         for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
-            comparison = oracle.compare(index, got, expected, self.protocol)
+            comparison = compare(index, got, expected, self.protocol)
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
                 raise stop(outcome, explain(comparison, case.name), comparison.mismatch)
@@ -318,12 +319,13 @@ class Hearing:
     def _held_to_others(self, case: Any, outputs: list[Any], gate: Gate) -> None:
         """The same outputs under the tolerances of the protocols beside ours."""
         from kernelwright.verify import oracle
+        from kernelwright.verify.comparison import compare
 
         for protocol in self.judge.beside:
             if protocol.name in self._fallen:
                 continue
             for index, (got, expected) in enumerate(zip(outputs, oracle.native(case, protocol), strict=True)):
-                comparison = oracle.compare(index, got, expected, protocol)
+                comparison = compare(index, got, expected, protocol)
                 if comparison.kind:
                     detail = explain(comparison, case.name)
                     self._fallen[protocol.name] = Stop(Outcome(comparison.kind), gate, detail)

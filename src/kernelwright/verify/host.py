@@ -11,7 +11,6 @@ first call.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import linecache
 import math
 import sys
@@ -27,24 +26,13 @@ from triton.runtime import autotuner, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.outcomes import Outcome
-from kernelwright.verify import affine, channel, kernels
+from kernelwright.verify import affine, binding, channel, kernels
 from kernelwright.verify.device import ALLOCATION, COPIES, METADATA, VIEWS, HostRead, PretendCuda, has_data
-from kernelwright.verify.service import Failure, Service, map_tree
+from kernelwright.verify.nests import convert, flatten
+from kernelwright.verify.service import Failure, Service
 from kernelwright.verify.tape import Kind
 
 MODULE = "candidate"
-MAX_GRID = (2**31 - 1, 65535, 65535)
-_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-_RESERVED = {
-    *_OPTIONS,
-    "enable_fp_fusion",
-    "debug",
-    "grid",
-    "warmup",
-    "stream",
-    "launch_cooperative_grid",
-    "waves_per_eu",
-}
 _READS = frozenset(["_local_scalar_dense", "item", "equal", "is_nonzero", "nonzero", "unique", "_unique2"])
 
 
@@ -122,11 +110,11 @@ class Recorder(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         if name in _READS:
             return self._read(name, args)
-        given = [tensor for tensor in flat([list(args), kwargs]) if has_data(tensor)]
-        if given and any(not has_data(tensor) for tensor in flat([list(args), kwargs])):
-            args, kwargs = map_tree((list(args), kwargs), lambda t: self.upload(t) if has_data(t) else t)
+        given = [tensor for tensor in flatten([list(args), kwargs]) if has_data(tensor)]
+        if given and any(not has_data(tensor) for tensor in flatten([list(args), kwargs])):
+            args, kwargs = convert((list(args), kwargs), lambda t: self.upload(t) if has_data(t) else t)
         out = func(*args, **kwargs)
-        outs = flat(out)
+        outs = flatten(out)
         if any(map(has_data, outs)):
             return out  # host arithmetic on host memory
         quiet = name in VIEWS or name in METADATA or func._schema.name.startswith("prim::")
@@ -213,28 +201,12 @@ class Recorder(TorchDispatchMode):
         self, function: jit.JITFunction, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """What `kernel[grid](*args, **kwargs)` does. Raises as Triton does for bad arguments."""
-        options = {name: int(_plain(kwargs[name])) for name in _OPTIONS if kwargs.get(name) is not None}
-        parameters = {parameter.name: parameter for parameter in function.params}
-        unknown = [name for name in kwargs if name not in parameters and name not in _RESERVED]
-        if unknown:
-            raise KeyError(f"Keyword argument {unknown[0]} was specified but unrecognised")
-        bound = inspect.signature(function.fn).bind(
-            *args, **{name: value for name, value in kwargs.items() if name in parameters}
-        )
-        bound.apply_defaults()
-        values = {name: _plain(value) for name, value in bound.arguments.items()}
-        if callable(grid):
-            grid = grid(dict(values))
-        extents = tuple(int(_plain(x)) for x in (grid if isinstance(grid, (tuple, list)) else (grid,)))
-        shape = (*extents, 1, 1)[:3]
-        for extent, most in zip(shape, MAX_GRID, strict=True):
-            if not 0 <= extent <= most:
-                raise RuntimeError(f"Triton Error [CUDA]: invalid argument (grid {shape})")
+        bound = binding.bind(function, grid, args, kwargs)
         record = {
             "kernel": kernels.describe(function, self.kernels),
-            "grid": list(shape),
-            "arguments": {name: self._argument(name, value) for name, value in values.items()},
-            "options": options,
+            "grid": list(bound.grid),
+            "arguments": {name: self._argument(name, value) for name, value in bound.values.items()},
+            "options": {name: int(bound.options[name]) for name in binding.OPTIONS if name in bound.options},
         }
         if self._alternatives is not None:
             self._alternatives.append(record)
@@ -266,7 +238,7 @@ class Recorder(TorchDispatchMode):
         base: dict[str, Any] = self._argument(name, given.base)
         number, offset, _, _, dtype = base["view"]
         shape, strides, block = (
-            [int(_plain(extent)) for extent in extents]
+            [int(binding.plain(extent)) for extent in extents]
             for extents in (given.shape, given.strides, given.block_shape)
         )
         view = [number, offset, shape, strides, dtype]
@@ -282,18 +254,6 @@ class Recorder(TorchDispatchMode):
         finally:
             self.operations, self._alternatives = kept, None
         return [1.0] * 3
-
-
-def _plain(value: Any) -> Any:
-    return value.value if type(value).__name__ == "constexpr" else value
-
-
-def flat(tree: Any) -> list[torch.Tensor]:
-    """The tensors of a nest, in order."""
-    if isinstance(tree, torch.Tensor):
-        return [tree]
-    items = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
-    return [tensor for item in items for tensor in flat(item)]
 
 
 def encode_argument(value: Any, recorder: Recorder) -> Any:
@@ -437,7 +397,7 @@ class HostWorker(Service):
             fresh = (
                 fresh
                 if call == calls - 1
-                else map_tree(
+                else convert(
                     inputs,
                     lambda t: cuda.adopt(
                         torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
@@ -445,7 +405,7 @@ class HostWorker(Service):
                 )
             )
             recorder.operations = [] if call else list(prepared)
-            given.append([recorder.view(tensor) for tensor in flat(fresh)])
+            given.append([recorder.view(tensor) for tensor in flatten(fresh)])
             failures = self.failures(Outcome.RUNTIME_ERROR)
             with failures, self.listening(recorder), cuda, torch.no_grad(), recorder:
                 output = module(*fresh)
@@ -478,8 +438,8 @@ class HostWorker(Service):
                 if buffer is not None:
                     part._buffers[name] = replaced(buffer)
             for name, value in list(vars(part).items()):
-                if name not in ("_parameters", "_buffers", "_modules") and flat(value):
-                    part.__dict__[name] = map_tree(value, replaced)
+                if name not in ("_parameters", "_buffers", "_modules") and flatten(value):
+                    part.__dict__[name] = convert(value, replaced)
 
     def _tape(self, recorder: Recorder, output: Any) -> dict[str, Any]:
         tensors: list[torch.Tensor] = []

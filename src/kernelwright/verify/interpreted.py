@@ -91,9 +91,9 @@ class InterpretedHearing(Hearing):
     # -- tapes -----------------------------------------------------------------------------------------------
 
     def _small(self, host: Confined, shape: Any, position: int) -> Trace:
-        from kernelwright.verify import oracle
+        from kernelwright.verify.nests import describe
 
-        inputs = oracle.describe(list(shape.cases[0].inputs))
+        inputs = describe(list(shape.cases[0].inputs))
         return self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, many=position == 0)
 
     def _full(self, host: Confined, base: Any) -> Trace | None:
@@ -201,10 +201,10 @@ class InterpretedHearing(Hearing):
         ablate: bool = False,
         races: bool = False,
     ) -> float:
-        from kernelwright.verify import oracle
+        from kernelwright.verify.nests import flatten
 
         body = {"command": "run", "key": shape.name, "call": call, "ablate": ablate, "races": races}
-        answer, outputs = device.ask(gate, body, oracle.flatten(case.inputs))
+        answer, outputs = device.ask(gate, body, flatten(case.inputs))
         if not ablate:
             self._executed[shape.name] = float(answer["flops"])
             self._units |= set(answer["units"])
@@ -275,9 +275,9 @@ class InterpretedHearing(Hearing):
         self, number: int, values: Any, expected: Any, case: Any, positions: Any, shape: tuple[int, ...]
     ) -> None:
         """Elements of a full-size output against what they must be. Raises Stop."""
-        from kernelwright.verify import oracle
+        from kernelwright.verify.comparison import compare
 
-        comparison = oracle.compare(number, values, expected, self.protocol)
+        comparison = compare(number, values, expected, self.protocol)
         if not comparison.kind:
             return
         found = comparison.mismatch
@@ -359,7 +359,7 @@ class InterpretedHearing(Hearing):
         small: Trace,
         samples: int,
     ) -> str:
-        from kernelwright.verify import oracle
+        from kernelwright.verify.nests import flatten
 
         large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
         if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
@@ -367,7 +367,7 @@ class InterpretedHearing(Hearing):
             large = [index for index in large if base.read_whole[index]]
         if not large:
             return ""
-        given = oracle.flatten(shape.cases[0].inputs)
+        given = flatten(shape.cases[0].inputs)
         partly = _PARTLY.search(self.task.source) is not None
         after, before = _moved(full, launches, "loaded_bytes"), None
         for index in large:

@@ -18,7 +18,6 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import inspect
 import math
 import random
 import sys
@@ -34,6 +33,8 @@ import triton.compiler.code_generator  # before any patch: it binds `min` to tl.
 import triton.language as tl
 from triton.runtime import interpreter, jit
 
+from kernelwright.verify.binding import bind, plain
+from kernelwright.verify.device import POISON_BF16
 from kernelwright.verify.kernels import HELPERS, tree_of
 from kernelwright.verify.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic
 from kernelwright.verify.races import Race, Races
@@ -43,7 +44,6 @@ Mode = Literal["execute", "model", "spot"]
 Path = tuple[int, ...]
 """An argument's number, and for an item of a tuple its place there, however deep."""
 
-MAX_GRID = (2**31 - 1, 65535, 65535)
 SAMPLED_PROGRAMS = 4
 SPOT_PROGRAMS = 2
 """Instances of a launch that are run on real values."""
@@ -55,9 +55,6 @@ LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 """Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
 _UNEVEN = 1.3
 """Ratio of the work of sampled instances beyond which more of them are looked at."""
-
-
-_POISON_BF16 = 0x7FC5
 
 
 class Unsupported(Exception):
@@ -96,14 +93,10 @@ class TracedLaunch:
         return math.prod(self.grid)
 
 
-def _constant(value: Any) -> Any:
-    return value.value if isinstance(value, tl.constexpr) else value
-
-
 def _type(launch: TracedLaunch, name: str, path: Path, value: Any, specialise: bool = True) -> Any:
     """Triton's type for an argument; what it specialises on is entered in `launch`. Raises TypeError, Unsupported."""
     if value is None or isinstance(value, tl.constexpr) or (type(value) is int and value == 1 and specialise):
-        launch.constexprs[path if path[1:] else name] = _constant(value)
+        launch.constexprs[path if path[1:] else name] = plain(value)
         return "constexpr"
     if isinstance(value, bool):
         return "u1"
@@ -125,10 +118,6 @@ def _type(launch: TracedLaunch, name: str, path: Path, value: Any, specialise: b
     raise TypeError(f"argument `{name}` has type {type(value).__name__}, which Triton does not take")
 
 
-_OPTION_NAMES = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
-_RESERVED = {*_OPTION_NAMES, "debug", "grid", "warmup", "stream", "launch_cooperative_grid", "waves_per_eu"}
-
-
 class Engine:
     """Owns the launches of one candidate. `with engine.installed(): ...` makes `kernel[grid](...)` come here."""
 
@@ -140,9 +129,9 @@ class Engine:
         self.memory = Memory()
         self.traffic: Traffic | None = None
         self.flops = 0.0
+        """Operations done since somebody set this to 0."""
         self.units: set[str] = set()
         """Units of arithmetic that were used, as `hardware.Target` names them."""
-        """Operations done since somebody set this to 0."""
         self.benching = False
         self.races = False
         """Execute instances in reverse order, and watch for two of them using one element."""
@@ -166,25 +155,8 @@ class Engine:
         self, function: jit.JITFunction, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """What `kernel[grid](*args, **kwargs)` does. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
-        options = {name: _constant(kwargs[name]) for name in _OPTION_NAMES if kwargs.get(name) is not None}
+        values, options, shape = bind(function, grid, args, kwargs)
         parameters = {parameter.name: parameter for parameter in function.params}
-        unknown = [name for name in kwargs if name not in parameters and name not in _RESERVED]
-        if unknown:
-            raise KeyError(f"Keyword argument {unknown[0]} was specified but unrecognised")
-        bound = inspect.signature(function.fn).bind(
-            *args, **{name: value for name, value in kwargs.items() if name in parameters}
-        )
-        bound.apply_defaults()
-        values = {name: _constant(value) for name, value in bound.arguments.items()}
-        if callable(grid):
-            grid = grid(dict(values))
-        shape = tuple(
-            int(_constant(extent)) for extent in (grid if isinstance(grid, (tuple, list)) else (grid,))
-        )
-        shape = (*shape, 1, 1)[:3]
-        for extent, most in zip(shape, MAX_GRID, strict=True):
-            if not 0 <= extent <= most:
-                raise RuntimeError(f"Triton Error [CUDA]: invalid argument (grid {shape})")
         traced = self._trace(function, shape, options, values)
         self.launches.append(traced)
         if traced.programs == 0:
@@ -635,7 +607,7 @@ def _undefined(shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
     if math.prod(shape) == 1:
         return np.zeros(shape, dtype=dtype_np)
     if dtype.is_bf16():
-        return np.full(shape, _POISON_BF16, dtype=dtype_np)
+        return np.full(shape, POISON_BF16, dtype=dtype_np)
     return np.full(shape, np.nan if dtype_np.kind == "f" else 0, dtype=dtype_np)
 
 

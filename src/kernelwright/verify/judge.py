@@ -163,7 +163,7 @@ class Judge:
         return plan
 
     def _make_gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
-        from kernelwright.verify import oracle
+        from kernelwright.verify.gpu_cases import GpuCases
 
         small = [name for name in task.shapes if name.startswith("small")] if self.protocol.honesty else []
         sets = [(name, dict(task.shapes[name])) for name in small]
@@ -173,7 +173,7 @@ class Judge:
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
             full = name == "full"
             plan = self.gpu_draws(full, position)
-            cases = oracle.GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full)
+            cases = GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full)
             cases.make()
             found.append(cases)
         return found

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from kernelwright.hardware import Target
-from kernelwright.verify import channel, cost, oracle
+from kernelwright.verify import channel, cost
 from kernelwright.verify.hearing import Trace
 from kernelwright.verify.interpret_device import InterpretDevice, summarise
 from kernelwright.verify.interpreter import Engine, TracedLaunch
+from kernelwright.verify.nests import flatten
 from kernelwright.verify.service import Failure
 
 _DRAWN = 16
@@ -113,7 +114,7 @@ class _Player(InterpretDevice):
                 outputs: list[Any] = []
                 self.witness.accesses, self.witness.watching = [], number == 0
                 body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": False}
-                self.answer(body, oracle.flatten(case.inputs), outputs)
+                self.answer(body, flatten(case.inputs), outputs)
                 found += [channel.tensor_bytes(tensor) for tensor in outputs]
                 accesses += self.witness.accesses
         return found, accesses

@@ -14,11 +14,12 @@ from typing import Any
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
-from kernelwright.verify import footprint, oracle
+from kernelwright.verify import footprint
 from kernelwright.verify.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu import Gpu
 from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.nests import flatten
 from kernelwright.verify.room import OutOfRoom
 from kernelwright.verify.stopwatch import Stopwatch
 from kernelwright.verify.zygote import Zygote
@@ -187,7 +188,7 @@ class MeasuredHearing(Hearing):
 
         def run(races: bool) -> None:
             body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": races}
-            answer, outputs = device.ask(Gate.SMALL, body, oracle.flatten(case.inputs))
+            answer, outputs = device.ask(Gate.SMALL, body, flatten(case.inputs))
             self._compare(case, outputs, list(answer["changed"]), Gate.SMALL, position, 0)
             self._unchanged(case, answer["state_changed"], Gate.SMALL)
 
@@ -321,7 +322,7 @@ class MeasuredHearing(Hearing):
 
         arena = self._arena
         arena.reset()
-        inputs = [arena.place(tensor) for tensor in oracle.flatten(case.inputs)]
+        inputs = [arena.place(tensor) for tensor in flatten(case.inputs)]
         slots = arena.slots(case.expected)
         torch.cuda.current_stream().synchronize()
         body = {

@@ -19,6 +19,8 @@ import torch
 
 from kernelwright.records import Task
 from kernelwright.verify import oracle
+from kernelwright.verify.expected import Expected
+from kernelwright.verify.nests import convert, flatten
 from kernelwright.verify.protocol import Protocol
 
 
@@ -50,7 +52,7 @@ class Patch:
     state: dict[str, torch.Tensor]
     """Weights likewise, by name."""
 
-    def expected(self, output: int, positions: torch.Tensor, shape: tuple[int, ...]) -> oracle.Expected:
+    def expected(self, output: int, positions: torch.Tensor, shape: tuple[int, ...]) -> Expected:
         """What the elements at flat `positions` of an output of that full shape must be."""
         whole = self.case.expected[output]
         index, rest, step = torch.zeros_like(positions), positions, 1
@@ -81,7 +83,7 @@ class _Small:
         self._inputs = case.inputs
         self.given: dict[int | str, torch.Tensor] = {
             number: tensor.double() if tensor.is_floating_point() else tensor
-            for number, tensor in enumerate(oracle.flatten(case.inputs))
+            for number, tensor in enumerate(flatten(case.inputs))
         }
         for name, tensor in self._module.state_dict().items():
             self.given[name] = tensor
@@ -90,9 +92,9 @@ class _Small:
         given = {**self.given, **changed}
         state = {name: tensor.clone() for name, tensor in given.items() if isinstance(name, str)}
         tensors = iter([given[number].clone() for number in range(len(given) - len(state))])
-        inputs = oracle.convert(self._inputs, lambda _: next(tensors))
+        inputs = convert(self._inputs, lambda _: next(tensors))
         with torch.no_grad():
-            return oracle.flatten(torch.func.functional_call(self._module, state, tuple(inputs)))
+            return flatten(torch.func.functional_call(self._module, state, tuple(inputs)))
 
 
 def _links(small: _Small, dice: random.Random) -> list[Axis]:

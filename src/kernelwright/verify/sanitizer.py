@@ -296,15 +296,15 @@ class WatchedHearing(Hearing):
 
     def _replayed(self, shape: Any) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
         """(names of the candidate's kernels, body, tensors) for `examine`."""
-        from kernelwright.verify import oracle
+        from kernelwright.verify.nests import describe, flatten
 
         host = self._summon("host")
         host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         inputs = list(shape.cases[0].inputs)
-        trace = self._trace(Gate.TRACE, host, shape.init, oracle.describe(inputs), shape.state)
+        trace = self._trace(Gate.TRACE, host, shape.init, describe(inputs), shape.state)
         host.dismiss()
         names = list(trace.traced.state)
-        tensors = [*trace.blobs, *(shape.state[name] for name in names), *oracle.flatten(inputs)]
+        tensors = [*trace.blobs, *(shape.state[name] for name in names), *flatten(inputs)]
         calls = [*trace.warm_up(), -1]
         body = {"trace": trace.answer, "blobs": len(trace.blobs), "state": names, "calls": calls}
         return trace.kernels, body, tensors

@@ -47,15 +47,3 @@ def serve(sock: socket.socket, service: Service) -> None:
         except MemoryError:
             answer, outputs = {"outcome": str(Outcome.OUT_OF_MEMORY), "detail": "out of host memory"}, []
         channel.send(sock, answer, outputs)
-
-
-def map_tree(tree: Any, function: Any) -> Any:
-    """The same nest with every tensor replaced by `function(tensor)`."""
-    if isinstance(tree, torch.Tensor):
-        return function(tree)
-    if isinstance(tree, (list, tuple)):
-        items = [map_tree(item, function) for item in tree]
-        return items if isinstance(tree, list) else tuple(items)
-    if isinstance(tree, dict):
-        return {key: map_tree(value, function) for key, value in tree.items()}
-    return tree

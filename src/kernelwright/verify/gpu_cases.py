@@ -1,0 +1,220 @@
+"""The reference side on a GPU: cases that are made once and kept, inputs drawn again, samples for audits under the clock."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+from kernelwright.verify import channel
+from kernelwright.verify.comparison import Comparison, compare
+from kernelwright.verify.expected import Expected, nbytes
+from kernelwright.verify.nests import convert, describe, flatten
+from kernelwright.verify.oracle import Case, Reference, case_name, for_task, make_case, scaled, twin
+from kernelwright.verify.protocol import Protocol
+
+_UNSEEN_SEED, _AUDIT_SEED = 27_644_437, 39_916_801
+_AUDITED = 1 << 24
+"""Elements of an output that an audit looks at."""
+_DRAWN_AGAIN = 64 << 20
+"""Bytes of inputs from which they are drawn again rather than kept."""
+
+
+class GpuCases:
+    """The cases of one shape set on a GPU, each made once.
+
+    Expected outputs are kept until `release`, and made again by `make`; large inputs are drawn again from their seed,
+    which a GPU does in the time that it takes to write them.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        name: str,
+        sizes: dict[str, int],
+        protocol: Protocol,
+        plan: list[tuple[float, int]],
+        device: str,
+        full: bool,
+    ) -> None:
+        """Builds the reference and the first case. Raises UserError when the task fails."""
+        self.name, self.sizes, self.full = name, sizes, full
+        self._protocol, self._plan = for_task(protocol, task), plan
+        self._lock, self._making = threading.Lock(), threading.Lock()
+        self._kept: dict[int, Case | None] = {}
+        self._large: bool | None = None
+        """Whether inputs are too large to be kept."""
+        self._reference = Reference(task, sizes, device)
+        self.init = self._reference.init_inputs()
+        self._module = self._reference.build(protocol.affine)
+        self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
+        self._weights = sum(map(nbytes, self.state.values()))
+        self._module.to(device)
+        self.made = False
+        """Whether everything is on the GPU that a hearing needs."""
+        first = self.case(0)
+        if first is None:
+            raise UserError(f"task {task.id}: the reference's own output is not finite")
+        self.description = describe(list(first.inputs))
+        self.form: Any = channel.encode(list(first.inputs), [])
+        """Of the inputs: the nest with tensors by number."""
+        self.structure = first.structure
+        self.aliases = first.aliases
+        self.changes_inputs = bool(first.changed)
+        self.expected = [
+            dataclasses.replace(item, value=torch.empty(0), judged=None, infinite=None)
+            for item in first.expected
+        ]
+        self.host_case = None if full else _in_host_memory(first)
+        """The first case where the interpreter can have it; none at full size."""
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    @functools.cached_property
+    def twin(self) -> Case | None:
+        """See `ShapeCases.twin`."""
+        first = self.case(0)
+        assert first is not None
+        return twin(self._reference, self._module, first, self._protocol, self._plan[0][1])
+
+    @property
+    def kept_bytes(self) -> int:
+        """GPU memory held for the next candidate."""
+        held = [*self._kept.values(), self.__dict__.get("twin"), self.__dict__.get("audit")]
+        return (self._weights if self.made else 0) + sum(item.size for item in held if item is not None)
+
+    def make(self) -> None:
+        """Have every case, and at full size what is clocked, while there is memory for fp64. Raises UserError."""
+        with self._making:
+            if not self.made:
+                self._module.to(self._reference.device)
+                for number in range(len(self)):
+                    self._keep(number)
+                if self.full:
+                    _ = self.audit
+                self.made = True
+
+    def release(self) -> None:
+        """Let go of all GPU memory; nobody may have it in use."""
+        self.made = False
+        self._kept = {}
+        for name in ("twin", "audit"):
+            self.__dict__.pop(name, None)
+        self._module.to("cpu")
+
+    def case(self, number: int) -> Case | None:
+        """None where the reference has no meaning under that distribution."""
+        with self._lock:
+            scale, seed = self._plan[number]
+            kept = self._keep(number)
+            if kept is None or kept.inputs is not None:
+                return kept
+            return dataclasses.replace(kept, inputs=self._drawn(seed, scale)())
+
+    def _keep(self, number: int) -> Case | None:
+        if number not in self._kept:
+            scale, seed = self._plan[number]
+            self._kept[number] = self._made(case_name(self.name, scale), seed, scale)
+        return self._kept[number]
+
+    def _drawn(self, seed: int, scale: float) -> Callable[[], Any]:
+        return lambda: scaled(self._reference.inputs(seed), scale)
+
+    def _made(self, name: str, seed: int, scale: float) -> Case | None:
+        """A case, without its inputs where they are large."""
+        draw = self._drawn(seed, scale)
+        if self._large is None:
+            self._large = sum(map(nbytes, flatten(draw()))) > _DRAWN_AGAIN
+        return make_case(name, self._module, draw if self._large else draw(), self._protocol, scale)
+
+    @functools.cached_property
+    def audit(self) -> Audit:
+        """Inputs under the first distribution that are never played but once, under the clock, and what they give."""
+        scale, seed = self._plan[0]
+        draw = self._drawn(seed + _AUDIT_SEED, scale)
+        case = self._made(f"{self.name}, clocked", seed + _AUDIT_SEED, scale)
+        if case is None:
+            raise UserError(
+                f"{self.name}: the reference's output is not finite for some inputs that it draws"
+            )
+        dice = random.Random(seed + _AUDIT_SEED)
+        samples = [_Sample.of(item, dice) for item in case.expected]
+        return Audit(case.name, lambda: flatten(draw()), samples)
+
+    def unseen(self) -> list[torch.Tensor]:
+        """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""
+        scale, seed = self._plan[0]
+        return flatten(scaled(self._reference.inputs(seed + _UNSEEN_SEED), scale))
+
+
+@dataclasses.dataclass
+class _Sample:
+    """Every so-many-th element of an output, from a secret one on: no tile of any size falls between them all."""
+
+    start: int
+    step: int
+    expected: Expected
+
+    @staticmethod
+    def of(whole: Expected, dice: random.Random) -> _Sample:
+        step = max(1, math.ceil(math.prod(whole.shape) / _AUDITED))
+        start = dice.randrange(step)
+
+        def part(tensor: torch.Tensor | None) -> torch.Tensor | None:
+            return None if tensor is None else tensor.reshape(-1)[start::step].contiguous()
+
+        value = whole.value.reshape(-1)[start::step].contiguous()
+        sample = dataclasses.replace(
+            whole,
+            value=value,
+            judged=part(whole.judged),
+            infinite=part(whole.infinite),
+            shape=tuple(value.shape),
+        )
+        return _Sample(start, step, sample)
+
+
+@dataclasses.dataclass
+class Audit:
+    """One clocked call's inputs, and a secret sample of what it must give."""
+
+    name: str
+    inputs: Callable[[], list[torch.Tensor]]
+    """Draws them, in the order of `flatten`."""
+    samples: list[_Sample]
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return sum(sample.expected.size for sample in self.samples)
+
+    def compare(self, outputs: list[torch.Tensor], protocol: Protocol) -> Comparison | None:
+        """The first output that is wrong, or None."""
+        for index, (got, sample) in enumerate(zip(outputs, self.samples, strict=True)):
+            part = got.reshape(-1)[sample.start :: sample.step].contiguous()
+            comparison = compare(index, part, sample.expected, protocol)
+            if comparison.kind:
+                return comparison
+        return None
+
+
+def _in_host_memory(case: Case) -> Case:
+    def moved(tensor: torch.Tensor | None) -> torch.Tensor | None:
+        return None if tensor is None else tensor.cpu()
+
+    expected = [
+        dataclasses.replace(
+            item, value=item.value.cpu(), judged=moved(item.judged), infinite=moved(item.infinite)
+        )
+        for item in case.expected
+    ]
+    return dataclasses.replace(case, inputs=convert(case.inputs, torch.Tensor.cpu), expected=expected)
