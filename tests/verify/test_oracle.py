@@ -323,6 +323,22 @@ def test_an_empty_output_is_right() -> None:
     assert kind(case, torch.empty(0)) == ""
 
 
+def test_a_distribution_for_which_the_reference_raises_is_passed_over() -> None:
+    made = task(
+        "return _checked(x)",
+        inputs="torch.rand(N)",
+        extra="""
+def _checked(x):
+    if x.min() < 0:
+        raise ValueError("below zero")
+    return x.sqrt()
+""",
+    )
+    assert [case.scale for case in cases(made)] == [1.0, 3.0, 0.01, 30.0]
+    with pytest.raises(ValueError, match="always"):
+        cases(task("raise ValueError('always')"))
+
+
 def test_an_overflowing_distribution_is_passed_over() -> None:
     made = task("return torch.exp(x.abs() * 40)")  # overflows float32 beyond 2.2
     names = [case.name for case in cases(made)]

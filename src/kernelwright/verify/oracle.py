@@ -280,8 +280,8 @@ def make_case(
     protocol: Protocol,
     scale: float = 1.0,
 ) -> Case | None:
-    """`inputs` have been multiplied by `scale`. None when the reference has no meaning there (most of its output is
-    not finite).
+    """`inputs` have been multiplied by `scale`. None when the reference has no meaning there: most of its output is
+    not finite, or it raises for inputs so scaled (a Cholesky factor of a negative matrix).
 
     In place of inputs, a function that draws the same ones whenever it is called: then they are never held beside what
     is computed from them, and the case comes without. `footprint.Footprint.making` is what this takes at its peak.
@@ -291,8 +291,13 @@ def make_case(
     native = copy.deepcopy(module)
     given = draw() if drawn else convert(inputs, torch.clone)
     products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
-    with _running(given, protocol), products:
-        output = native(*given)
+    try:
+        with _running(given, protocol), products:
+            output = native(*given)
+    except Exception as error:
+        if scale == 1.0 or ran_out(error):
+            raise
+        return None
     flat, originals = flatten(given), flatten(draw())
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
     honest = [tensor.detach() for tensor in flatten(output)]
