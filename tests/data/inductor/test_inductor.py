@@ -112,13 +112,17 @@ ME = (
             "self.a.weight",
         ),
         (reference("return x.tanh() * self.a", "self.a = (N // 2) ** -0.5"), "** -0.5"),
+        (
+            reference("return x.tanh() / math.sqrt(self.a)", "self.a = N // 2", before="import math\n\n"),
+            "** 0.5",
+        ),
         (reference("return Twice.apply(x).tanh()", before=ME), "tanh"),
         (
             reference("return torch.cat([x.sum(1, keepdim=True), x.amax(1, keepdim=True)], 0)"),
             "out.view(-1)[M:]",
         ),
     ],
-    ids=["linear of three dimensions", "depthwise", "scale", "autograd function", "part of a buffer"],
+    ids=["linear of three dimensions", "depthwise", "scale", "root", "autograd function", "part of a buffer"],
 )
 def test_sizes_stay_symbols(workers: Workers, pool: VerifierPool, task: Task, mentions: str) -> None:
     workers.seconds = 100

@@ -1,14 +1,16 @@
-"""Functions of `torch.nn.functional` that would turn a symbolic size into a number, written out while a trace runs.
+"""Functions, most of `torch.nn.functional`, that would turn a symbolic size into a number, written out while a trace runs.
 
 linear      of three dimensions with a bias: the C++ side asks for plain sizes; as a product of two dimensions
 group_norm  takes a plain number of groups
 conv1d-3d   take a plain number of groups, too; depthwise ones are a sum over windows
+math.sqrt   wants a plain number; as a power
 Function    an autograd function is its forward: functorch wants `setup_context`, which older ones lack
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,6 +29,7 @@ def written_out() -> Iterator[None]:
             (functional, name, _convolution(getattr(functional, name)))
             for name in ("conv1d", "conv2d", "conv3d")
         ),
+        (math, "sqrt", _sqrt(math.sqrt)),
         (torch.autograd.Function, "apply", classmethod(_forward)),
     ]
     originals = [(owner, name, vars(owner)[name]) for owner, name, _ in places]
@@ -47,6 +50,15 @@ def _linear(original: Any) -> Any:
         return original(rows, weight, bias).reshape(input.shape[0], input.shape[1], weight.shape[0])
 
     return linear
+
+
+def _sqrt(original: Any) -> Any:
+    import torch
+
+    def sqrt(x: Any, /) -> Any:
+        return x**0.5 if isinstance(x, (torch.SymInt, torch.SymFloat)) else original(x)
+
+    return sqrt
 
 
 def _group_norm(original: Any) -> Any:
