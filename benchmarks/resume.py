@@ -5,8 +5,9 @@
 
 Runs the real command and the real verifier: data, then every stage. By default the laptop recipe with few steps;
 settings given as KEY=VALUE come after those. With `--data`, a run's data folder, moments fall into training only. Exit
-code 0 when every resumed run has the data, losses, rewards, rollouts and weights of the uninterrupted one. A kill leaves
-what was written: that files survive a power cut is not tested.
+code 0 when every resumed run has the data, losses, rewards, rollouts and weights of the uninterrupted one. With `--out`
+the uninterrupted run stays there for more kills. A kill leaves what was written: that files survive a power cut is not
+tested. On a machine so loaded that hearings run out of time two runs differ whether killed or not, which is said.
 """
 
 from __future__ import annotations
@@ -106,6 +107,15 @@ def digests(out: Path) -> dict[str, str]:
     return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+def timeouts(out: Path) -> int:
+    """Hearings that ran out of time: a loaded machine decides those, and no resumed run can repeat them."""
+    run = RunFolder(out)
+    verdicts = [
+        row["verdict"] for name in ("data/rejected.jsonl", "rollouts.jsonl") for row in run.lines(name)
+    ]
+    return sum(verdict["outcome"] == "timeout" for verdict in verdicts)
+
+
 def made(out: Path) -> dict[str, Any]:
     return {"losses": losses(out), "rollouts": rollouts(out), "files": digests(out)}
 
@@ -140,6 +150,8 @@ def main() -> int:
         settings.append(f'data.tokenizer="{asked.data / "tokenizer"}"')
     reference = home / "reference"
     seconds = whole(command(asked.recipe, settings, reference))
+    # That of an earlier call is passed over, and its parts say how long they took.
+    seconds = max(seconds, sum((RunFolder(reference).read_json("seconds.json") or {}).values()))
     expected = made(reference)
     print(
         f"uninterrupted: {seconds:.0f} s, {len(expected['losses'])} lines of curves, "
@@ -157,6 +169,8 @@ def main() -> int:
         places[part] += 1
         whole(command(asked.recipe, settings, out))
         how = different(made(out), expected)
+        if how and (late := timeouts(out)) != timeouts(reference):
+            how += f" ({late} hearings ran out of time, {timeouts(reference)} in the uninterrupted run)"
         bad += bool(how)
         print(f"kill {number}: after {moment:.1f} s, {part} {where}: {how or 'same'}", flush=True)
         if not how:
