@@ -29,7 +29,8 @@ WEIGHTS = {
 }
 """Shares of the categories of families; one that is not named weighs 3."""
 FUNCTIONS = {
-    **dict.fromkeys(("activation", "linear_chain"), 6),
+    "activation": 6,
+    "linear_chain": 8,
     **dict.fromkeys(("conv2d_chain", "conv3d_chain", "conv_transpose2d_chain", "conv_transpose3d_chain"), 4),
     **dict.fromkeys(("elementwise", "linear_fusion", "conv2d_fusion"), 2),
     **dict.fromkeys((f"conv_transpose{rank}d" for rank in (1, 2, 3)), 2),

@@ -28,11 +28,11 @@ _LEVELS = (2, 3, 4, 5, 6, 7)
 _SHAPE_SETS = ("full", "small", "odd")
 MAPS = (0.3, 0.6, 0.6, 0.75)
 """Shares of maps among the steps, one of them for a composition."""
-ODD = 0.15
+ODD = 0.25
 """How often any map may follow, also one that leaves little of what it is given."""
 COMMON = (
     *("relu", "sigmoid", "tanh", "silu", "gelu", "leaky_relu", "mish", "hardswish", "hardtanh", "clamp"),
-    *("scale", "scale", "over", "offset", "minus", "double"),
+    *("scale", "over", "offset", "minus", "floor_at", "cap_at"),
 )
 """Maps that people use more than the others."""
 LOUD = (
@@ -93,8 +93,8 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
             "float32",
             channel=channel,
             full=full,
-            names=(*names, *[name for name in COMMON if name in names] * 2),
-            share=0.33,
+            names=(*names, *[name for name in COMMON if name in names] * 3),
+            share=0.28,
             taken=value.taken,
         )
         value.taken += found.taken
@@ -108,6 +108,8 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
         idle = None
         while left > 0 and (idle is None or idle.build is None):
             following = ["dropout"] if _over(value) else kinds(value)
+            if draw.chance(0.7):
+                following = [kind for kind in following if kind != "dropout"] or following
             shape, before = list(value.dims), value.last
             idle = step(draw.pick(following), draw, value)
             left -= 1
@@ -341,7 +343,9 @@ def image(draw: Draw, rank: int, flip: bool) -> Head:
         bias_share=0.9,
         explicit_share=0.12,
     )
-    made.sizes["CO"] = Size(draw.pick((16, 32, 64, 128)), draw.pick((12, 16)), draw.pick((15, 18, 21)))
+    made.sizes["CO"] = Size(
+        draw.pick((16, 24, 32, 64, 96, 128)), draw.pick((12, 16)), draw.pick((15, 18, 21))
+    )
     if not flip and (rank < 3 or draw.chance(0.6)):
         room = 2 if rank < 3 else 3
         for axis in SPACE[rank]:  # for two poolings

@@ -16,7 +16,7 @@ SPACE = {1: ("L",), 2: ("H", "W"), 3: ("D", "H", "W")}
 FULL = {
     1: (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072),
     2: (28, 32, 56, 64, 96, 112, 128, 224, 256, 384, 512, 1024),
-    3: (10, 12, 16, 24, 32, 48, 64, 96),
+    3: (10, 12, 16, 24, 32, 48, 64, 96, 128),
 }
 LARGEST = 2**30
 """Elements of the largest tensor."""
@@ -81,7 +81,7 @@ def _window(
     draw: Draw, rank: int, uniform: bool, parts: tuple[str, ...], flip: bool, large: bool = False
 ) -> Window:
     """`parts` of stride, padding, dilation; without `uniform` some of the numbers differ by dimension."""
-    if flip and uniform and rank > 1 and set(parts) == {"stride", "padding"} and draw.chance(0.4):
+    if flip and uniform and rank > 1 and set(parts) == {"stride", "padding"} and draw.chance(0.55):
         # The two that double every place.
         kernel, more = draw.pick(((3, 1), (4, 0)))
         return Window([kernel] * rank, {"stride": [2] * rank, "padding": [1] * rank}, [more] * rank)

@@ -50,7 +50,7 @@ def dress(design: Design, draw: Draw) -> Design:
     ops = list(design.ops)
     if draw.chance(0.45):
         ops = [replace(op, inputs=tuple(_uniform(given) for given in op.inputs)) for op in ops]
-    if draw.chance(0.55):
+    if draw.chance(0.65):
         ops = [_shaped(op) for op in ops]
     single = [op for op in ops if op.name]
     if len(single) == 1 and draw.chance(0.4):

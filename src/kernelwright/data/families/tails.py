@@ -110,7 +110,7 @@ def kinds(value: Value) -> list[str]:
         if value.dims[1] == (1, 1, 1):
             return ["dropout", "again", "again", *["rejoin"] * 2 * (value.original is not None)]
         found += ["reduce"] * 3 * (value.last not in ("softmax", "plane norm"))
-        found += ["softmax"] * 2 * ("softmax" not in value.used)
+        found += ["softmax"] * ("softmax" not in value.used)
         if value.has_channels:
             found += ["norm"] * _norms(value) + ["linear"] * ("linear" not in value.used)
         found += ["pool"] * 2 * (value.used.get("pool", 0) < 2 and min(value.dims[1]) >= 4)
@@ -140,7 +140,7 @@ def _norms(value: Value) -> int:
     """How likely a norm is: a second one where the first was of another class."""
     if value.last == "softmax":  # whose values hardly differ, so that a norm brings out their errors
         return 0
-    return 4 if "norm" not in value.used else int(value.used["norm"] == 1)
+    return 5 if "norm" not in value.used else int(value.used["norm"] == 1)
 
 
 def step(kind: str, draw: Draw, value: Value) -> Tail:
@@ -309,7 +309,7 @@ def _feature_norm(draw: Draw, value: Value) -> Tail:
     value.last = "plane norm" if name in ("layer", "instance") else "norm"
     if name == "group":
         full, small, odd = value.dims[1]
-        fitting = [g for g in (4, 8, 16, 32, 64, 128, 256) if full % g == 0 and 2 * g <= full]
+        fitting = [g for g in (4, 8, 16, 32, 64, 128, 256, 512) if full % g == 0 and 2 * g <= full]
         value.sizes["GROUPS"] = Size(
             draw.pick(fitting or [1]),
             next(g for g in (4, 3, 2, 1) if small % g == 0),
@@ -422,7 +422,7 @@ def _image_norm(draw: Draw, value: Value) -> Tail:
     rank, count = len(value.places), value.name
     init = ((count, value.key),)
     places = _product(value.places)[0]
-    names = ["group", "group", "instance", "batch", "batch"] + ["layer"] * 2 * bool(value.width)
+    names = ["group"] * 3 + ["instance", "batch", "batch"] + ["layer"] * 2 * bool(value.width)
     name = draw.pick(_other(value, names))
     value.last = "plane norm" if name in ("instance", "group", "layer") else "norm"
     if name == "group":
@@ -532,10 +532,10 @@ def _places(draw: Draw, value: Value) -> Tail:
     more = ", keepdim=True" if keep else ""
     spelled = draw.pick((f"torch.{verb}({{x}}, dim={dims}{more})", f"{{x}}.{verb}(dim={dims}{more})"))
     state: tuple[str, ...] = ()
-    if operator == "mean" and draw.chance(0.4) and value.has_channels:
+    if operator == "mean" and draw.chance(0.55) and value.has_channels:
         one = "(1, 1, 1)" if rank == 3 and draw.chance(0.5) else "1"
         spelled = f"F.adaptive_avg_pool{rank}d({{x}}, {one})"
-        if draw.chance(0.5):
+        if draw.chance(0.65):
             state = (f"self.global_pool = nn.AdaptiveAvgPool{rank}d({one})",)
             spelled = "self.global_pool({x})"
         if not keep:
