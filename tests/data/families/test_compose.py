@@ -37,6 +37,23 @@ def test_every_kind_of_step_is_drawn(name: str, kind: str) -> None:
         assert re.search(step, text), step
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("linear_chain", "rejoin_kernel"),
+        ("conv_transpose2d_chain", r"(?s)pool2d_kernel\[.*pool2d2?_kernel\["),
+        ("conv3d_chain", r"(?s)pool3d_kernel\[.*return y.*conv3d_kernel\["),
+        ("conv2d_chain", r"self\.bias = nn\.Parameter\(torch\.\w+\(bias_shape\)\)"),
+        ("conv2d_chain", r"eps=\w+, momentum=\w+\)"),
+        ("conv2d_chain", r"self\.\w+\.kernel_size\[0\]"),
+    ],
+)
+def test_forms_of_compositions_are_drawn(name: str, said: str) -> None:
+    """The input that joins again, poolings in a row and before the head, and constructors as people write them."""
+    family = next(family for family in FAMILIES if family.name == name)
+    assert any(re.search(said, pair(family, f"form{seed}", "k", 4).code) for seed in range(150))
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_compositions_are_as_long_as_asked_and_name_each_kernel_once(family: Family) -> None:
     for number, made in enumerate(drawn(family, 40)):

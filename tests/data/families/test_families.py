@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -78,6 +79,28 @@ def test_every_family_writes_a_task_and_a_kernel_with_a_true_plan() -> None:
         assert max(map(len, made.code.splitlines())) < 140, family.name
         sizes = made.task.shapes
         assert set(sizes["small"]) == set(sizes["small_odd"]) <= set(shapes.constants(made.task.source))
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ("attention_full", r"for base in range\(0, dim, BLOCK_E\)"),
+        ("hinge_loss", r"target_ptr \+ offs % n"),
+        ("mse_loss", r"target_ptr \+ offs // n"),
+        ("cosine_loss", r"target_ptr \+ cols"),
+        ("l1mean", r"tl\.sum\(.*tl\.abs\(x\).*\) / n"),
+    ],
+)
+def test_rarer_forms_are_drawn(family: str, said: str) -> None:
+    """Heads too wide to hold, targets of fewer elements than predictions, norms by the mean."""
+    assert any(re.search(said, pair(FAMILIES[family], str(seed), "k").code) for seed in range(40))
+
+
+def test_heads_are_walked_exactly_where_they_are_wide() -> None:
+    for seed in range(40):
+        made = pair(FAMILIES["attention_causal"], str(seed), "k")
+        wide = list(shapes.constants(made.task.source).values())[-1] > 128
+        assert ("BLOCK_E" in made.code) == wide, made.task.source
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
