@@ -143,7 +143,9 @@ def test_images_and_tokens_get_their_shapes(folder: Path, tmp_path: Path) -> Non
     sources = {task.id.split("-")[1]: task.source for task in read_jsonl(out, Task)}
     assert "torch.randn(BATCH, DIM, HEIGHT, WIDTH)" in sources["Image"]
     assert "torch.randn(BATCH, LENGTH, DIM)" in sources["Gate"]
-    assert "intermediate_size = DIM" in sources["Configured"]
+    assert "class Config:\n    def __init__(self, dim):\n" in sources["Configured"]
+    assert "self.intermediate_size = dim" in sources["Configured"]
+    assert "self.layer = Configured(config=Config(dim))" in sources["Configured"]
 
 
 def test_a_second_run_adds_nothing(folder: Path, tmp_path: Path) -> None:

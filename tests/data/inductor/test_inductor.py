@@ -104,6 +104,15 @@ ME = (
         ),
         (
             reference(
+                "return self.a(x.flatten(2).transpose(1, 2))",
+                "self.a = nn.Linear(n, n)",
+                "torch.randn(2, N, M, 8)",
+                given="N",
+            ),
+            "tl.dot",
+        ),
+        (
+            reference(
                 "return self.a(x)",
                 "self.a = nn.Conv1d(n, n, 3, padding='same', dilation=2, groups=n)",
                 "torch.randn(2, N, 32)",
@@ -122,7 +131,15 @@ ME = (
             "out.view(-1)[M:]",
         ),
     ],
-    ids=["linear of three dimensions", "depthwise", "scale", "root", "autograd function", "part of a buffer"],
+    ids=[
+        "linear of three dimensions",
+        "linear of a view",
+        "depthwise",
+        "scale",
+        "root",
+        "autograd function",
+        "part of a buffer",
+    ],
 )
 def test_sizes_stay_symbols(workers: Workers, pool: VerifierPool, task: Task, mentions: str) -> None:
     workers.seconds = 100

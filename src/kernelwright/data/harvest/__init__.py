@@ -144,9 +144,9 @@ def proposals(package: Package, module: str, node: ast.ClassDef, body: str) -> I
     arguments, config = guess.arguments(methods.get("__init__"))
     note = f"# {node.name} of {package.name} {package.version} ({module}), licence: {package.licence}"
     for inputs in guess.inputs(methods["forward"], body):
-        words = set(re.findall(r"\w+", f"{arguments} {config} {inputs}"))
+        words = set(re.findall(r"\w+", f"{arguments} {inputs}"))
         sizes = [name for name in guess.FULL if name in words]
-        state = [name for name in sizes if re.search(rf"=\(?{name}\b", arguments) and not config]
+        state = [name for name in sizes if re.search(rf"\b{name}\b", arguments)]
         parts = [note, body, "\n".join(f"{name} = {guess.FULL[name]}" for name in sizes)]
         if config:
             parts.append(config)

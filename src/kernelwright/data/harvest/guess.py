@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kernelwright.tasks.closure import Skip
 
@@ -56,7 +56,8 @@ def arguments(init: ast.FunctionDef | None) -> tuple[str, str]:
         name = argument.arg
         if name == "config" or name.endswith("_config"):
             config = _config(init, name)
-            words.append(f"{name}=Config()")
+            sizes = [size for size in FULL if re.search(rf"\b{size.lower()}\b", config.split("\n")[1])]
+            words.append(f"{name}=Config({', '.join(sizes)})")
         else:
             words.append(f"{name}={value(name, _hint(argument))}")
     return ", ".join(words), config
@@ -122,15 +123,26 @@ def inputs(forward: ast.FunctionDef, source: str) -> Iterator[str]:
 
 
 def _config(init: ast.FunctionDef, name: str) -> str:
-    """A class with every attribute of the config that the constructor reads."""
+    """A class with every attribute of the config that the constructor reads; sizes are its arguments."""
     found: dict[str, str] = {}
     for node in ast.walk(init):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
             found[node.attr] = _CONFIG.get(node.attr) or value(node.attr, _typed(node.attr))
         elif isinstance(node, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in node.args):
             raise Skip("constructor: hands its config on")
-    lines = [f"    {key} = {text}" for key, text in found.items()]
-    return "\n".join(["class Config:", *lines]) if lines else "class Config:\n    pass"
+    if not found:
+        return "class Config:\n    pass"
+    sizes = [size for size in FULL if any(re.search(rf"\b{size}\b", text) for text in found.values())]
+    taken = ", ".join(["self", *(size.lower() for size in sizes)])
+    lines = [f"        self.{key} = {_lowered(text, sizes)}" for key, text in found.items()]
+    return "\n".join(["class Config:", f"    def __init__({taken}):", *lines])
+
+
+def _lowered(text: str, sizes: Iterable[str]) -> str:
+    """Constants as the arguments of the same name."""
+    for size in sizes:
+        text = re.sub(rf"\b{size}\b", size.lower(), text)
+    return text
 
 
 def _typed(name: str) -> str:

@@ -123,6 +123,7 @@ def plain(kernel: Kernel) -> None:
     }
     simplify(function, types)
     _host_scalars(kernel)
+    _whole_operands(function)
     simplify(function, types)
     if any(isinstance(node, ast.Return) for node in ast.walk(function)):
         raise Fallback("unsupported", "a kernel that returns early")
@@ -176,6 +177,18 @@ class _Strip(ast.NodeTransformer):
         if name == "range" and isinstance(node.func, ast.Attribute):
             return ast.Call(ast.Name("range", ast.Load()), node.args, [])
         return node
+
+
+def _whole_operands(function: ast.FunctionDef) -> None:
+    """What a product reads beyond its operands' ends is zero; Inductor leaves it open where it fuses a map before."""
+    for loop in ast.walk(function):
+        calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+        if not isinstance(loop, ast.For) or not any(called(call) == "dot" for call in calls):
+            continue
+        for call in calls:
+            words = {word.arg for word in call.keywords}
+            if called(call) == "load" and "mask" in words and "other" not in words:
+                call.keywords.append(ast.keyword("other", ast.Constant(0.0)))
 
 
 def _constants(kernel: Kernel) -> None:
