@@ -227,6 +227,9 @@ class RlConfig(Section):
     close their success rate so far is to one half."""
     weights: Mapping[str, Annotated[float, Field(ge=0)]] = {}
     """Mixture of task families, such as `{ norm = 2.0, scan = 0.5 }`; a family not named weighs 1."""
+    judge: Literal["", "interpret", "cuda"] = ""
+    """Backend of the verifier in this stage, such as `interpret` where only correctness is paid: no kernel waits for a
+    clock. Empty: `verify.backend`."""
     overlap: bool = False
     """Generate the next step's samples while this one's are verified: one step off-policy, by importance ratio."""
 
@@ -336,6 +339,10 @@ class Recipe(Section):
         assert stage in ("frontend", "midend", "backend"), stage
         config: RlConfig = getattr(self, stage)
         return config
+
+    def judging(self, stage: str) -> VerifyConfig:
+        """Who judges in one of the reinforcement stages."""
+        return self.verify.model_copy(update={"backend": self.rl(stage).judge or self.verify.backend})
 
 
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:

@@ -45,7 +45,7 @@ def test_toronto_at_4_x_1024_takes_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_muon_keeps_one_moment_of_a_matrix(tmp_path: Path) -> None:
-    made = estimate(shipped("default_model"), tmp_path, "h200")
+    made = estimate(shipped("default_model", "data.examples="), tmp_path, "h200")
     rest = made.model.trained - made.model.matrices
     assert made.stages[0].memory["optimizer"] == 4 * (made.model.matrices + 2 * rest)
     assert rest < made.model.matrices / 5

@@ -1,5 +1,6 @@
 """Stages end to end at the smallest size: each starts from the last, resumes to the same curve, fails in one line."""
 
+import contextlib
 import errno
 import json
 import os
@@ -97,6 +98,27 @@ def test_steps_of_the_reference_run_teach_something(whole: Path) -> None:
 
 def test_only_training_examples_are_seen(whole: Path) -> None:
     assert {r.task_id for r in read_jsonl(whole / "rollouts.jsonl", Rollout)} == {"synth/a", "synth/b"}
+
+
+def test_a_stage_may_have_a_judge_of_its_own(
+    data: Path, after_sft: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernelwright import verify
+
+    asked: list[str] = []
+
+    class Pool:
+        @staticmethod
+        def of(config: Any) -> Any:
+            asked.append(config.backend)
+            return contextlib.nullcontext(ReadJudge())
+
+    monkeypatch.setattr(verify, "VerifierPool", Pool)
+    recipe = make_recipe(data, frontend={"judge": "interpret"}, verify={"backend": "auto"})
+    assert [recipe.judging(stage).backend for stage in ("frontend", "midend")] == ["interpret", "auto"]
+    (after_sft / "config.json").unlink()
+    run(recipe, after_sft, resume=True)
+    assert asked == ["interpret"], "the mid-end goes to the judge of the run"
 
 
 def test_a_step_may_make_several_updates(data: Path, tmp_path: Path, after_sft: Path) -> None:

@@ -291,7 +291,7 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
     generated = rl.steps * samples * said
     verdicts = rl.steps * samples * rl.turns * (1 + rl.refill)
     step = STEP_S if model.fused or recipe.generation.engine != "own" else MODULE_STEP_S
-    backend = "cuda" if device.target and recipe.verify.backend != "interpret" else "interpret"
+    backend = "cuda" if device.target and recipe.judging(stage).backend != "interpret" else "interpret"
     seconds = {
         "generate": _generate_seconds(model, device, said, at_once, length, mine, step)
         * rl.steps
@@ -348,7 +348,7 @@ def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
         return epoch, f"{path}: {counts or 'no examples'}"
     if recipe.data.examples:
         raise UserError(
-            f"no examples at {path}; make them with kernelwright data synth, or set data.examples"
+            f"no examples at {path}; make them with kernelwright data make or data synth, or set data.examples"
         )
     data = recipe.data
     made: dict[Kind, int] = {"translate": data.train_graphs * data.variants + data.golds}

@@ -48,7 +48,7 @@ def read_splits(path: Path) -> tuple[list[Example], list[Example]]:
     """(training split, validation split) of a JSONL file of examples. Raises UserError where nothing is to train on."""
     if not path.exists():
         raise UserError(
-            f"no examples at {path}; make them with kernelwright data synth, or set data.examples"
+            f"no examples at {path}; make them with kernelwright data make or data synth, or set data.examples"
         )
     splits: dict[str, list[Example]] = {"train": [], "validation": [], "heldout": []}
     for example in read_jsonl(path, Example):

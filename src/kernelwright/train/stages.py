@@ -36,8 +36,9 @@ def train(
 ) -> Path:
     """Run every stage of `recipe` in the folder `out`. Returns the last checkpoint.
 
-    `verifier` judges the reinforcement stages; by default a VerifierPool as the recipe says. `after_stage` is
-    called with each stage's name and checkpoint as it is done, also for stages done before a resume.
+    `verifier` judges the reinforcement stages; by default, and where a stage names its own `judge`, a VerifierPool as
+    the recipe says. `after_stage` is called with each stage's name and checkpoint as it is done, also for stages done
+    before a resume.
     Raises UserError for what the user can mend, InfrastructureError when the judge fails.
     """
     run = RunFolder(out)
@@ -130,11 +131,11 @@ def _reinforce(
         print(f"{stage}: {len(asks) - len(fitting)} of {len(asks)} prompts are too long", file=sys.stderr)
     curriculum = Curriculum(fitting, recipe.seed, kind=rl.curriculum, weights=rl.weights, steps=rl.steps)
     curriculum.observe(r for r in logged if r.stage == stage)
-    if verifier is not None:
+    if verifier is not None and not rl.judge:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
     from kernelwright.verify import VerifierPool
 
-    with VerifierPool.of(recipe.verify) as pool:
+    with VerifierPool.of(recipe.judging(stage)) as pool:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, pool, run, steps_dir, curves)
 
 
