@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.hardware import target
 from kernelwright.records import Task
-from kernelwright.verify import footprint, oracle
+from kernelwright.verify import expected, footprint, gpu_cases, oracle
 from kernelwright.verify.baseline import Baseline, baseline
 from kernelwright.verify.footprint import Live
 from kernelwright.verify.gpu_cases import GpuCases
@@ -82,7 +82,7 @@ def test_making_a_case_takes_what_is_promised(
     made = task(body, names, inputs)
     print_of = modelled(made).footprint
     # On a GPU one kernel looks at both tensors and makes no other (`fused.spread`).
-    monkeypatch.setattr(oracle, "_spread", lambda exact, honest: (0.0, 0.0, 0.0, 0.0, True))
+    monkeypatch.setattr(expected, "_spread", lambda exact, honest: (0.0, 0.0, 0.0, 0.0, True))
     reference = oracle.Reference(made)
     module = reference.build()
 
@@ -146,7 +146,7 @@ def test_inputs_that_find_no_memory_are_not_the_tasks_fault(monkeypatch: pytest.
 def test_cases_that_were_let_go_of_are_made_again_the_same(
     large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oracle, "_DRAWN_AGAIN", 1000 if large else 1 << 30)
+    monkeypatch.setattr(gpu_cases, "_DRAWN_AGAIN", 1000 if large else 1 << 30)
     plan = [(1.0, 3), (-1.0, 4)]
     cases = GpuCases(task(GELU, n=5000), "full", {}, STRICT, plan, "cpu", True)
     assert not cases.made
