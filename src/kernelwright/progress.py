@@ -47,7 +47,9 @@ class Bar:
             self._bar.update(self._bar.task_ids[0], completed=self.done, note=note)
         elif not self.quiet and (time.monotonic() - self._said > 10 or self.done >= self.total):
             self._said = time.monotonic()
-            eta = (self._said - self._start) / max(1, self.done - self._first) * (self.total - self.done)
+            eta = (
+                (self._said - self._start) / max(1, self.done - self._first) * max(0, self.total - self.done)
+            )
             print(
                 f"{self.title} {self.done}/{self.total} eta {eta:.0f}s {note}".rstrip(),
                 file=sys.stderr,

@@ -81,8 +81,9 @@ def finish(
         }
     # In random order, so that any head of the file is a fair sample.
     random.Random(config.seed).shuffle(kept)
-    write_text(folder / "examples.jsonl", "".join(example.model_dump_json() + "\n" for example in kept))
     write_text(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
+    # Last: where it is, the corpus is taken to be whole.
+    write_text(folder / "examples.jsonl", "".join(example.model_dump_json() + "\n" for example in kept))
     if progress is not None:
         progress("split", len(kept), len(kept))
     return {**describe(config, kept), "practice": len(tasks), "tokens": lengths, "dropped": dict(dropped)}
