@@ -360,9 +360,10 @@ def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
 
 
 def _shares(recipe: Recipe, kinds: Mapping[Kind, int]) -> dict[str, int]:
-    """How many examples of each kind an epoch goes through."""
+    """How many examples of each kind an epoch goes through, copies under other names among them."""
     config = recipe.sft
-    return {k: round(n * config.shares.get(k, 1.0)) for k, n in kinds.items() if k in config.kinds}
+    copies = 1 + config.renamings
+    return {k: round(copies * n * config.shares.get(k, 1.0)) for k, n in kinds.items() if k in config.kinds}
 
 
 def _mean_length(recipe: Recipe, train: Sequence[Example], out: Path) -> float | None:
