@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kernelwright.prompts.renaming import _exchanged, renamed
+from kernelwright.prompts.renaming import _exchanged, _Source, renamed
 from kernelwright.records import Example, Task
 from kernelwright.tasks import lowered
 
@@ -68,7 +68,7 @@ def test_names_are_exchanged_everywhere_and_nothing_else_is(seed: int) -> None:
     assert not {width, bias, proj, scale} & {"width", "bias", "proj", "scale"}
     assert len({width, bias, proj, scale}) == 4
     attributes = {proj: "proj", scale: "scale"}
-    back = _exchanged(made.code, {width: "width", bias: "bias"}, attributes, {scale: "scale"})
+    back = _exchanged(_Source(made.code), {width: "width", bias: "bias"}, attributes, {scale: "scale"})
     assert back == CODE
     assert f"def linear(x, weight, bias, {scale})" in made.code
     assert f"bias={bias}," in made.code
@@ -78,7 +78,7 @@ def test_names_are_exchanged_everywhere_and_nothing_else_is(seed: int) -> None:
 def test_the_reference_is_lowered_to_what_a_renamed_reference_would_be() -> None:
     made = renamed(example(), random.Random(0))
     (width, bias), (proj, scale) = names(made.code)
-    source = _exchanged(SOURCE, {"width": width, "bias": bias}, {"proj": proj, "scale": scale})
+    source = _exchanged(_Source(SOURCE), {"width": width, "bias": bias}, {"proj": proj, "scale": scale})
     assert made.task.lowered == lowered(Task(id="made/up", source=source))
     assert made.task.source == SOURCE
 

@@ -13,7 +13,7 @@ import builtins
 import keyword
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kernelwright.parsing import Edit, Span, edited, parse, spans
@@ -32,33 +32,44 @@ _TAKEN = frozenset({*keyword.kwlist, *dir(builtins), "self", "torch", "nn", "tl"
 _CLASSES = {"Model", "ModelNew"}
 
 
+class _Source:
+    """A source, parsed once. Raises what `ast.parse` raises."""
+
+    def __init__(self, text: str) -> None:
+        self.text, body = text, parse(text).body
+        self.functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+        """Those that stand at its top."""
+        models = [node for node in body if isinstance(node, ast.ClassDef) and node.name in _CLASSES]
+        self.model = models[0] if len(models) == 1 and text.isascii() else None
+        """The module's class; None where there is not just one that could be meant."""
+
+
 def renamed(example: Example, rng: random.Random) -> Example:
     """`example` with other names, or itself where it has none to exchange, is not lowered, cannot be parsed (a mutant
     may not), or is told of one of the names by the verifier."""
     try:
         head, rest = _halves(example.task.lowered)
-        tree = _model(head)
-        if tree is None:
+        asked, shown = _Source(head), [_Source(text) for text in (example.code, example.kernel)]
+        if asked.model is None:
             return example
         taken = set(re.findall(r"[A-Za-z_]\w*", f"{example.task.lowered} {example.code} {example.kernel}"))
-        old, kept = _arguments(tree), _attributes(tree)
+        old, kept = _arguments(asked.model), _attributes(asked.model)
         if any(re.search(rf"\b{name}\b", example.feedback) for name in (*old, *kept)):
             return example
         new = _names(rng, taken)
         arguments = {name: next(new) for name in old}
         attributes = {name: next(new) for name in kept}
         lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
-        parameters = {
-            name: attributes[name] for name in kept if _is_parameter(name, (example.code, example.kernel))
-        }
+        parameters = {name: attributes[name] for name in kept if _is_parameter(name, shown)}
+        code, kernel = (_exchanged(source, arguments, attributes, parameters) for source in shown)
         return example.model_copy(
             update={
                 "task": example.task.model_copy(
-                    update={"lowered": _exchanged(head, arguments, attributes) + lines}
+                    update={"lowered": _exchanged(asked, arguments, attributes) + lines}
                 ),
                 "plan": re.sub(r"\w+", lambda at: parameters.get(at[0], at[0]), example.plan),
-                "code": _exchanged(example.code, arguments, attributes, parameters),
-                "kernel": _exchanged(example.kernel, arguments, attributes, parameters),
+                "code": code,
+                "kernel": kernel,
             }
         )
     except (SyntaxError, ValueError, RecursionError):
@@ -70,12 +81,6 @@ def _halves(lowered: str) -> tuple[str, str]:
     found = re.search(r"^(?!class |\s)", lowered, re.MULTILINE)
     at = found.start() if found else 0
     return lowered[:at], lowered[at:]
-
-
-def _model(source: str) -> ast.ClassDef | None:
-    """The module's class; None where there is not just one that could be meant."""
-    found = [node for node in parse(source).body if isinstance(node, ast.ClassDef) and node.name in _CLASSES]
-    return found[0] if len(found) == 1 and source.isascii() else None
 
 
 def _constructor(tree: ast.ClassDef) -> ast.FunctionDef | None:
@@ -111,18 +116,13 @@ def _names(rng: random.Random, taken: set[str]) -> Iterator[str]:
             yield name
 
 
-def _functions(source: str) -> list[ast.FunctionDef]:
-    """Those that stand at the top of a source."""
-    return [node for node in parse(source).body if isinstance(node, ast.FunctionDef)]
-
-
-def _is_parameter(name: str, sources: Iterable[str]) -> bool:
+def _is_parameter(name: str, sources: Iterable[_Source]) -> bool:
     """Whether `name` means a parameter, or what was loaded from one, wherever a function of the sources has it."""
     found = False
     for source in sources:
-        if re.search(rf"\b(tl\.|def ){name}\b", source):
+        if re.search(rf"\b(tl\.|def ){name}\b", source.text):
             return False
-        for function in _functions(source):
+        for function in source.functions:
             given = {one.arg for one in function.args.args} & {name, f"{name}_ptr"}
             found = found or bool(given)
             if not given and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(function)):
@@ -131,19 +131,19 @@ def _is_parameter(name: str, sources: Iterable[str]) -> bool:
 
 
 def _exchanged(
-    source: str,
+    source: _Source,
     arguments: Mapping[str, str],
     attributes: Mapping[str, str],
     parameters: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """`source` with the arguments of its module's constructor, the attributes of `self` and the parameters of its
     functions under their new names."""
-    if not source.strip():
-        return source
-    tree = _model(source)
+    if not source.text.strip():
+        return source.text
+    tree = source.model
     if tree is None:
         raise ValueError("no module's class")
-    span = spans(source)
+    span = spans(source.text)
     edits: list[Edit] = []
     function = _constructor(tree)
     if function is not None:
@@ -157,14 +157,14 @@ def _exchanged(
         if isinstance(node, ast.Attribute) and _is_self(node.value) and node.attr in attributes:
             _, end = span(node)
             edits.append((end - len(node.attr), end, attributes[node.attr]))
-    return edited(source, [*edits, *_in_functions(source, span, parameters)])
+    return edited(source.text, [*edits, *_in_functions(source.functions, span, parameters)])
 
 
 def _in_functions(
-    source: str, span: Callable[[ast.AST], Span], parameters: Mapping[str, str]
+    functions: Sequence[ast.FunctionDef], span: Callable[[ast.AST], Span], parameters: Mapping[str, str]
 ) -> Iterator[Edit]:
     new = {**parameters, **{f"{name}_ptr": f"{other}_ptr" for name, other in parameters.items()}}
-    functions = _functions(source)
+    own = {function.name for function in functions}
     for node in (node for function in functions for node in ast.walk(function)):
         named: list[tuple[ast.AST, str]] = []
         if isinstance(node, ast.arg):
@@ -173,7 +173,7 @@ def _in_functions(
             named = [(node, node.id)]
         elif isinstance(node, ast.Call):
             called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-            if getattr(called, "id", "") in {function.name for function in functions}:
+            if getattr(called, "id", "") in own:
                 named = [(word, word.arg or "") for word in node.keywords]
         for place, name in named:
             if name in new:
