@@ -25,6 +25,7 @@ from kernelwright.records import Record, Task, Verdict
 from kernelwright.runs import environment
 from kernelwright.shapes import apply_shape
 from kernelwright.tasks.capture import close, depends_on_mode
+from kernelwright.tasks.reference import Reference
 
 Shapes = tuple[tuple[int, ...] | None, ...]
 
@@ -221,7 +222,7 @@ class Optimized(nn.Module):
             (one.device for one in (*self.original.parameters(), *self.original.buffers())),
             torch.device("cpu"),
         )
-        built = loaded(known.code)(*_space(known.task.source)["get_init_inputs"]()).to(device)
+        built = loaded(known.code)(*Reference(known.task.source).init_inputs()).to(device)
         built.train(self.original.training)
         bound = []
         for name, one in [*built.named_parameters(), *built.named_buffers()]:
@@ -291,7 +292,7 @@ def shapes_of(task: Task, inputs: Sequence[Any]) -> tuple[Shapes, ...]:
     sets = [tuple(tuple(one.shape) if isinstance(one, torch.Tensor) else None for one in inputs)]
     if not list(_weights(task.source)):
         for sizes in task.shape_sets("small").values():
-            drawn = _space(apply_shape(task.source, sizes))["get_inputs"]()
+            drawn = Reference(apply_shape(task.source, sizes)).inputs()
             sets.append(tuple(tuple(one.shape) if isinstance(one, torch.Tensor) else None for one in drawn))
     return tuple(dict.fromkeys(sets))
 
@@ -302,15 +303,8 @@ def mode_of(module: nn.Module) -> bool | None:
 
 
 def _weights(source: str) -> list[torch.Tensor]:
-    space = _space(source)
-    made = space["Model"](*space["get_init_inputs"]())
+    made = Reference(source).module()
     return [*made.parameters(), *made.buffers()]
-
-
-def _space(source: str) -> dict[str, Any]:
-    space: dict[str, Any] = {"__name__": "reference"}
-    exec(compile(source, "<reference>", "exec"), space)
-    return space
 
 
 def _shown(shapes: Shapes) -> str:

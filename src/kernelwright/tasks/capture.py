@@ -25,6 +25,7 @@ from kernelwright.errors import UserError
 from kernelwright.parsing import parse
 from kernelwright.records import Task
 from kernelwright.tasks.closure import Live, Skip
+from kernelwright.tasks.reference import Reference
 from kernelwright.tasks.shapes import kind_of
 
 LAYER = "layer."
@@ -391,10 +392,8 @@ def _differs(module: Any, source: str, prefix: str, inputs: Sequence[Any]) -> st
     """Why the source does not compute what the module does; empty when it does."""
     import torch
 
-    space: dict[str, Any] = {"__name__": "reference"}
     try:
-        exec(compile(source, "<captured>", "exec"), space)
-        made = space["Model"](*space["get_init_inputs"]())
+        made = Reference(source).module()
     except Exception as error:
         return (
             f"its class does not stand alone ({type(error).__name__}: {' '.join(str(error).split())[:120]})"

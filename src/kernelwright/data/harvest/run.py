@@ -14,6 +14,7 @@ from typing import Any
 from kernelwright.children import forked
 from kernelwright.data.harvest.guess import FULL, ODD, SMALL
 from kernelwright.shapes import apply_shape
+from kernelwright.tasks.reference import Reference
 
 SECONDS = 120.0
 """Wall clock for one class; it takes a second where the machine is idle."""
@@ -79,22 +80,20 @@ def _problem(source: str, sizes: Mapping[str, int], fake: bool = False) -> str:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    space: dict[str, Any] = {"__name__": "reference"}
     mode: Any = FakeTensorMode() if fake else contextlib.nullcontext()
     try:
         torch.manual_seed(0)
         with torch.no_grad(), mode:
-            exec(compile(apply_shape(source, _of(source, sizes)), "<reference>", "exec"), space)
-            model = space["Model"](*space["get_init_inputs"]())
-            given = space["get_inputs"]()
+            reference = Reference(apply_shape(source, _of(source, sizes)))
+            model = reference.module()
+            given = reference.inputs()
             if fake:
                 model(*given)
                 return ""
             kept = [tensor.clone() for tensor in given]
             outputs = [_tensors(model(*[tensor.clone() for tensor in kept])) for _ in range(2)]
             model(*given)
-            others = space["get_inputs"]()
-            other = _tensors(model(*others))
+            other = _tensors(model(*reference.inputs()))
     except Exception as error:
         return f"run: raises {type(error).__name__}"
     first, second = outputs
