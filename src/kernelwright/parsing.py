@@ -23,6 +23,16 @@ def parse(source: str) -> ast.Module:
         return ast.parse(source)
 
 
+def name_of(node: ast.expr) -> str:
+    """The last part of a name: `load` of `tl.load`; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def called(node: ast.Call) -> str:
+    """The last part of what is called: `relu` for `torch.nn.functional.relu(x)`."""
+    return name_of(node.func)
+
+
 def spans(code: str) -> Callable[[ast.AST], Span]:
     """A function from a node of `code`'s tree to where it stands."""
     # Python's own line ends: form feeds end none.

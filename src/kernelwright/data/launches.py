@@ -11,6 +11,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.parsing import name_of
+
 _SIGNS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
@@ -108,11 +110,6 @@ def constexprs(function: ast.FunctionDef) -> list[str]:
     return [
         a.arg for a in function.args.args if a.annotation is not None and name_of(a.annotation) == "constexpr"
     ]
-
-
-def name_of(node: ast.expr) -> str:
-    """The last part of a name: `load` of `tl.load`; empty for anything else."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 # -- launches ---------------------------------------------------------------------------------------------------

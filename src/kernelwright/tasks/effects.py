@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kernelwright.parsing import called
 from kernelwright.tasks.redraw import Use, number
 
 REASONS = {
@@ -161,13 +162,6 @@ def defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
 
 def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
     return [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-
-
-def called(node: ast.Call) -> str:
-    """The last part of what is called: `relu` for `torch.nn.functional.relu`."""
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr
-    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _names_in(function: ast.FunctionDef) -> set[str]:

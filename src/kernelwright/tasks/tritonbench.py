@@ -18,10 +18,10 @@ from os.path import isdir
 from pathlib import Path
 
 from kernelwright.errors import UserError, did_you_mean
-from kernelwright.parsing import parse
+from kernelwright.parsing import called, parse
 from kernelwright.records import Task
 from kernelwright.tasks.calls import calls_of, reference
-from kernelwright.tasks.effects import REASONS, LeftOut, called
+from kernelwright.tasks.effects import REASONS, LeftOut
 from kernelwright.tasks.form import check_reference, read_text
 
 PREFIX = "tritonbench:"

@@ -17,7 +17,8 @@ from typing import Any
 
 from kernelwright.data.inductor import helpers
 from kernelwright.data.inductor.reasons import Fallback
-from kernelwright.data.inductor.simplify import assignments, called, simplify
+from kernelwright.data.inductor.simplify import assignments, simplify
+from kernelwright.parsing import called
 
 AXES = ("x", "y", "z")
 _GRIDS = {

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kernelwright.data.inductor.simplify import called
+from kernelwright.parsing import called
 
 if TYPE_CHECKING:
     from kernelwright.data.inductor.kernels import Kernel

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kernelwright.parsing import called
+
 LINE = 92
 """Characters up to which an expression may grow by inlining."""
 
@@ -360,11 +362,6 @@ def assignments(function: ast.FunctionDef) -> Counter[str]:
         for node in ast.walk(function)
         if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
     )
-
-
-def called(node: ast.Call) -> str:
-    """The last part of what is called."""
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _separate(function: ast.FunctionDef) -> None:
