@@ -37,8 +37,8 @@ def test_constructor_shapes_and_operators_are_said_and_nothing_else() -> None:
     assert lowered(task(MODULE, init="8", before="SIZE = 2 * 3\n")) == textwrap.dedent(
         """\
         class Model(nn.Module):
-
             def __init__(self, width, eps=1e-05):
+                super().__init__()
                 self.proj = nn.Linear(width, 6)
                 self.act = nn.ReLU()
         init: 8

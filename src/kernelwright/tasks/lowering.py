@@ -5,6 +5,7 @@ and `x.softmax` are one line, with every option and shape known, whoever wrote t
 
     class Model(nn.Module):
         def __init__(self, in_channels, out_channels):
+            super().__init__()
             self.proj = nn.Linear(in_channels, out_channels)
     init: 512, 256
     x: [16, 512]
@@ -25,6 +26,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -212,7 +214,11 @@ def _constructors(source: str, scope: Mapping[str, Any]) -> str:
         if statements:
             node.body, node.decorator_list = statements, []
             kept.append(node)
-    return "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in kept)
+    return "\n".join(_closed_up(ast.unparse(ast.fix_missing_locations(node))) for node in kept)
+
+
+def _closed_up(text: str) -> str:
+    return re.sub(r"\n\s*\n", "\n", text)
 
 
 def _constructor(function: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.FunctionDef | None:
@@ -226,7 +232,7 @@ def _constructor(function: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.Fun
     function.body = [one for one in function.body if not _says_nothing(one)]
     if not function.body and len(every) == 1:
         return None
-    function.body = function.body or [ast.Pass()]
+    function.body = [*parse("super().__init__()").body, *function.body]
     own = {one.arg for one in every}
     own |= {
         node.id

@@ -76,6 +76,8 @@ class BulkConfig(BaseModel):
     validation_share: float = Field(0.01, gt=0, lt=1)
     practice: int = Field(8000, ge=0)
     """Tasks without a kernel, for reinforcement learning, on graphs that no example shows."""
+    single: float = Field(0.4, ge=0, le=1)
+    """Share of them that are one operator instead: there is no graph of those that examples lack, but other sizes."""
     chunk: int = Field(20, ge=1)
     """Problems that are made, or made again after a kill, at once."""
     target: str = "h200"

@@ -5,7 +5,8 @@
     repair      a mutant with the judge's message -> the kernel it was made from, where the judge rejects the mutant
 
 Only the first wording is judged. The others count because their reference gives the same weights, inputs and outputs
-as the judged one, bit for bit, at every small shape; one that does not is dropped. Plans are checked, too.
+as the judged one, bit for bit, at every small shape; one that does not is dropped. Where the policy reads lowered
+references, an answer to one of them has its constructor (`arrangement`). Plans are checked, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kernelwright import prompts
 from kernelwright.data import normal, plans
+from kernelwright.data.arrangement import arranged
 from kernelwright.data.bulk.config import BulkConfig
 from kernelwright.data.bulk.problems import Kernel, Problem
 from kernelwright.data.bulk.values import same
@@ -153,8 +155,9 @@ def _repair(
         if verdict.correct or not verdict.outcome.judged:
             counts["dropped: fault does not show"] += verdict.correct
         elif any(kernel is problem.kernels[0] for kernel, _ in right):
-            told = prompts.feedback(verdict)
-            made += [_example(problem, "repair", task, problem.kernels[0], code, told) for task in wordings]
+            told = prompts.feedback(verdict)  # may name a line
+            same = [task for task in wordings if _for(task, code) == code]
+            made += [_example(problem, "repair", task, problem.kernels[0], code, told) for task in same]
     return made
 
 
@@ -166,17 +169,23 @@ def _example(
     shown: str = "",
     feedback: str = "",
 ) -> Example:
+    code = _for(task, answer.code)
     return Example(
         kind=kind,
         task=task,
-        kernel=shown,
+        kernel=_for(task, shown),
         feedback=feedback,
-        plan=plans.plan(answer.code),
-        code=answer.code,
+        plan=plans.plan(code),
+        code=code,
         teacher=answer.teacher,
         split=problem.split,
         graph=problem.graph,
     )
+
+
+def _for(task: Task, code: str) -> str:
+    """A kernel of the first wording with the constructor of another, where that is kept."""
+    return arranged(code, task.lowered) if code and task.lowered else code
 
 
 def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:

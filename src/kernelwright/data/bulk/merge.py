@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,7 +88,7 @@ def merge(
         )
     tokenizer = _tokenizer(config, folder, kept) if config.style != "chat" else None
     table = _write(config, folder, kept, tokenizer, dropped, progress)
-    tasks = _practice(found.practised, graphs, dropped)
+    tasks = _practice(found.practised, graphs, {(key.graph, key.sizes) for _, key in kept}, dropped)
     write_text(folder / "tasks.jsonl", "".join(line + "\n" for line in tasks))
     write_text(folder / "contamination.jsonl", "".join(json.dumps(leak) + "\n" for leak in found.leaks))
     card = {
@@ -212,14 +212,19 @@ def _choose(
     return kept, {key.graph for _, key in kept} | graphs
 
 
-def _practice(practised: list[Practice], graphs: set[str], dropped: Counter[str]) -> list[str]:
-    """Tasks on graphs of their own, as JSON."""
-    found: dict[str, str] = {}
+def _practice(
+    practised: list[Practice], graphs: set[str], shown: Container[tuple[str, Any]], dropped: Counter[str]
+) -> list[str]:
+    """Tasks on graphs of their own, or of one operator at sizes of their own, as JSON. `shown` has the graphs and sizes of
+    the examples."""
+    found: dict[Any, str] = {}
     for item in practised:
-        if item.graph in graphs or item.graph in found:
-            dropped["practice: a graph that examples show"] += 1
+        single = item.task.difficulty == 1
+        place: Any = (item.graph, full_sizes(item.task)) if single else item.graph
+        if place in (shown if single else graphs) or place in found:
+            dropped[f"practice: {'sizes' if single else 'a graph'} that examples show"] += 1
         else:
-            found[item.graph] = item.task.model_dump_json()
+            found[place] = item.task.model_dump_json()
     return list(found.values())
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from kernelwright import shapes
 from kernelwright.data import graphs, library, mutations, pairs
+from kernelwright.data.arrangement import arranged
 from kernelwright.data.bulk.config import FUNCTIONS, WEIGHTS, BulkConfig, Teacher
 from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
@@ -21,6 +22,7 @@ from kernelwright.data.families.write import Pair
 from kernelwright.data.fingerprint import prints
 from kernelwright.data.inductor import Lesson
 from kernelwright.records import Example, Record, Task
+from kernelwright.tasks import lowered
 
 Teach = Callable[[Task], Lesson]
 _ATTEMPTS = 400
@@ -66,7 +68,7 @@ def problem(
     of their file, for `tasks` and `examples`. Raises Skipped."""
     rng = random.Random(f"{config.seed}:{teacher}:{number}")
     if teacher == "practice":
-        return _practice(config, rng, f"{config.seed}:p:{number}", number % 3 == 0)
+        return _as_read(config, _practice(config, rng, f"{config.seed}:p:{number}", number % 3 == 0))
     if teacher == "families":
         made = _of_family(config, rng, f"{config.seed}:f:{number}")
     elif teacher == "graphs":
@@ -83,16 +85,30 @@ def problem(
     else:
         assert isinstance(given, Example)
         made = _of_example(config, given)
-    return _with_mutants(config, rng, made)
+    return _with_mutants(config, rng, _as_read(config, made))
+
+
+def _as_read(config: BulkConfig, made: Problem) -> Problem:
+    """For a policy that reads lowered references: those kept with the tasks, the kernels arranged after the first."""
+    if config.style != "lowered":
+        return made
+    wordings = tuple(task.model_copy(update={"lowered": lowered(task)}) for task in made.wordings)
+    kernels = tuple(
+        kernel.model_copy(update={"code": arranged(kernel.code, wordings[0].lowered)})
+        for kernel in made.kernels
+    )
+    return made.model_copy(update={"wordings": wordings, "kernels": kernels})
 
 
 def _practice(config: BulkConfig, rng: random.Random, seed: str, sampled: bool) -> Problem:
-    """A problem of two operators or more of the training split, in one wording."""
-    longer = tuple(n for n in config.lengths if n > 1) or config.lengths
-    wanted = config.model_copy(update={"lengths": longer, "wordings": 1, "slower": 0.0})
+    """A problem of the training split in one wording: one operator, or two and more."""
+    single = rng.random() < config.single
+    lengths = (1,) if single else tuple(n for n in config.lengths if n > 1) or config.lengths
+    wanted = config.model_copy(update={"lengths": lengths, "wordings": 1, "slower": 0.0})
     for attempt in range(_ATTEMPTS):
-        made = _of_graph(wanted, rng) if sampled else _of_family(wanted, rng, f"{seed}:{attempt}")
-        if made.split == "train" and made.wordings[0].difficulty > 1:
+        drawn = sampled and not single
+        made = _of_graph(wanted, rng) if drawn else _of_family(wanted, rng, f"{seed}:{attempt}")
+        if made.split == "train" and (made.wordings[0].difficulty == 1) == single:
             return made
     raise Skipped("no practice task")
 

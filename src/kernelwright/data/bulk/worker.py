@@ -115,10 +115,7 @@ class Worker:
             counts["skipped: output hardly varies"] += 1
             return None
         counts[f"problems: {chunk.teacher}"] += 1
-        if self.config.style != "lowered":
-            return made
-        wordings = (task.model_copy(update={"lowered": tasks.lowered(task)}) for task in made.wordings)
-        return made.model_copy(update={"wordings": tuple(wordings)})
+        return made
 
 
 def _write(path: Path, records: list[Any]) -> None:

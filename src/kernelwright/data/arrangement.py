@@ -1,0 +1,170 @@
+"""A kernel's module in the order in which a policy can write it: the class first, then launches, then kernels; and the
+class's constructor word for word as the lowered reference has it.
+
+A small model that has to write a constructor of eight arguments anew gets one of them wrong; one that has only to
+repeat what it reads does not. What the constructor makes is the same: the reference's own statements make the weights.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator, Sequence
+
+from kernelwright.parsing import parse
+
+_GIVEN = frozenset({*dir(builtins), "torch", "nn"})
+"""What a constructor may name besides its own arguments and what the module has."""
+_Function = ast.FunctionDef
+
+
+def arranged(code: str, lowered: str) -> str:
+    """`code` in that order, with the constructor of `lowered` (as `tasks.lowered` writes it) and after it those statements
+    of its own that the rest of the class needs. As it was where it is put together otherwise than of imports,
+    constants, functions and one `ModelNew`, or where its constructor takes other arguments."""
+    try:
+        tree = parse(code)
+    except (SyntaxError, ValueError, RecursionError):
+        return code
+    functions = [node for node in tree.body if isinstance(node, _Function)]
+    model = next(
+        (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None
+    )
+    if model is None or not functions or not _may_move(tree, functions, model):
+        return code
+    lines = code.splitlines()
+    moved: list[_Function | ast.ClassDef] = [model, *functions]
+    defined = min(map(_first, moved))
+    head = "\n".join(lines[:defined]).strip()
+    wrappers = [node for node in functions if not node.decorator_list]
+    kernels = [node for node in functions if node.decorator_list]
+    parts = [_class(model, lowered, tree, lines), *(_text(node, lines) for node in (*wrappers, *kernels))]
+    return "\n\n\n".join([head, *parts] if head else parts) + "\n"
+
+
+def _first(node: ast.FunctionDef | ast.ClassDef) -> int:
+    return min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1
+
+
+def _text(node: ast.FunctionDef | ast.ClassDef, lines: Sequence[str]) -> str:
+    return "\n".join(lines[_first(node) : node.end_lineno]).rstrip()
+
+
+def _may_move(tree: ast.Module, functions: Sequence[_Function], model: ast.ClassDef) -> bool:
+    """Whether nothing but definitions follows the first of them, and none needs another while it is made."""
+    places = [place for place, node in enumerate(tree.body) if node is model or node in functions]
+    if places != list(range(places[0], len(tree.body))):
+        return False
+    names = {node.name for node in functions}
+    return not names & {
+        node.id
+        for one in (*functions, model)
+        for part in _at_once(one)
+        for node in ast.walk(part)
+        if isinstance(node, ast.Name)
+    }
+
+
+def _at_once(node: ast.AST) -> Iterator[ast.AST]:
+    """What Python evaluates when it meets the definition."""
+    if isinstance(node, _Function):
+        yield from node.decorator_list
+        yield from node.args.defaults
+        yield from (one for one in node.args.kw_defaults if one is not None)
+    elif isinstance(node, ast.ClassDef):
+        yield from (*node.decorator_list, *node.bases)
+        for one in node.body:
+            if isinstance(one, _Function):
+                yield from _at_once(one)
+            else:
+                yield one
+
+
+def _class(model: ast.ClassDef, lowered: str, tree: ast.Module, lines: Sequence[str]) -> str:
+    """The class's text with the reference's constructor, or as it is where that does not fit."""
+    own, asked = _constructor(model), _asked(lowered)
+    made = _merged(own, asked, model, tree) if asked is not None else None
+    if made is None:
+        return _text(model, lines)
+    rest = [node for node in model.body if node is not own]
+    methods = "\n\n".join(_text(node, lines) for node in rest if isinstance(node, _Function))
+    if not all(isinstance(node, _Function) for node in rest):
+        return _text(model, lines)
+    return "\n".join([*lines[_first(model) : model.body[0].lineno - 1][:1], *made, "", methods])
+
+
+def _constructor(model: ast.ClassDef) -> _Function | None:
+    return next((n for n in model.body if isinstance(n, _Function) and n.name == "__init__"), None)
+
+
+def _asked(lowered: str) -> tuple[_Function, list[str]] | None:
+    """The constructor of the lowered reference, and its lines."""
+    found = re.search(r"^class Model\(.*\n((?: .*\n|\n)+)", lowered, re.MULTILINE)
+    if found is None:
+        return None
+    function = _constructor(parse(found[0]).body[0])  # type: ignore[arg-type]
+    return (function, found[1].rstrip().split("\n")) if function is not None else None
+
+
+def _merged(
+    own: _Function | None, asked: tuple[_Function, list[str]], model: ast.ClassDef, tree: ast.Module
+) -> list[str] | None:
+    """The reference's lines, and those of the kernel's statements that they lack and the class uses. None where the two
+    take other arguments, set an attribute to something else, or a name is missing."""
+    function, lines = asked
+    if own is not None and ast.unparse(own.args) != ast.unparse(function.args):
+        return None
+    if own is None and len(function.args.args) > 1:
+        return None
+    there = {ast.unparse(one) for one in function.body}
+    kept = {name for one in function.body for name in _stored(one)}
+    used = {
+        node.attr
+        for method in model.body
+        if method is not own
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+    missing: list[str] = []
+    for one in own.body if own is not None else []:
+        if ast.unparse(one) in there or _is_super(one):
+            continue
+        names = _stored(one)
+        if not names or names & kept:
+            return None
+        if names & used:
+            missing.append(f"        {ast.unparse(one)}")
+    bound = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    bound |= {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    bound |= {one.arg for one in ast.walk(function) if isinstance(one, ast.arg)}
+    wanted = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    return [*lines, *missing] if wanted <= bound | _GIVEN else None
+
+
+def _stored(statement: ast.stmt) -> set[str]:
+    """Attributes of `self` that a statement sets."""
+    found = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            first = node.args[0] if node.args else None
+            if node.func.attr in ("register_buffer", "register_parameter") and isinstance(
+                first, ast.Constant
+            ):
+                found.add(str(first.value))
+    return found
+
+
+def _is_super(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and "super(" in ast.unparse(statement)
