@@ -27,6 +27,7 @@ _FLUSH_BYTES = 256 << 20
 """Written before each timed call: several times any L2."""
 _SLEEP_CYCLES_PER_US = 2000
 """`torch.cuda._sleep` counts cycles; at least this many pass in a microsecond on any GPU here."""
+_LEAST_BATCH_DELAY, _MOST_BATCH_DELAY = (_SLEEP_CYCLES_PER_US * us for us in (4_000, 200_000))
 _HALF_WIDTH = 0.01
 _BUDGET_S = 0.4
 """Rounds end when the interval's half is narrower than this share, or after so long."""
@@ -144,12 +145,17 @@ class Clock:
                 break
         return {"rounds": rounds, "calls": calls}
 
-    def batch(self, side: Side, calls: int) -> None:
-        """`calls` flushed calls behind one delay, without any clock here: the judge's own is on it."""
-        torch.cuda._sleep(_SLEEP_CYCLES_PER_US * 4000)
+    def batch(self, side: Side, calls: int, delay: int) -> None:
+        """`calls` flushed calls behind one delay in cycles, without any clock here: the judge's own is on it."""
+        torch.cuda._sleep(delay)
         for _ in range(calls):
             self._flush.zero_()
             side.call()
+
+    def batch_delay(self, sides: Sequence[Side], calls: int) -> int:
+        """Cycles in which the host can enqueue `calls` calls of any of the sides, however slow it is."""
+        wanted = calls * max(side.delay for side in sides)
+        return max(_LEAST_BATCH_DELAY, min(wanted, _MOST_BATCH_DELAY))
 
     def share(self, side: Side) -> tuple[float, float]:
         """Milliseconds of a call in the candidate's launches, and in all: medians of a few calls."""

@@ -433,8 +433,9 @@ class CudaDevice(Service):
             raise Failure(Outcome.STATEFUL, detail)
         return answer | {"binaries": [_report(binary) for binary in session.binaries.values() if binary]}
 
-    def _batch_command(self, reference: bool, calls: int) -> dict[str, Any]:
-        self._clock.batch(self._sides[int(reference)], calls)
+    def _batch_command(self, reference: bool, calls: int, most: int) -> dict[str, Any]:
+        """One batch, behind the delay of the largest, so that a line through batches has the calls' slope alone."""
+        self._clock.batch(self._sides[int(reference)], calls, self._clock.batch_delay(self._sides, most))
         return {}
 
     def _share_command(self) -> dict[str, Any]:

@@ -99,12 +99,17 @@ def line(batches: Sequence[Batch]) -> tuple[float, float]:
     return slope, best[small] - slope * small
 
 
+def belied(claim_ms: float, batches: Sequence[Batch], flush_ms: float) -> bool:
+    """Whether a call takes longer than claimed. True of the reference, whose time nobody forges: the clock is disturbed."""
+    slope, _ = line(batches)
+    return claim_ms < (slope - flush_ms) * (1.0 - SLOPE_SLACK) - SLOPE_SLACK_MS
+
+
 def forged(claim_ms: float, candidate: Sequence[Batch], reference: Sequence[Batch], flush_ms: float) -> str:
     """Why a claimed time is fraud, or an empty string. `flush_ms` is what the flush before each call takes."""
     slope, fixed = line(candidate)
     _, usual = line(reference)
-    least = (slope - flush_ms) * (1.0 - SLOPE_SLACK) - SLOPE_SLACK_MS
-    if claim_ms < least:
+    if belied(claim_ms, candidate, flush_ms):
         return f"claims {claim_ms:.4f} ms a call; clocked from outside it takes {slope - flush_ms:.4f} ms"
     if fixed > usual * (1.0 + PADDING_SHARE) + PADDING_MS:
         return f"a batch costs {fixed:.2f} ms beside its calls; the reference's costs {usual:.2f} ms"
