@@ -64,6 +64,7 @@ def test_spellings_of_one_operator_are_one_text(expression: str) -> None:
     [
         (("x @ x.T", "x.mm(x.t())", "torch.matmul(x, x.permute(1, 0))"), "mm(x, h1)"),
         (("x.view(32)", "x.flatten()", "torch.reshape(x, (-1,))"), "reshape(x) -> [32]"),
+        (("x.max(0)[0]", "x.amax(0)", "torch.max(x, dim=-2).values"), "amax(x, [0])"),
         (("x.sum(1, True)", "x.sum(dim=(-1,), keepdim=True)"), "sum(x, [-1], True)"),
         (("x[None] @ x.mT[None]", "torch.bmm(x[None], x.T[None])"), "bmm("),
     ],
@@ -75,7 +76,7 @@ def test_what_is_spelled_in_several_ways_is_settled(expressions: tuple[str, ...]
 
 
 def test_parts_of_results_other_types_and_plain_values() -> None:
-    body = "def forward(self, x, k):\n    return torch.max(x, dim=1)[0] + k, x.argmin(0)"
+    body = "def forward(self, x, k):\n    most, place = torch.max(x, dim=1)\n    return most + k, place, x.argmin(0)"
     said = lowered(task(body, "torch.rand(4, 8, dtype=torch.float16), 3"))
     assert said.splitlines() == [
         "x: float16 [4, 8]",
@@ -83,7 +84,7 @@ def test_parts_of_results_other_types_and_plain_values() -> None:
         "h1 = max(x, -1) -> float16 [4]",
         "h2 = add(h1[0], 3) -> float16 [4]",
         "h3 = argmin(x, 0) -> int64 [8]",
-        "return h2, h3",
+        "return h2, h1[1], h3",
     ]
 
 

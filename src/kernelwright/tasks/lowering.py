@@ -16,7 +16,8 @@ and `x.softmax` are one line, with every option and shape known, whoever wrote t
     return h2
 
 Spellings that remain are settled, too: the product of the ranks at hand (`mm`, `bmm`, `mv`, else `matmul`), `transpose`
-for every exchange of two dimensions, `reshape` for every change of shape alone, -1 for the last dimension.
+for every exchange of two dimensions, `reshape` for every change of shape alone, `amax` for a `max` along a dimension whose
+places are not used, -1 for the last dimension.
 
 Tensors are float32 where no type is named. Executes the reference, which is trusted; no tensor has memory.
 """
@@ -130,7 +131,8 @@ def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> li
             continue
         name = _operator(node.target)
         if name == "getitem":
-            said[node] = f"{said[node.args[0]]}[{node.args[1]}]"
+            whole = said[node.args[0]]
+            said[node] = whole if _is_value_alone(node.args[0]) else f"{whole}[{node.args[1]}]"
         elif name in _SAME or said.get(node.args[0], "").endswith(_COUNTER):
             said[node] = said[node.args[0]]
         else:
@@ -148,6 +150,8 @@ def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> li
 def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
     """One name and one list of positional arguments for what has several."""
     arguments = list(node.args)
+    if _is_value_alone(node):
+        name, arguments[1] = f"a{name}", [arguments[1]]
     made = [one.meta.get("val") for one in arguments if hasattr(one, "meta")]
     ranks = [one.ndim if hasattr(one, "ndim") else 0 for one in made]
     if name in _PRODUCTS and len(ranks) == 2:
@@ -186,6 +190,14 @@ def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
         if one.name in ("dim", "dims"):
             arguments[place] = dimension(arguments[place])
     return name, arguments
+
+
+def _is_value_alone(node: Any) -> bool:
+    """A largest or least value along a dimension, whose place nobody asks for: `amax` and `amin` say that."""
+    if _operator(node.target) not in ("max", "min") or len(node.args) < 2 or not isinstance(node.args[1], int):
+        return False
+    wanted = [user for user in node.users if user.users]
+    return all(_operator(user.target) == "getitem" and user.args[1] == 0 for user in wanted)
 
 
 def _operator(target: Any) -> str:
