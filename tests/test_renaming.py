@@ -170,3 +170,18 @@ def test_a_name_that_means_something_else_as_well_stays() -> None:
     assert ", max):" in made.code.partition("class")[0]
     keyword = KERNELS.replace("torch.empty_like(x)", "torch.sum(x, n=0)")
     assert "torch.sum(x, n=0)" in renamed(with_kernels(keyword), random.Random(1)).code
+
+
+def test_the_attributes_own_parameter_beside_a_layers_of_that_name_stays() -> None:
+    both = KERNELS.replace("scale, eps, max):", "scale, eps, max, eps2=0):")
+    made = renamed(with_kernels(both), random.Random(1))
+    assert "eps, " in made.code.partition("class")[0]
+    assert "eps2=0" in made.code
+
+
+def test_an_attribute_may_be_called_like_a_launch_and_no_two_alike() -> None:
+    made = [renamed(example(), random.Random(seed)) for seed in range(200)]
+    attributes = [names(one.code)[1] for one in made]
+    assert any("linear" in one for one in attributes)
+    assert all(len(set(one)) == len(one) for one in attributes)
+    assert any(len(name) <= 3 for one in attributes for name in one)

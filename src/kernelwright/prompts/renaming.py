@@ -28,7 +28,35 @@ _TEXT = """
     total unit up upper value vec weight width window
 """
 WORDS = tuple(_TEXT.split())
-_TAKEN = frozenset({*keyword.kwlist, *dir(builtins), "self", "torch", "nn", "tl", "triton", "F"})
+_OPERATORS = """
+    activation act attention avg_pool batch_norm bn clamp conv conv_transpose criterion div dropout embedding fc gelu gn
+    group_norm hardswish in_channels in_features instance_norm kernel_size layer_norm leaky_relu linear ln log_softmax
+    logsumexp loss loss_fn lstm matmul max_pool min_value max_value mish mlp mul norm num_channels num_classes num_features
+    num_groups out_channels out_features padding pool proj relu residual rms_norm scaling_factor sigmoid silu softmax
+    softplus stride swish tanh upsample weight_norm
+"""
+OPERATORS = tuple(_OPERATORS.split())
+"""People call a layer after what it does, which is also what operators and launches are called."""
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_OF_MODULES = {
+    *(
+        "T_destination",
+        "apply",
+        "buffers",
+        "children",
+        "compile",
+        "cpu",
+        "cuda",
+        "double",
+        "eval",
+        "float",
+        "forward",
+    ),
+    *("half", "ipu", "modules", "mtia", "parameters", "to", "train", "training", "type", "xpu"),
+}
+_TAKEN = frozenset(
+    {*keyword.kwlist, *dir(builtins), *_OF_MODULES, "self", "torch", "nn", "tl", "triton", "F"}
+)
 _CLASSES = {"Model", "ModelNew"}
 
 
@@ -52,15 +80,18 @@ def renamed(example: Example, rng: random.Random) -> Example:
         asked, shown = _Source(head), [_Source(text) for text in (example.code, example.kernel)]
         if asked.model is None:
             return example
-        taken = set(re.findall(r"[A-Za-z_]\w*", f"{example.task.lowered} {example.code} {example.kernel}"))
         old, kept = _arguments(asked.model), _attributes(asked.model)
         if any(re.search(rf"\b{name}\b", example.feedback) for name in (*old, *kept)):
             return example
-        new = _names(rng, taken)
-        arguments = {name: next(new) for name in old}
-        attributes = {name: next(new) for name in kept}
+        anywhere = _names(rng, _identifiers(f"{example.task.lowered} {example.code} {example.kernel}"))
+        in_class = _names(rng, _identifiers(head))
+        followed = {name for name in kept if _is_parameter(name, shown)}
+        arguments = {name: next(in_class) for name in old}
+        attributes = {name: next(anywhere if name in followed else in_class) for name in kept}
+        if len(set(attributes.values())) < len(attributes):
+            return example
         lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
-        parameters = {name: attributes[name] for name in kept if _is_parameter(name, shown)}
+        parameters = {name: attributes[name] for name in kept if name in followed}
         code, kernel = (_exchanged(source, arguments, attributes, parameters) for source in shown)
         return example.model_copy(
             update={
@@ -106,21 +137,40 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
+def _identifiers(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", text))
+
+
 def _names(rng: random.Random, taken: set[str]) -> Iterator[str]:
+    """Names that are not `taken`, of three kinds: words, what operators are called, and letters that mean nothing. The
+    last make a model copy by token what it never saw in that place."""
     while True:
-        name = "_".join(rng.sample(WORDS, rng.choice((1, 1, 2, 2, 2, 3))))
+        kind = rng.random()
+        if kind < 0.55:
+            name = "_".join(rng.sample(WORDS, rng.choice((1, 1, 2, 2, 2, 3))))
+        elif kind < 0.85:
+            name = rng.choice(OPERATORS)
+            name += rng.choice(("", "", "", "1d", "2d", "3d"))
+            if rng.random() < 0.25:
+                name = f"{rng.choice(WORDS)}_{name}"
+        else:
+            name = "_".join(
+                "".join(rng.choices(_LETTERS, k=rng.randint(1, 5))) for _ in range(rng.choice((1, 1, 2)))
+            )
+            name = name.upper() if rng.random() < 0.2 else name
         if rng.random() < 0.15:
-            name += str(rng.randint(1, 4))
-        if name not in taken and name not in _TAKEN and (name not in WORDS or rng.random() < 0.5):
+            name += str(rng.randint(1, 64))
+        if name not in taken and name not in _TAKEN:
             taken.add(name)
             yield name
 
 
 def _is_parameter(name: str, sources: Iterable[_Source]) -> bool:
-    """Whether `name` means a parameter, or what was loaded from one, wherever a function of the sources has it."""
+    """Whether `name` means a parameter, or what was loaded from one, wherever a function of the sources has it; and
+    the attribute's own, which is called `bias2` where `bias` is a layer's."""
     found = False
     for source in sources:
-        if re.search(rf"\b(tl\.|def ){name}\b", source.text):
+        if re.search(rf"\b(tl\.|def ){name}\b|\b{name}2\b", source.text):
             return False
         for function in source.functions:
             given = {one.arg for one in function.args.args} & {name, f"{name}_ptr"}

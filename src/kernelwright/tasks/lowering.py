@@ -194,7 +194,11 @@ def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
 
 def _is_value_alone(node: Any) -> bool:
     """A largest or least value along a dimension, whose place nobody asks for: `amax` and `amin` say that."""
-    if _operator(node.target) not in ("max", "min") or len(node.args) < 2 or not isinstance(node.args[1], int):
+    if (
+        _operator(node.target) not in ("max", "min")
+        or len(node.args) < 2
+        or not isinstance(node.args[1], int)
+    ):
         return False
     wanted = [user for user in node.users if user.users]
     return all(_operator(user.target) == "getitem" and user.args[1] == 0 for user in wanted)

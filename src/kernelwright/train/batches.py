@@ -20,6 +20,7 @@ from kernelwright.config import Kind, Recipe
 from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids, prompt_ids
 from kernelwright.prompts import example_pair
+from kernelwright.prompts.constructors import varied
 from kernelwright.prompts.renaming import renamed
 from kernelwright.records import Example
 from kernelwright.train.processes import on_all_cores
@@ -51,12 +52,13 @@ class Rows:
 
 def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renamings: int = 0) -> Rows:
     """The examples of the kinds that the recipe wants which fit the context; none may be left. Each is there under
-    `renamings` other sets of names, too."""
+    `renamings` other sets of names and with as many constructors, too."""
 
     def pair(asked: tuple[int, int, Example]) -> tuple[NDArray[np.int32], int]:
         place, copy, example = asked
         if copy:
-            example = renamed(example, random.Random(f"{recipe.seed}:{place}:{copy}"))
+            chance = random.Random(f"{recipe.seed}:{place}:{copy}")
+            example = renamed(varied(example, chance), chance)
         if not recipe.sft.plans:
             example = example.model_copy(update={"plan": ""})
         prompt, text = example_pair(example, recipe.data.style)

@@ -220,6 +220,20 @@ def test_duplicates_and_near_duplicates_go(tmp_path: Path) -> None:
     assert dropped["near-duplicate: only numbers differ"] >= 2
 
 
+def test_a_single_operator_is_trained_on_even_where_a_longer_graph_comes_to_it(tmp_path: Path) -> None:
+    entries = lay(tmp_path)
+    part = sorted((tmp_path / "parts").glob("families-*0.jsonl"))[0]
+    one = next(e for e in entries if e.example.kind == "translate" and e.example.task.difficulty == 1)
+    assert one.function
+    example = one.example.model_copy(
+        update={"split": "heldout", "graph": "with something that changes nothing"}
+    )
+    held = one.model_copy(update={"example": example, "form": "another"})
+    part.write_text(part.read_text() + held.model_dump_json() + "\n")
+    assert merge(SMALL, tmp_path)["dropped"]["held out, but a single operator's function"] == 1
+    assert one.example in list(read_jsonl(tmp_path / "examples.jsonl", Example))
+
+
 def test_lines_of_an_older_schema_and_torn_ones_are_counted(tmp_path: Path) -> None:
     entries = lay(tmp_path)
     part = sorted((tmp_path / "parts").glob("families-*0.jsonl"))[0]

@@ -58,6 +58,8 @@ class Key(NamedTuple):
     sizes: tuple[int, ...]
     form: str
     skeleton: str
+    single: bool
+    """One operator: for training always."""
 
 
 class Found(NamedTuple):
@@ -136,7 +138,9 @@ def _read(folder: Path, forbidden: Benchmarks, dropped: Counter[str], progress: 
                 found.practised.append(item)
             else:
                 split, graph = item.example.split, item.example.graph
-                key = Key(split, graph, item.function, full_sizes(task), item.form, item.skeleton)
+                ours = item.example.teacher in ("families", "library")
+                single = ours and task.difficulty == 1
+                key = Key(split, graph, item.function, full_sizes(task), item.form, item.skeleton, single)
                 found.examples.append((place, key))
         if progress is not None:
             progress("read", number, len(paths))
@@ -181,7 +185,9 @@ def _choose(
 ) -> tuple[list[tuple[Place, Key]], set[str]]:
     """What stays, and the graphs that it shows; `dropped` counts why the others go."""
     keys = [key for _, key in examples]
-    held = [key for key in keys if key.split == "heldout"]
+    # Two operators may come to one, where the other changes nothing.
+    operators = {key.function for key in keys if key.single} - {""}
+    held = [key for key in keys if key.split == "heldout" and key.function not in operators]
     graphs, sizes = {key.graph for key in held}, {key.sizes for key in held}
     functions = {key.function for key in held} - {""}
     validation = {key.graph for key in keys if key.split == "validation"}
@@ -194,7 +200,9 @@ def _choose(
             reason = "duplicate"
         elif alike[key.skeleton] >= config.alike:
             reason = "near-duplicate: only numbers differ"
-        elif key.split != "heldout":
+        elif key.split == "heldout":
+            reason = "held out, but a single operator's function" if key.function in operators else ""
+        else:
             if key.graph in graphs:
                 reason = "held-out graph"
             elif key.sizes in sizes:
