@@ -83,7 +83,9 @@ def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
     architecture.pad_token_id, architecture.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
     architecture.bos_token_id = tokenizer.bos_token_id
     torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(architecture, dtype=getattr(torch, config.dtype))
+    # Eight billion random numbers take a core two minutes, and a GPU a moment.
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        return AutoModelForCausalLM.from_config(architecture, dtype=getattr(torch, config.dtype))
 
 
 def load_model(spec: str, dtype: str) -> Any:

@@ -222,8 +222,8 @@ def chain(
     """A sound chain of `count` steps.
 
     `channel` is the shape of a per-channel parameter over constructor arguments, with those arguments; `full` the
-    shape of another input, over size constants. `taken` are names that are in use, attributes as `self.NAME`. `alone` allows a chain that
-    begins with what hardly changes its input.
+    shape of another input, over size constants. `taken` are names that are in use, attributes as `self.NAME`. `alone`
+    allows a chain that begins with what hardly changes its input.
     """
     if count <= 0:
         return NOTHING

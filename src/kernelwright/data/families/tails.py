@@ -229,13 +229,11 @@ def _pool(draw: Draw, value: Value) -> Tail:
     )
     held = held.format(name=name)
     given = held if draw.chance(0.6) else str(size)
-    tupled = not features and draw.chance(0.15)
+    tupled = not features and draw.chance(0.15) and given == held and len(value.places) > 1
     init: tuple[tuple[str, str], ...] = ()
     if given == held:
         value.taken.append(held)
-        rank = len(value.places)
-        init = ((held, str((size,) * rank) if tupled and rank > 1 else str(size)),)
-    tupled = bool(init) and init[0][1].startswith("(")
+        init = ((held, str((size,) * len(value.places)) if tupled else str(size)),)
     if features:
         value.dims[1] = tuple(extent // size for extent in value.dims[1])  # type: ignore[assignment]
         value.has_channels = False
