@@ -388,6 +388,15 @@ def test_protocols_by_name() -> None:
         protocol("lenient")
 
 
+def test_small_errors_beside_exact_values_are_no_rounding() -> None:
+    exact = 100.0 + torch.rand(64, dtype=torch.float64)
+    expected = expected_of(exact, exact.float())
+    got = exact.float()
+    got[::3] -= 0.5  # a maximum that leaves out a column
+    assert compare(0, got, expected, protocol("strict")).kind == "wrong_value"
+    assert compare(0, exact.half().float(), expected, protocol("strict")).kind == "low_precision"
+
+
 def test_digits_lost_everywhere_show_in_the_spread() -> None:
     exact = torch.randn(4096, dtype=torch.float64)
     expected = expected_of(exact, exact.half())

@@ -25,6 +25,8 @@ known well: multiples of (honest one, eps * that of the values). Digits lost eve
 loss is beside the largest error allowed."""
 _ROUNDED_SHARE = 0.2
 """Of an output: fewer elements that are slightly wrong are not rounding."""
+_TOUCHED_SHARE = 0.5
+"""Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
 MANY = 256
 """Elements from which a root mean square says something."""
 
@@ -107,6 +109,7 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
             continue
         reference, allowed = value.double(), allowed_error(expected, value, protocol)
         error = (piece.double() - reference).abs()
+        found.touched += int((error > 1e-2 * allowed).sum())
         wrong = ~(error <= allowed)
         if judged is not None and infinite is not None:
             # Where the honest result is an infinity the candidate must not invent another value.
@@ -147,7 +150,7 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
         return Comparison(math.inf, "unwritten", mismatch)
     if found.non_finite:
         return Comparison(math.inf, "non_finite", mismatch)
-    rounded = found.count >= _ROUNDED_SHARE * found.total
+    rounded = found.count >= _ROUNDED_SHARE * found.total and found.touched >= _TOUCHED_SHARE * found.total
     close = rounded and found.error <= 1e-2 * (expected.typical + 1e-30)
     return Comparison(
         found.worst, "low_precision" if close and protocol.calibrated else "wrong_value", mismatch
@@ -168,6 +171,8 @@ class _Wrong:
 
     def __init__(self) -> None:
         self.count = self.total = 0
+        self.touched = 0
+        """Elements with an error that shows beside the one allowed."""
         self.worst = self.error = 0.0
         self.poison = self.non_finite = False
         self._first: tuple[int, float, float, float] | None = None

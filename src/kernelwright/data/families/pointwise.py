@@ -124,6 +124,8 @@ def _chained(draw: Draw, count: int, names: tuple[str, ...], share: float, name:
         "tl.store(out_ptr + offs, x, mask=mask)",
     ]
     called = mapped.steps[0].op if count == 1 else name
+    if called in mapped.helpers:
+        called = name
     parameters = ["x_ptr", *mapped.pointers, "out_ptr", "size", "BLOCK: tl.constexpr"]
     host = [
         draw.tune.choice(
