@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kernelwright.prompts.renaming import _exchanged, _Source, renamed
+from kernelwright.prompts.renaming import _exchanged, _Source, relabelled, renamed
 from kernelwright.records import Example, Task
 from kernelwright.tasks import lowered
 
@@ -185,3 +185,32 @@ def test_an_attribute_may_be_called_like_a_launch_and_no_two_alike() -> None:
     assert any("linear" in one for one in attributes)
     assert all(len(set(one)) == len(one) for one in attributes)
     assert any(len(name) <= 3 for one in attributes for name in one)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_launches_and_their_kernels_are_renamed_together(seed: int) -> None:
+    code = KERNELS.replace("scale_kernel", "scaled_kernel")
+    given = with_kernels(code).model_copy(
+        update={"feedback": "scaled_kernel: at 9:20: broken", "plan": "scaled_kernel: 8 programs"}
+    )
+    made = relabelled(given, random.Random(seed))
+    called = made.code.partition("        return ")[2].partition("(")[0]
+    assert called != "scaled"
+    assert made.code == code.replace("scaled", called)
+    assert made.feedback == f"{called}_kernel: at 9:20: broken"
+    assert made.plan == f"{called}_kernel: 8 programs"
+    assert made.task == given.task
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"feedback": "scaled() takes 4 arguments"},
+        {"code": KERNELS.replace("eps, max, n, out_ptr", "eps, max, n, scaled")},
+        {"kernel": "def ("},
+    ],
+    ids=["the verifier names it", "a parameter has that name", "no Python"],
+)
+def test_launches_whose_names_mean_more_stay(more: dict[str, str]) -> None:
+    given = with_kernels(KERNELS).model_copy(update=more)
+    assert relabelled(given, random.Random(0)) == given

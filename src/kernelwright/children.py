@@ -83,8 +83,11 @@ def serve(answer: Callable[[Any], Any]) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever is printed from here on must not look like an answer
     for line in sys.stdin:
-        answers.write(json.dumps(answer(json.loads(line))) + "\n")
-        answers.flush()
+        try:
+            answers.write(json.dumps(answer(json.loads(line))) + "\n")
+            answers.flush()
+        except BrokenPipeError:  # the asker was killed: nobody is left to tell
+            os._exit(1)
 
 
 @dataclass(frozen=True)

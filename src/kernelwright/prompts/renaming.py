@@ -1,5 +1,6 @@
 """The same example under other names: constructor arguments and attributes, in the lowered reference and the kernels,
-where a kernel's parameters that are called like an attribute (`scale`, `scale_ptr`) are exchanged with it.
+where a kernel's parameters that are called like an attribute (`scale`, `scale_ptr`) are exchanged with it; and launches
+with their kernels.
 
 A program means what it meant when its names are exchanged consistently, so what was verified stays so. A model that
 sees every example under many names has to copy them; one that sees few names learns those by heart, and writes
@@ -64,7 +65,8 @@ class _Source:
     """A source, parsed once. Raises what `ast.parse` raises."""
 
     def __init__(self, text: str) -> None:
-        self.text, body = text, parse(text).body
+        self.text, self.tree = text, parse(text)
+        body = self.tree.body
         self.functions = [node for node in body if isinstance(node, ast.FunctionDef)]
         """Those that stand at its top."""
         models = [node for node in body if isinstance(node, ast.ClassDef) and node.name in _CLASSES]
@@ -107,6 +109,56 @@ def renamed(example: Example, rng: random.Random) -> Example:
         return example
 
 
+def relabelled(example: Example, rng: random.Random) -> Example:
+    """`example` with other names for its launches and their kernels, or itself where those mean something else as well or
+    the verifier speaks of a launch. What calls a function has to copy its name then; what defines it, from the call."""
+    try:
+        shown = [_Source(text) for text in (example.code, example.kernel)]
+    except (SyntaxError, ValueError, RecursionError):
+        return example
+    functions = [one for source in shown for one in source.functions]
+    defined = {one.name for one in functions}
+    bound = {word for source in shown for word in _bound(source)}
+    # Not after operators: a launch called after another's would say what it does not do.
+    names = _names(rng, _identifiers(f"{example.code} {example.kernel} {example.plan}"), operators=False)
+    new: dict[str, str] = {}
+    for name in dict.fromkeys(one.name for one in functions if not one.decorator_list):
+        if name in bound or re.search(rf"\b{name}\b", example.feedback):
+            return example
+        new[name] = next(names)
+        if f"{name}_kernel" in defined - bound:
+            new[f"{name}_kernel"] = f"{new[name]}_kernel"
+    code, kernel = (_relabelled(source, new) for source in shown)
+    plan, feedback = (
+        re.sub(r"\w+_kernel\b", lambda at: new.get(at[0], at[0]), text)
+        for text in (example.plan, example.feedback)
+    )
+    return example.model_copy(update={"code": code, "kernel": kernel, "plan": plan, "feedback": feedback})
+
+
+def _bound(source: _Source) -> Iterator[str]:
+    """Names that are arguments, keywords or variables."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.arg | ast.keyword):
+            yield node.arg or ""
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _relabelled(source: _Source, new: Mapping[str, str]) -> str:
+    if not source.text.strip():
+        return source.text
+    span = spans(source.text)
+    edits: list[Edit] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and node.id in new:
+            edits.append((*span(node), new[node.id]))
+        elif isinstance(node, ast.FunctionDef) and node.name in new and node in source.functions:
+            start = span(node)[0] + len("def ")
+            edits.append((start, start + len(node.name), new[node.name]))
+    return edited(source.text, edits)
+
+
 def _halves(lowered: str) -> tuple[str, str]:
     """The constructors, which are Python, and the rest."""
     found = re.search(r"^(?!class |\s)", lowered, re.MULTILINE)
@@ -141,12 +193,12 @@ def _identifiers(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
-def _names(rng: random.Random, taken: set[str]) -> Iterator[str]:
+def _names(rng: random.Random, taken: set[str], operators: bool = True) -> Iterator[str]:
     """Names that are not `taken`, of three kinds: words, what operators are called, and letters that mean nothing. The
     last make a model copy by token what it never saw in that place."""
     while True:
         kind = rng.random()
-        if kind < 0.55:
+        if kind < 0.55 or (kind < 0.85 and not operators):
             name = "_".join(rng.sample(WORDS, rng.choice((1, 1, 2, 2, 2, 3))))
         elif kind < 0.85:
             name = rng.choice(OPERATORS)

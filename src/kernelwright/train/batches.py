@@ -21,10 +21,12 @@ from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids, prompt_ids
 from kernelwright.prompts import example_pair
 from kernelwright.prompts.constructors import varied
-from kernelwright.prompts.renaming import renamed
+from kernelwright.prompts.renaming import relabelled, renamed
 from kernelwright.records import Example
 from kernelwright.train.processes import on_all_cores
 
+RELABELLED = 0.35
+"""Share of an example's copies that have other names for launches, too: in the others these say what is done."""
 IGNORED = -100
 """Label of a token that is not trained on."""
 LIKE = 50
@@ -59,6 +61,8 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renam
         if copy:
             chance = random.Random(f"{recipe.seed}:{place}:{copy}")
             example = renamed(varied(example, chance), chance)
+            if chance.random() < RELABELLED:
+                example = relabelled(example, chance)
         if not recipe.sft.plans:
             example = example.model_copy(update={"plan": ""})
         prompt, text = example_pair(example, recipe.data.style)

@@ -85,7 +85,11 @@ def _names(kind: str) -> tuple[str, list[str], list[str], list[tuple[str, str]],
     pointers, arguments, takes = ["x_ptr"], ["x"], [("x", "{x}")]
     if kind == "masked":
         # The mask may be the first input.
-        pointers, arguments, takes = [*pointers, "keep_ptr"], [*arguments, "keep"], [("x", "x"), ("keep", "keep")]
+        pointers, arguments, takes = (
+            [*pointers, "keep_ptr"],
+            [*arguments, "keep"],
+            [("x", "x"), ("keep", "keep")],
+        )
     return name, pointers, arguments, takes, "1.0" if kind == "cumprod" else "0.0"
 
 
