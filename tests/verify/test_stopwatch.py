@@ -1,0 +1,91 @@
+"""The judge's own clock, with a device process that is played: who is accused, and who is not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernelwright.errors import InfrastructureError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.verify import stopwatch, timing
+from kernelwright.verify.cuda_clock import Clock, Side
+from kernelwright.verify.hearing import Stop
+
+FLUSH_MS, REFERENCE_MS, FIXED_MS = 0.1, 0.5, 4.0
+
+
+class Played:
+    """A device whose calls take so many milliseconds by the judge's clock. `noise` is added per batch, in turn."""
+
+    def __init__(
+        self, own: float, reference: float, noise: tuple[float, ...] = (0.0,), pad: float = 0.0
+    ) -> None:
+        self.own, self.reference, self.noise, self.pad = own, reference, noise, pad
+        self.batches = 0
+        self.now = 0.0
+
+    def ask(self, gate: Gate, body: dict[str, Any], tensors: Any = None) -> tuple[dict[str, Any], list[Any]]:
+        assert gate is Gate.TIMING
+        if body["command"] == "flush":
+            return {"ms": FLUSH_MS}, []
+        assert body["calls"] <= body["most"]
+        call = self.reference if body["reference"] else self.own
+        fixed = FIXED_MS + (0.0 if body["reference"] else self.pad)
+        self.now += fixed + body["calls"] * (call + FLUSH_MS) + self.noise[self.batches % len(self.noise)]
+        self.batches += 1
+        return {}, []
+
+
+def outside(device: Played, claim: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: device.now / 1e3)
+    watch = stopwatch.Stopwatch(device, None, SimpleNamespace(name="full"), None)  # type: ignore[arg-type]
+    watch._outside(claim, REFERENCE_MS)
+
+
+def test_a_true_claim_is_believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Played(own=0.3, reference=REFERENCE_MS)
+    outside(device, 0.3, monkeypatch)
+    assert device.batches == 4
+
+
+def test_a_claim_of_half_the_time_is_forged(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        Stop, match=r"claims 0\.1500 ms a call; clocked from outside it takes 0\.3000 ms"
+    ) as stop:
+        outside(Played(own=0.3, reference=REFERENCE_MS), 0.15, monkeypatch)
+    assert stop.value.outcome is Outcome.TIMING_FORGED
+
+
+def test_a_padded_batch_is_forged(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Stop, match="a batch costs"):
+        outside(Played(own=0.3, reference=REFERENCE_MS, pad=4.0), 0.3, monkeypatch)
+
+
+def test_noise_in_some_batches_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Played(own=0.3, reference=REFERENCE_MS, noise=(0.0, 30.0, 0.0, 9.0, 0.0, 0.0, 0.0))
+    outside(device, 0.3, monkeypatch)
+    assert device.batches > 4
+
+
+def test_a_host_that_cannot_keep_up_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InfrastructureError, match="the clock is disturbed"):
+        outside(Played(own=1.2, reference=1.5), 0.3, monkeypatch)
+
+
+def test_the_reference_alone_does_not_excuse_a_forger() -> None:
+    batches = [timing.Batch(2, 5.2), timing.Batch(20, 16.0)]  # 0.6 a call and flush
+    assert not timing.belied(0.5, batches, FLUSH_MS)
+    assert timing.belied(0.3, batches, FLUSH_MS)
+
+
+def test_a_batch_waits_for_the_slowest_host() -> None:
+    clock = Clock.__new__(Clock)
+    quick, slow = Side(lambda: None), Side(lambda: None)
+    quick.delay, slow.delay = 60_000, 400_000
+    per_ms = 2_000_000
+    assert clock.batch_delay([quick, quick], 2) == 4 * per_ms
+    assert clock.batch_delay([quick, slow], 64) == 64 * 400_000
+    slow.delay = 40_000_000
+    assert clock.batch_delay([quick, slow], 64) == 200 * per_ms
