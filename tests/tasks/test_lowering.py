@@ -25,7 +25,7 @@ def __init__(self, width: int, eps: float = 1e-5):
     """Says nothing."""
     super(Model, self).__init__()
     self.proj = nn.Linear(width, SIZE)
-    self.act = nn.ReLU()
+    self.act = torch.nn.ReLU()
 
 def forward(self, x: torch.Tensor) -> torch.Tensor:
     """Nor does this."""

@@ -14,6 +14,7 @@ import builtins
 import keyword
 import random
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -38,7 +39,6 @@ _OPERATORS = """
 """
 OPERATORS = tuple(_OPERATORS.split())
 """People call a layer after what it does, which is also what operators and launches are called."""
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _OF_MODULES = {
     *(
         "T_destination",
@@ -74,9 +74,9 @@ class _Source:
         """The module's class; None where there is not just one that could be meant."""
 
 
-def renamed(example: Example, rng: random.Random) -> Example:
+def renamed(example: Example, rng: random.Random, pieces: Sequence[str] = ()) -> Example:
     """`example` with other names, or itself where it has none to exchange, is not lowered, cannot be parsed (a mutant
-    may not), or is told of one of the names by the verifier."""
+    may not), or is told of one of the names by the verifier. `pieces` are a tokenizer's, to make names of."""
     try:
         head, rest = _halves(example.task.lowered)
         asked, shown = _Source(head), [_Source(text) for text in (example.code, example.kernel)]
@@ -85,8 +85,8 @@ def renamed(example: Example, rng: random.Random) -> Example:
         old, kept = _arguments(asked.model), _attributes(asked.model)
         if any(re.search(rf"\b{name}\b", example.feedback) for name in (*old, *kept)):
             return example
-        anywhere = _names(rng, _identifiers(f"{example.task.lowered} {example.code} {example.kernel}"))
-        in_class = _names(rng, _identifiers(head))
+        everywhere = _identifiers(f"{example.task.lowered} {example.code} {example.kernel}")
+        anywhere, in_class = _names(rng, everywhere, pieces), _names(rng, _identifiers(head), pieces)
         followed = {name for name in kept if _is_parameter(name, shown)}
         arguments = {name: next(in_class) for name in old}
         attributes = {name: next(anywhere if name in followed else in_class) for name in kept}
@@ -193,28 +193,41 @@ def _identifiers(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
-def _names(rng: random.Random, taken: set[str], operators: bool = True) -> Iterator[str]:
-    """Names that are not `taken`, of three kinds: words, what operators are called, and letters that mean nothing. The
-    last make a model copy by token what it never saw in that place."""
+def _names(
+    rng: random.Random, taken: set[str], pieces: Sequence[str] = (), operators: bool = True
+) -> Iterator[str]:
+    """Names that are not `taken`: words, what operators are called, letters that mean nothing, and a tokenizer's pieces.
+    The last two make a model copy by token what it never saw in that place."""
+    kinds = {_of_words: 50, _of_operators: 25 * operators, _of_letters: 10, _of_pieces: 15 * bool(pieces)}
     while True:
-        kind = rng.random()
-        if kind < 0.55 or (kind < 0.85 and not operators):
-            name = "_".join(rng.sample(WORDS, rng.choice((1, 1, 2, 2, 2, 3))))
-        elif kind < 0.85:
-            name = rng.choice(OPERATORS)
-            name += rng.choice(("", "", "", "1d", "2d", "3d"))
-            if rng.random() < 0.25:
-                name = f"{rng.choice(WORDS)}_{name}"
-        else:
-            name = "_".join(
-                "".join(rng.choices(_LETTERS, k=rng.randint(1, 5))) for _ in range(rng.choice((1, 1, 2)))
-            )
-            name = name.upper() if rng.random() < 0.2 else name
+        name = rng.choices(list(kinds), list(kinds.values()))[0](rng, pieces)
         if rng.random() < 0.15:
             name += str(rng.randint(1, 64))
-        if name not in taken and name not in _TAKEN:
+        if name.isidentifier() and name not in taken and name not in _TAKEN:
             taken.add(name)
             yield name
+
+
+def _of_words(rng: random.Random, _: Sequence[str]) -> str:
+    return "_".join(rng.sample(WORDS, rng.choice((1, 1, 2, 2, 2, 3))))
+
+
+def _of_operators(rng: random.Random, _: Sequence[str]) -> str:
+    name = rng.choice(OPERATORS) + rng.choice(("", "", "", "1d", "2d", "3d"))
+    return f"{rng.choice(WORDS)}_{name}" if rng.random() < 0.25 else name
+
+
+def _of_letters(rng: random.Random, _: Sequence[str]) -> str:
+    parts = (
+        "".join(rng.choices(string.ascii_lowercase, k=rng.randint(1, 5)))
+        for _ in range(rng.choice((1, 1, 2)))
+    )
+    name = "_".join(parts)
+    return name.upper() if rng.random() < 0.2 else name
+
+
+def _of_pieces(rng: random.Random, pieces: Sequence[str]) -> str:
+    return rng.choice(("", "", "_")).join(rng.choices(pieces, k=rng.choice((1, 2, 2, 3))))
 
 
 def _is_parameter(name: str, sources: Iterable[_Source]) -> bool:

@@ -256,12 +256,19 @@ def _constructor(function: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.Fun
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
 
-    class Constants(ast.NodeTransformer):
+    class Settled(ast.NodeTransformer):
+        """Constants as they are, and `nn` for `torch.nn`."""
+
         def visit_Name(self, node: ast.Name) -> ast.expr:
             value = scope.get(node.id)
             return ast.Constant(value) if node.id not in own and type(value) in (int, float, str) else node
 
-    made: ast.FunctionDef = Constants().visit(function)
+        def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+            self.generic_visit(node)
+            whole = isinstance(node.value, ast.Name) and node.value.id == "torch" and node.attr == "nn"
+            return ast.Name("nn", ast.Load()) if whole else node
+
+    made: ast.FunctionDef = Settled().visit(function)
     return made
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ from kernelwright.prompts.renaming import relabelled, renamed
 from kernelwright.records import Example
 from kernelwright.train.processes import on_all_cores
 
+PIECE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,11}")
+"""What of a vocabulary may be part of a name."""
 RELABELLED = 0.35
 """Share of an example's copies that have other names for launches, too: in the others these say what is done."""
 IGNORED = -100
@@ -56,11 +59,17 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renam
     """The examples of the kinds that the recipe wants which fit the context; none may be left. Each is there under
     `renamings` other sets of names and with as many constructors, too."""
 
+    pieces = [
+        piece
+        for number in range(len(tokenizer) if renamings else 0)
+        if PIECE.fullmatch(piece := tokenizer.decode([number]).strip())
+    ]
+
     def pair(asked: tuple[int, int, Example]) -> tuple[NDArray[np.int32], int]:
         place, copy, example = asked
         if copy:
             chance = random.Random(f"{recipe.seed}:{place}:{copy}")
-            example = renamed(varied(example, chance), chance)
+            example = renamed(varied(example, chance), chance, pieces)
             if chance.random() < RELABELLED:
                 example = relabelled(example, chance)
         if not recipe.sft.plans:

@@ -152,10 +152,12 @@ class Clock:
             self._flush.zero_()
             side.call()
 
-    def batch_delay(self, sides: Sequence[Side], calls: int) -> int:
-        """Cycles in which the host can enqueue `calls` calls of any of the sides, however slow it is."""
+    def batch_delay(self, sides: Sequence[Side], calls: int) -> tuple[int, float]:
+        """Cycles in which the host can enqueue `calls` calls of any of the sides, however slow it is; and the milliseconds
+        that they take at least."""
         wanted = calls * max(side.delay for side in sides)
-        return max(_LEAST_BATCH_DELAY, min(wanted, _MOST_BATCH_DELAY))
+        cycles = max(_LEAST_BATCH_DELAY, min(wanted, _MOST_BATCH_DELAY))
+        return cycles, cycles / _SLEEP_CYCLES_PER_US / 1e3
 
     def share(self, side: Side) -> tuple[float, float]:
         """Milliseconds of a call in the candidate's launches, and in all: medians of a few calls."""

@@ -435,8 +435,9 @@ class CudaDevice(Service):
 
     def _batch_command(self, reference: bool, calls: int, most: int) -> dict[str, Any]:
         """One batch, behind the delay of the largest, so that a line through batches has the calls' slope alone."""
-        self._clock.batch(self._sides[int(reference)], calls, self._clock.batch_delay(self._sides, most))
-        return {}
+        cycles, least = self._clock.batch_delay(self._sides, most)
+        self._clock.batch(self._sides[int(reference)], calls, cycles)
+        return {"delay_ms": least}
 
     def _share_command(self) -> dict[str, Any]:
         """Share of the GPU time of a call that is spent in the candidate's kernels."""

@@ -92,12 +92,13 @@ class Stopwatch:
             for reference in (False, True):
                 for calls in (_FEW_CALLS, many):
                     start = time.perf_counter()
-                    self._device.ask(
+                    answer, _ = self._device.ask(
                         Gate.TIMING,
                         {"command": "batch", "reference": reference, "calls": calls, "most": many},
                     )
                     batches[reference].append(timing.Batch(calls, 1e3 * (time.perf_counter() - start)))
-            fraud = timing.forged(claim_ms, batches[False], batches[True], flush)
+            delay = float(answer["delay_ms"])
+            fraud = timing.forged(claim_ms, batches[False], batches[True], flush, delay)
             if not fraud:
                 return
             if attempt < _SUSPICIONS - 1:

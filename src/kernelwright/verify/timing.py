@@ -105,10 +105,17 @@ def belied(claim_ms: float, batches: Sequence[Batch], flush_ms: float) -> bool:
     return claim_ms < (slope - flush_ms) * (1.0 - SLOPE_SLACK) - SLOPE_SLACK_MS
 
 
-def forged(claim_ms: float, candidate: Sequence[Batch], reference: Sequence[Batch], flush_ms: float) -> str:
-    """Why a claimed time is fraud, or an empty string. `flush_ms` is what the flush before each call takes."""
+def forged(
+    claim_ms: float,
+    candidate: Sequence[Batch],
+    reference: Sequence[Batch],
+    flush_ms: float,
+    delay_ms: float = 0.0,
+) -> str:
+    """Why a claimed time is fraud, or an empty string. `flush_ms` is what the flush before each call takes, `delay_ms` what
+    every batch waits at least: no batch costs less, whatever line the reference's noise gives."""
     slope, fixed = line(candidate)
-    _, usual = line(reference)
+    usual = max(line(reference)[1], delay_ms)
     if belied(claim_ms, candidate, flush_ms):
         return f"claims {claim_ms:.4f} ms a call; clocked from outside it takes {slope - flush_ms:.4f} ms"
     if fixed > usual * (1.0 + PADDING_SHARE) + PADDING_MS:
