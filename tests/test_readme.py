@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,11 @@ def parsed(command: Any, name: str, arguments: list[str]) -> None:
         parsed(command.commands[arguments[0]], arguments[0], arguments[1:])
     else:
         command.make_context(name, list(arguments))
+
+
+def test_the_table_and_the_picture_are_the_runs() -> None:
+    command = [sys.executable, "benchmarks/readme.py", "docs/runs/default_model-2", "--check"]
+    assert subprocess.run(command, cwd=ROOT, timeout=60).returncode == 0
 
 
 def test_there_are_commands() -> None:
