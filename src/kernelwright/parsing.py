@@ -33,6 +33,22 @@ def called(node: ast.Call) -> str:
     return name_of(node.func)
 
 
+def constructor_of(node: ast.ClassDef) -> ast.FunctionDef | None:
+    """The class's `__init__`, where it has one."""
+    functions = (one for one in node.body if isinstance(one, ast.FunctionDef))
+    return next((one for one in functions if one.name == "__init__"), None)
+
+
+def is_self(node: ast.expr) -> bool:
+    """Whether it is the name `self`."""
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def words(text: str) -> set[str]:
+    """Everything in a text that could be a name."""
+    return set(re.findall(r"[A-Za-z_]\w*", text))
+
+
 def spans(code: str) -> Callable[[ast.AST], Span]:
     """A function from a node of `code`'s tree to where it stands."""
     # Python's own line ends: form feeds end none.

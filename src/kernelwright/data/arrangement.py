@@ -12,7 +12,7 @@ import builtins
 import re
 from collections.abc import Iterator, Sequence
 
-from kernelwright.parsing import parse
+from kernelwright.parsing import constructor_of, is_self, parse
 
 _GIVEN = frozenset({*dir(builtins), "torch", "nn"})
 """What a constructor may name besides its own arguments and what the module has."""
@@ -83,19 +83,13 @@ def _at_once(node: ast.AST) -> Iterator[ast.AST]:
 
 def _class(model: ast.ClassDef, lowered: str, tree: ast.Module, lines: Sequence[str]) -> str:
     """The class's text with the reference's constructor, or as it is where that does not fit."""
-    own, asked = _constructor(model), _asked(lowered)
+    own, asked = constructor_of(model), _asked(lowered)
+    methods = [node for node in model.body if isinstance(node, _Function) and node is not own]
     made = _merged(own, asked, model, tree) if asked is not None else None
-    if made is None:
+    if made is None or len(methods) + (own is not None) < len(model.body):
         return _text(model, lines)
-    rest = [node for node in model.body if node is not own]
-    methods = "\n\n".join(_text(node, lines) for node in rest if isinstance(node, _Function))
-    if not all(isinstance(node, _Function) for node in rest):
-        return _text(model, lines)
-    return "\n".join([*lines[_first(model) : model.body[0].lineno - 1][:1], *made, "", methods])
-
-
-def _constructor(model: ast.ClassDef) -> _Function | None:
-    return next((n for n in model.body if isinstance(n, _Function) and n.name == "__init__"), None)
+    texts = "\n\n".join(_text(node, lines) for node in methods)
+    return "\n".join([lines[_first(model)], *made, "", texts])
 
 
 def _asked(lowered: str) -> tuple[_Function, list[str]] | None:
@@ -103,7 +97,7 @@ def _asked(lowered: str) -> tuple[_Function, list[str]] | None:
     found = re.search(r"^class Model\(.*\n((?: .*\n|\n)+)", lowered, re.MULTILINE)
     if found is None:
         return None
-    function = _constructor(parse(found[0]).body[0])  # type: ignore[arg-type]
+    function = constructor_of(parse(found[0]).body[0])  # type: ignore[arg-type]
     return (function, found[1].rstrip().split("\n")) if function is not None else None
 
 
@@ -124,7 +118,7 @@ def _merged(
         for method in model.body
         if method is not own
         for node in ast.walk(method)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+        if isinstance(node, ast.Attribute) and is_self(node.value)
     }
     missing: list[str] = []
     for one in own.body if own is not None else []:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.parsing import called, parse
+from kernelwright.parsing import called, parse, words
 from kernelwright.records import Example
 
 _CONV = "in_channels out_channels kernel_size"
@@ -77,7 +77,7 @@ def varied(example: Example, rng: random.Random) -> Example:
         return example
     made = _written(text, given, shown, rng)
     if made is None or any(
-        re.search(rf"\b{name}\b", example.feedback) for name in _words(text) ^ _words(made[0])
+        re.search(rf"\b{name}\b", example.feedback) for name in words(text) ^ words(made[0])
     ):
         return example
     new, values = made
@@ -97,8 +97,10 @@ def _after(text: str, code: str) -> str:
     return code.partition(f"{text}\n")[2].partition("\n    def ")[0]
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[A-Za-z_]\w*", text))
+def _expression(text: str) -> ast.expr:
+    statement = parse(text).body[0]
+    assert isinstance(statement, ast.Expr)
+    return statement.value
 
 
 def _written(text: str, given: str | None, shown: list[str], rng: random.Random) -> tuple[str, str] | None:
@@ -128,11 +130,11 @@ def _written(text: str, given: str | None, shown: list[str], rng: random.Random)
         except ValueError:
             return None
         arguments.append(_Argument(name, value, default))
-    hand = _Hand(rng, arguments, _words(text))
+    hand = _Hand(rng, arguments, words(text))
     layers = list(_layers(function))
     if not layers:
         return None
-    used = set().union(*(_words(_after(text, one)) for one in shown))
+    used = set().union(*(words(_after(text, one)) for one in shown))
     for layer, options in layers:
         _rewrite(hand, layer, options, function, used)
     _sign(hand, function)
@@ -152,9 +154,9 @@ def _layers(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, dict[str, str
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and called(node) in _SIGNATURES:
             options = dict(_option(one) for one in _SIGNATURES[called(node)].split())
-            words = [one.arg for one in node.keywords]
+            named = [one.arg for one in node.keywords]
             plain = not any(isinstance(one, ast.Starred) for one in node.args)
-            if plain and len(node.args) <= len(options) and all(word in options for word in words):
+            if plain and len(node.args) <= len(options) and all(word in options for word in named):
                 yield node, options
 
 
@@ -181,7 +183,7 @@ def _rewrite(
                 hand.taken.add(name)
                 _place(hand, _Argument(name, ast.literal_eval(default), default, default), order, given)
             else:
-                given[name] = ast.parse(default, mode="eval").body
+                given[name] = _expression(default)
     inline = rng.random() < 0.2
     for name, value in given.items():
         if not isinstance(value, ast.Name):
@@ -193,7 +195,7 @@ def _rewrite(
         if mentions == 1:
             argument.usual = argument.usual or options[name]
         if inline and mentions == 1 and value.id not in used and rng.random() < 0.7:
-            given[name] = ast.parse(repr(argument.value), mode="eval").body
+            given[name] = _expression(repr(argument.value))
             hand.arguments.remove(argument)
     layer.args, layer.keywords = _called_with(rng, order, options, given)
 
@@ -229,8 +231,8 @@ def _called_with(
         if name not in given or habit == "names" or (habit == "required" and name not in required):
             break
         by_place.append(name)
-    words = [ast.keyword(name, given[name]) for name in order if name in given and name not in by_place]
-    return [given[name] for name in by_place], words
+    named = [ast.keyword(name, given[name]) for name in order if name in given and name not in by_place]
+    return [given[name] for name in by_place], named
 
 
 def _sign(hand: _Hand, function: ast.FunctionDef) -> None:
@@ -246,4 +248,4 @@ def _sign(hand: _Hand, function: ast.FunctionDef) -> None:
         one.default = None
     function.args.args = [function.args.args[0], *(ast.arg(one.name) for one in hand.arguments)]
     wanted = [one.default for one in hand.arguments if one.default is not None]
-    function.args.defaults = [ast.parse(text, mode="eval").body for text in wanted]
+    function.args.defaults = [_expression(text) for text in wanted]

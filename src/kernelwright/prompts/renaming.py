@@ -18,7 +18,7 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kernelwright.parsing import Edit, Span, edited, parse, spans
+from kernelwright.parsing import Edit, Span, constructor_of, edited, is_self, parse, spans, words
 from kernelwright.records import Example
 
 _TEXT = """
@@ -85,8 +85,8 @@ def renamed(example: Example, rng: random.Random, pieces: Sequence[str] = ()) ->
         old, kept = _arguments(asked.model), _attributes(asked.model)
         if any(re.search(rf"\b{name}\b", example.feedback) for name in (*old, *kept)):
             return example
-        everywhere = _identifiers(f"{example.task.lowered} {example.code} {example.kernel}")
-        anywhere, in_class = _names(rng, everywhere, pieces), _names(rng, _identifiers(head), pieces)
+        everywhere = words(f"{example.task.lowered} {example.code} {example.kernel}")
+        anywhere, in_class = _names(rng, everywhere, pieces), _names(rng, words(head), pieces)
         followed = {name for name in kept if _is_parameter(name, shown)}
         arguments = {name: next(in_class) for name in old}
         attributes = {name: next(anywhere if name in followed else in_class) for name in kept}
@@ -120,7 +120,7 @@ def relabelled(example: Example, rng: random.Random) -> Example:
     defined = {one.name for one in functions}
     bound = {word for source in shown for word in _bound(source)}
     # Not after operators: a launch called after another's would say what it does not do.
-    names = _names(rng, _identifiers(f"{example.code} {example.kernel} {example.plan}"), operators=False)
+    names = _names(rng, words(f"{example.code} {example.kernel} {example.plan}"), operators=False)
     new: dict[str, str] = {}
     for name in dict.fromkeys(one.name for one in functions if not one.decorator_list):
         if name in bound or re.search(rf"\b{name}\b", example.feedback):
@@ -166,31 +166,18 @@ def _halves(lowered: str) -> tuple[str, str]:
     return lowered[:at], lowered[at:]
 
 
-def _constructor(tree: ast.ClassDef) -> ast.FunctionDef | None:
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    return next((one for one in functions if one.name == "__init__"), None)
-
-
 def _arguments(tree: ast.ClassDef) -> list[str]:
-    function = _constructor(tree)
+    function = constructor_of(tree)
     return [one.arg for one in function.args.args[1:]] if function is not None else []
 
 
 def _attributes(tree: ast.ClassDef) -> list[str]:
     """Names that the constructor assigns to `self`."""
     found: dict[str, None] = {}
-    for node in ast.walk(_constructor(tree) or tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_self(node.value):
+    for node in ast.walk(constructor_of(tree) or tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_self(node.value):
             found[node.attr] = None
     return list(found)
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _identifiers(text: str) -> set[str]:
-    return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
 def _names(
@@ -260,7 +247,7 @@ def _exchanged(
         raise ValueError("no module's class")
     span = spans(source.text)
     edits: list[Edit] = []
-    function = _constructor(tree)
+    function = constructor_of(tree)
     if function is not None:
         for node in ast.walk(function):
             if isinstance(node, ast.arg) and node.arg in arguments:
@@ -269,7 +256,7 @@ def _exchanged(
             elif isinstance(node, ast.Name) and node.id in arguments:
                 edits.append((*span(node), arguments[node.id]))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and _is_self(node.value) and node.attr in attributes:
+        if isinstance(node, ast.Attribute) and is_self(node.value) and node.attr in attributes:
             _, end = span(node)
             edits.append((end - len(node.attr), end, attributes[node.attr]))
     return edited(source.text, [*edits, *_in_functions(source.functions, span, parameters)])

@@ -230,11 +230,8 @@ def _constructors(source: str, scope: Mapping[str, Any]) -> str:
         if statements:
             node.body, node.decorator_list = statements, []
             kept.append(node)
-    return "\n".join(_closed_up(ast.unparse(ast.fix_missing_locations(node))) for node in kept)
-
-
-def _closed_up(text: str) -> str:
-    return re.sub(r"\n\s*\n", "\n", text)
+    texts = (ast.unparse(ast.fix_missing_locations(node)) for node in kept)
+    return "\n".join(re.sub(r"\n\s*\n", "\n", text) for text in texts)
 
 
 def _constructor(function: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.FunctionDef | None:

@@ -185,7 +185,7 @@ def _example(
 
 def _for(task: Task, code: str) -> str:
     """A kernel of the first wording with the constructor of another, where that is kept."""
-    return arranged(code, task.lowered) if code and task.lowered else code
+    return arranged(code, task.lowered) if task.lowered else code
 
 
 def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:
