@@ -75,6 +75,56 @@ def test_what_is_spelled_in_several_ways_is_settled(expressions: tuple[str, ...]
     assert said in texts.pop()
 
 
+NUMBERS = """
+def __init__(self, width, slope, low=-2, scale=0.5, dim=1):
+    super().__init__()
+    self.act, self.clip = nn.LeakyReLU(slope), nn.Hardtanh(low, max_val=scale)
+    self.scale, self.dim = scale, dim
+
+def forward(self, x):
+    x = torch.min(self.clip(self.act(x)) * self.scale, torch.tensor(self.scale))
+    return (x * (2 * self.scale)).sum(self.dim)
+"""
+
+
+def test_a_number_of_the_constructors_is_called_by_the_attribute_that_keeps_it() -> None:
+    assert lowered(task(NUMBERS, init="8, 0.01")).splitlines()[-8:] == [
+        "x: [4, 8]",
+        "h1 = leaky_relu(x, self.act.negative_slope) -> [4, 8]",
+        "h2 = clamp(h1, self.clip.min_val, self.scale) -> [4, 8]",
+        "h3 = mul(h2, self.scale) -> [4, 8]",
+        "h4 = minimum(h3, self.scale) -> [4, 8]",
+        "h5 = mul(h4, 1.0) -> [4, 8]",
+        "h6 = sum(h5, [-1]) -> [4]",
+        "return h6",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("torch.sigmoid(x) * x", "silu(x)"),
+        ("x * torch.tanh(F.softplus(x))", "mish(x)"),
+        ("F.hardtanh(x)", "clamp(x, -1.0, 1.0)"),
+        ("F.relu6(x)", "clamp(x, 0.0, 6.0)"),
+        ("x.clamp_max(0.5)", "clamp(x, None, 0.5)"),
+        ("F.adaptive_avg_pool1d(x, 1)", "mean(x, [-1], True)"),
+        ("F.dropout(x, 0.5, training=False).relu()", "relu(x)"),
+        ("x.reshape(8, 4).reshape(2, 16)", "reshape(x)"),
+        ("torch.multiply(x, 3)", "mul(x, 3)"),
+    ],
+)
+def test_an_idiom_has_one_name(expression: str, said: str) -> None:
+    lines = lowered(task(f"def forward(self, x):\n    return {expression}")).splitlines()
+    assert lines[1].startswith(f"h1 = {said} -> ")
+    assert lines[2] == "return h1"
+
+
+def test_a_gate_that_something_else_reads_stays() -> None:
+    said = lowered(task("def forward(self, x):\n    g = x.sigmoid()\n    return x * g + g"))
+    assert "h2 = mul(x, h1)" in said
+
+
 def test_parts_of_results_other_types_and_plain_values() -> None:
     body = "def forward(self, x, k):\n    most, place = torch.max(x, dim=1)\n    return most + k, place, x.argmin(0)"
     said = lowered(task(body, "torch.rand(4, 8, dtype=torch.float16), 3"))

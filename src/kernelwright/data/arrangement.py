@@ -1,5 +1,6 @@
 """A kernel's module in the order in which a policy can write it: the class first, then launches, then kernels; and the
-class's constructor word for word as the lowered reference has it.
+class's constructor word for word as the lowered reference has it. A number that the kernel's class kept for itself and the
+reference's hands to a module of its own is then that module's: `self.act.negative_slope`.
 
 A small model that has to write a constructor of eight arguments anew gets one of them wrong; one that has only to
 repeat what it reads does not. What the constructor makes is the same: the reference's own statements make the weights.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import re
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +18,10 @@ from kernelwright.parsing import constructor_of, is_self, parse
 
 _GIVEN = frozenset({*dir(builtins), "torch", "nn"})
 """What a constructor may name besides its own arguments and what the module has."""
+_NUMBERS = frozenset(
+    {"min_val", "max_val", "negative_slope", "alpha", "beta", "lambd", "threshold", "value", "eps"}
+)
+"""Parameters of modules that are numbers and attributes of the same name."""
 _Function = ast.FunctionDef
 
 
@@ -88,8 +94,10 @@ def _class(model: ast.ClassDef, lowered: str, tree: ast.Module, lines: Sequence[
     made = _merged(own, asked, model, tree) if asked is not None else None
     if made is None or len(methods) + (own is not None) < len(model.body):
         return _text(model, lines)
+    head, held = made
     texts = "\n\n".join(_text(node, lines) for node in methods)
-    return "\n".join([lines[_first(model)], *made, "", texts])
+    texts = re.sub(r"\bself\.(\w+)\b", lambda at: held.get(at[1], at[0]), texts)
+    return "\n".join([lines[_first(model)], *head, "", texts])
 
 
 def _asked(lowered: str) -> tuple[_Function, list[str]] | None:
@@ -103,9 +111,10 @@ def _asked(lowered: str) -> tuple[_Function, list[str]] | None:
 
 def _merged(
     own: _Function | None, asked: tuple[_Function, list[str]], model: ast.ClassDef, tree: ast.Module
-) -> list[str] | None:
-    """The reference's lines, and those of the kernel's statements that they lack and the class uses. None where the two
-    take other arguments, set an attribute to something else, or a name is missing."""
+) -> tuple[list[str], dict[str, str]] | None:
+    """The reference's lines, and those of the kernel's statements that they lack and the class uses; and what the attributes
+    are called that the reference's modules hold instead. None where the two take other arguments, set an attribute to
+    something else, or a name is missing."""
     function, lines = asked
     if own is not None and ast.unparse(own.args) != ast.unparse(function.args):
         return None
@@ -121,10 +130,15 @@ def _merged(
         if isinstance(node, ast.Attribute) and is_self(node.value)
     }
     missing: list[str] = []
+    holders, held = _holders(function), dict[str, str]()
     for one in own.body if own is not None else []:
         if ast.unparse(one) in there or _is_super(one):
             continue
         names = _stored(one)
+        given = one.value.id if isinstance(one, ast.Assign) and isinstance(one.value, ast.Name) else ""
+        if len(names) == 1 and not names & kept and given in holders:
+            held[names.pop()] = holders[given]
+            continue
         if not names or names & kept:
             return None
         if names & used:
@@ -142,7 +156,29 @@ def _merged(
     }
     bound |= {one.arg for one in ast.walk(function) if isinstance(one, ast.arg)}
     wanted = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-    return [*lines, *missing] if wanted <= bound | _GIVEN else None
+    return ([*lines, *missing], held) if wanted <= bound | _GIVEN else None
+
+
+def _holders(function: _Function) -> dict[str, str]:
+    """Arguments of a constructor that it hands to a module of torch's, by which attribute of that one holds them."""
+    from torch import nn
+
+    found: dict[str, str] = {}
+    for one in function.body:
+        if not (isinstance(one, ast.Assign) and isinstance(one.value, ast.Call) and len(_stored(one)) == 1):
+            continue
+        made = getattr(nn, getattr(one.value.func, "attr", ""), None)
+        if made is None or ast.unparse(one.value.func) != f"nn.{made.__name__}":
+            continue
+        names = list(inspect.signature(made).parameters)
+        given = [
+            *zip(names, one.value.args, strict=False),
+            *((word.arg, word.value) for word in one.value.keywords),
+        ]
+        for name, value in given:
+            if isinstance(value, ast.Name) and name in _NUMBERS:
+                found[value.id] = f"self.{next(iter(_stored(one)))}.{name}"
+    return found
 
 
 def _stored(statement: ast.stmt) -> set[str]:

@@ -1,13 +1,14 @@
 """What a module's launches and kernels do, read off the syntax tree: grids, tiles, warps, memory, arithmetic in order.
 
 A value is what comes from a load or starts a sum, and whatever is made of one. Arithmetic on values is what a kernel computes; the rest is
-addresses and masks. Nothing is executed.
+addresses and masks. What makes a step of the reference carries its name: `h2: exp, + 1.0, h3: * scale`. Nothing is executed.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ _SILENT = ("to", "reshape", "view", "trans", "permute", "broadcast_to", "expand_
 """Functions that hand on what they are given."""
 _BLANK = ("zeros", "full", "zeros_like", "full_like")
 """What sums and maxima start from."""
+_STEP = re.compile(r"h\d+")
+"""What `numbering` calls a step of the reference."""
 _EITHER_WAY = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
@@ -214,7 +217,10 @@ class _Body:
     def _bind(self, target: ast.expr, value: ast.expr) -> None:
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         parts = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(names) else None
+        before = [len(operations) for _, operations in self.work]
         whole = None if parts else self._term(value)
+        if isinstance(target, ast.Name) and _STEP.fullmatch(target.id):
+            self._call_first(target.id, before)
         for place, name in enumerate(names):
             if not isinstance(name, ast.Name):
                 continue
@@ -224,6 +230,14 @@ class _Body:
             root = "" if term.value else self._root(given)
             if root:
                 self._roots[name.id] = root
+
+    def _call_first(self, step: str, before: Sequence[int]) -> None:
+        """Put a step's name before the first of its operations; `before` says how many there were of each part."""
+        for place, (_, operations) in enumerate(self.work):
+            start = before[place] if place < len(before) else 0
+            if len(operations) > start:
+                operations[start] = f"{step}: {operations[start]}"
+                return
 
     def _term(self, node: ast.expr) -> _Term:
         if isinstance(node, ast.Name):

@@ -17,7 +17,9 @@ and `x.softmax` are one line, with every option and shape known, whoever wrote t
 
 Spellings that remain are settled, too: the product of the ranks at hand (`mm`, `bmm`, `mv`, else `matmul`), `transpose`
 for every exchange of two dimensions, `reshape` for every change of shape alone, `amax` for a `max` along a dimension whose
-places are not used, -1 for the last dimension.
+places are not used, -1 for the last dimension; `silu` and `mish` for what multiplies them out, `clamp` for what bounds,
+nothing for a dropout that drops nothing. A number that the constructor was given and the module keeps is called by its
+attribute: `mul(h1, self.scale)`, `clamp(h2, self.act.min_val, self.act.max_val)`.
 
 Tensors are float32 where no type is named. Executes the reference, which is trusted; no tensor has memory.
 """
@@ -30,13 +32,13 @@ import inspect
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernelwright.parsing import parse
 from kernelwright.records import Task
 from kernelwright.tasks.reference import Reference
 
-_SAME = frozenset({"alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "clone"})
+_SAME = frozenset({"alias", "detach", "detach_", "lift_fresh_copy", "lift_fresh", "contiguous", "clone"})
 """Operators that hand on what they are given."""
 _PRODUCTS = frozenset({"mm", "bmm", "mv", "matmul"})
 _RESHAPES = frozenset(
@@ -44,6 +46,9 @@ _RESHAPES = frozenset(
 )
 _ADDS_DIMENSIONS = frozenset({"stack", "diag_embed"})
 _SILENT = frozenset({"device", "layout", "pin_memory", "memory_format"})
+_SHORT = {"multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div"}
+_BOUNDS: Mapping[str, tuple[str, ...]] = {"hardtanh": ("-1.0", "1.0"), "relu6": ("0.0", "6.0")}
+"""Operators that are a `clamp`, and its bounds where none are given."""
 _COUNTER = "num_batches_tracked"
 """A buffer of batch norms that nobody reads."""
 _LONGEST = 120
@@ -66,57 +71,104 @@ def _lowered(source: str) -> str:
         return ""
 
 
+class _Line(NamedTuple):
+    """An operator of the forward."""
+
+    value: str
+    operator: str
+    arguments: tuple[str, ...]
+    made: str
+    """The type and shape of what it gives."""
+
+    def reads(self, value: str) -> int:
+        """How often it takes `value`."""
+        return sum(len(re.findall(rf"\b{value}\b", one)) for one in self.arguments)
+
+
+class _Traced(NamedTuple):
+    """A module's forward."""
+
+    module: Any
+    inputs: list[Any]
+    lines: list[_Line]
+    result: str
+
+
 def _lower(source: str) -> str:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     reference = Reference(source)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode, torch.no_grad():
         given = reference.init_inputs()
-        model, inputs = reference.module(given), reference.inputs()
-        state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-        def forward(state: Any, tensors: Any) -> Any:
-            values = iter(tensors)
-            arguments = [next(values) if isinstance(one, torch.Tensor) else one for one in inputs]
-            return torch.func.functional_call(model, state, tuple(arguments))
-
-        tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
-        graph = make_fx(forward, pre_dispatch=True, tracing_mode="real")(state, tensors).graph
-    if len(graph.nodes) > _LONGEST + len(state):
-        return ""
-    names = list(inspect.signature(model.forward).parameters)
-    names += [f"arg{n}" for n in range(len(names), len(inputs))]
-    lines = [_constructors(source, reference.namespace)]
+        traced = _trace(reference, given)
+        if traced is None:
+            return ""
+        told = _by_attribute(reference, given, traced.lines)
+    forward, result = _simplified(told, traced.result)
+    model, inputs = traced.module, traced.inputs
+    names = _inputs_of(model, inputs)
+    text = [_constructors(source, reference.namespace)]
     if given:
-        lines.append(f"init: {', '.join(_value(one) for one in given)}")
-    lines += [f"{name}: {_value(one)}" for name, one in zip(names, inputs, strict=False)]
+        text.append(f"init: {', '.join(_value(one) for one in given)}")
+    text += [f"{name}: {_value(one)}" for name, one in zip(names, inputs, strict=False)]
+    read = {word for line in forward for one in line.arguments for word in re.findall(r"self\.[\w.]+", one)}
+    read |= set(re.findall(r"self\.[\w.]+", result))
+    state = {f"self.{name}": tensor for name, tensor in _state(model).items()}
+    text += [f"{name}: {_value(state[name])}" for name in state if name in read]
+    text += [f"{one.value} = {one.operator}({', '.join(one.arguments)}) -> {one.made}" for one in forward]
+    return "\n".join(line for line in (*text, f"return {result}") if line)
+
+
+def _state(model: Any) -> dict[str, Any]:
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def _inputs_of(model: Any, inputs: Sequence[Any]) -> list[str]:
+    names = list(inspect.signature(model.forward).parameters)
+    return names + [f"arg{n}" for n in range(len(names), len(inputs))]
+
+
+def _trace(
+    reference: Reference, given: Sequence[Any], marks: Mapping[float, str] | None = None
+) -> _Traced | None:
+    """The forward of a module made of `given`; numbers in `marks` are called by those names. None where it is too long."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    model, inputs = reference.module(given), reference.inputs()
+    state = _state(model)
+
+    def forward(state: Any, tensors: Any) -> Any:
+        values = iter(tensors)
+        arguments = [next(values) if isinstance(one, torch.Tensor) else one for one in inputs]
+        return torch.func.functional_call(model, state, tuple(arguments))
+
+    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+    graph = make_fx(forward, pre_dispatch=True, tracing_mode="real")(state, tensors).graph
+    if len(graph.nodes) > _LONGEST + len(state):
+        return None
+    names = _inputs_of(model, inputs)
     of_tensors = [name for name, one in zip(names, inputs, strict=False) if isinstance(one, torch.Tensor)]
-    leaves = [*(f"self.{name}" for name in state), *of_tensors]
-    shapes = {f"self.{name}": _value(tensor) for name, tensor in state.items()}
-    lines += _forward(graph, leaves, shapes)
-    return "\n".join(line for line in lines if line)
+    lines, result = _forward(graph, [*(f"self.{name}" for name in state), *of_tensors], marks or {})
+    return _Traced(model, inputs, lines, result)
 
 
-def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> list[str]:
-    """The weights that are used with their shapes, then a line an operator. `leaves` names the placeholders."""
+def _forward(graph: Any, leaves: Sequence[str], marks: Mapping[float, str]) -> tuple[list[_Line], str]:
+    """A line an operator, and what is returned. `leaves` names the placeholders."""
     import torch
 
     given = (node for node in graph.nodes if node.op == "placeholder")
     said: dict[Any, str] = dict(zip(given, leaves, strict=True))
-    used: dict[str, None] = {}
-    body: list[str] = []
+    body: list[_Line] = []
 
     def text(value: Any) -> str:
         if isinstance(value, torch.fx.Node):
-            if said[value] in shapes:
-                used[said[value]] = None
             return said[value]
         if isinstance(value, list | tuple):
             return f"[{', '.join(text(one) for one in value)}]"
-        return _value(value)
+        return _named(value, marks)
 
     for node in graph.nodes:
         if node.op == "placeholder":
@@ -124,10 +176,11 @@ def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> li
         if node.op == "output":
             result = node.args[0]
             single = not isinstance(result, list | tuple)
-            body.append(f"return {text(result) if single else ', '.join(text(one) for one in result)}")
-            continue
+            return body, text(result) if single else ", ".join(text(one) for one in result)
         if node.op == "get_attr":
-            said[node] = str(node.target).lstrip("_")
+            said[node] = _constant(getattr(graph.owning_module, str(node.target)), marks) or str(
+                node.target
+            ).lstrip("_")
             continue
         name = _operator(node.target)
         if name == "getitem":
@@ -143,13 +196,143 @@ def _forward(graph: Any, leaves: Sequence[str], shapes: Mapping[str, str]) -> li
             made = node.meta.get("val")
             if isinstance(made, list | tuple):
                 made = made[0]
-            body.append(f"{said[node]} = {name}({', '.join(arguments)}) -> {_value(made)}")
-    return [*(f"{name}: {shapes[name]}" for name in used), *body]
+            body.append(_Line(said[node], name, tuple(arguments), _value(made)))
+    raise ValueError("a graph without an output")
+
+
+def _named(value: Any, marks: Mapping[float, str]) -> str:
+    """The name of a number in `marks`, up to the rounding of a float32, or the value as it is written."""
+    near = (name for number, name in marks.items() if abs(number - value) <= 1e-7 * abs(number))
+    return next(near, "") or _value(value) if isinstance(value, float) else _value(value)
+
+
+def _constant(tensor: Any, marks: Mapping[float, str]) -> str:
+    """The one number of a tensor that the forward makes; nothing where it is another tensor."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    known = getattr(tensor, "constant", tensor)
+    if known is None or known.numel() != 1:
+        return ""
+    with unset_fake_temporarily():
+        return _named(round(known.item(), 7), marks)
+
+
+def _by_attribute(reference: Reference, given: Sequence[Any], lines: list[_Line]) -> list[_Line]:
+    """The lines with the numbers that the constructor was given called by the attributes that keep them. Those are found by
+    giving it others: what changes in the forward is the constructor's, and one attribute has the new number."""
+    given = [*given, *_defaults(reference, len(given))]
+    marked, marks = list(given), dict[float, str]()
+    for place, one in enumerate(given):
+        if type(one) not in (int, float):
+            continue
+        other = float(one) + _MARK * (place + 1)
+        tried = [*given[:place], other, *given[place + 1 :]]
+        try:
+            name = _keeper(reference.module(tried), other)
+            if name and (type(one) is float or _trace(reference, tried) is not None):
+                marked[place], marks[other] = other, name
+        except Exception:  # a size, or an index
+            continue
+    if not marks:
+        return lines
+    try:
+        traced = _trace(reference, marked, marks)
+    except Exception:
+        return lines
+    if traced is None or [(a.value, a.operator) for a in traced.lines] != [
+        (b.value, b.operator) for b in lines
+    ]:
+        return lines
+    names = set(marks.values())
+
+    def told(line: _Line, named: _Line) -> _Line:
+        old, new = line.arguments, named.arguments
+        if len(new) > len(old) and names.issuperset(new[len(old) :]):  # they were its defaults
+            old = (*old, *new[len(old) :])
+        if len(new) != len(old) or line.operator == "dropout":
+            return line
+        pairs = zip(old, new, strict=True)
+        return line._replace(arguments=tuple(b if b.rpartition("=")[2] in names else a for a, b in pairs))
+
+    return list(map(told, lines, traced.lines))
+
+
+def _defaults(reference: Reference, count: int) -> list[Any]:
+    """What the constructor takes where it is given no more than `count` arguments."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    taken = inspect.signature(reference.namespace["Model"]).parameters.values()
+    return [one.default for one in taken if one.kind in positional][count:]
+
+
+_MARK = 1.0009765625e-4
+"""What a number is changed by to be known again."""
+
+
+def _keeper(model: Any, number: float) -> str:
+    """The attribute that holds `number`, the module's own before those of its parts; nothing where there is none."""
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if type(value) is float and value == number and not name.startswith("_"):
+                return ".".join(filter(None, ("self", path, name)))
+    return ""
+
+
+def _simplified(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
+    """The lines with idioms by their names, bounds as `clamp`, and without dropouts that drop nothing; numbered anew."""
+    made = {line.value: line for line in lines}
+    kept: dict[str, _Line | str] = {}
+    """By value: the line as it is now, or the value that it is the same as."""
+
+    def alone(value: str) -> bool:
+        return sum(line.reads(value) for line in lines) == 1 and not re.search(rf"\b{value}\b", result)
+
+    def of(value: str, operator: str) -> str:
+        """What the operator was applied to, where `value` is that and nothing else reads it."""
+        line = made.get(value)
+        return (
+            line.arguments[0]
+            if line and line.operator == operator and len(line.arguments) == 1 and alone(value)
+            else ""
+        )
+
+    for line in lines:
+        name, arguments = line.operator, line.arguments
+        if name == "dropout" and ("False" in arguments[2:] or float(arguments[1]) == 0.0):
+            kept[line.value] = arguments[0]
+            continue
+        if name in _BOUNDS:
+            name, arguments = "clamp", (arguments[0], *(arguments[1:] or _BOUNDS[name]))
+        elif name == "mul" and len(arguments) == 2:
+            for whole, gate in (arguments, arguments[::-1]):
+                if of(gate, "sigmoid") == whole:
+                    kept.pop(gate)
+                    name, arguments = "silu", (whole,)
+                elif of(inner := of(gate, "tanh"), "softplus") == whole:
+                    kept.pop(gate), kept.pop(inner)
+                    name, arguments = "mish", (whole,)
+        if name == "reshape" and (source := of(arguments[0], "reshape")):
+            kept.pop(arguments[0])
+            arguments = (source,)
+        kept[line.value] = line._replace(operator=name, arguments=arguments)
+    new: dict[str, str] = {}
+
+    def renumbered(text: str) -> str:
+        return re.sub(r"\bh\d+\b", lambda at: new.get(at[0], at[0]), text)
+
+    found: list[_Line] = []
+    for value, entry in kept.items():
+        if isinstance(entry, str):
+            new[value] = renumbered(entry)
+            continue
+        new[value] = f"h{len(found) + 1}"
+        found.append(entry._replace(value=new[value], arguments=tuple(map(renumbered, entry.arguments))))
+    return found, renumbered(result)
 
 
 def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
     """One name and one list of positional arguments for what has several."""
     arguments = list(node.args)
+    name = _SHORT.get(name, name)
     if _is_value_alone(node):
         name, arguments[1] = f"a{name}", [arguments[1]]
     made = [one.meta.get("val") for one in arguments if hasattr(one, "meta")]
@@ -161,6 +344,12 @@ def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
         if len(batches) == 2 and batches[0] == batches[1]:
             return "bmm", arguments
         return ("mv" if left.ndim == 2 and right.ndim == 1 else "matmul"), arguments
+    if name in ("min", "max") and len(made) == 2:
+        return f"{name}imum", arguments
+    if name in ("clamp_min", "clamp_max"):
+        return "clamp", [arguments[0], *[None] * (name == "clamp_max"), arguments[1]]
+    if name.startswith("adaptive_avg_pool") and set(arguments[1]) == {1}:
+        return "mean", [arguments[0], [*range(ranks[0] - len(arguments[1]), ranks[0] - 1), -1], True]
     if name in _RESHAPES:
         return "reshape", arguments[:1]
     if not ranks or not ranks[0]:

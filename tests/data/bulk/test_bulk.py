@@ -153,7 +153,7 @@ def test_inductor_answers_beside_the_library() -> None:
 def test_examples_of_others_are_heard_too() -> None:
     given = Example(task=problem(SMALL, "graphs", 0).wordings[0], plan="p", code="c", teacher="llm")
     made = problem(SMALL, "examples", 0, given=given)
-    assert made.kernels == (Kernel(teacher="llm", code="c"),)
+    assert made.kernels == (Kernel(teacher="llm", code="c", marked="c"),)
     assert made.graph
 
 

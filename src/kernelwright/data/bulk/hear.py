@@ -24,6 +24,7 @@ from kernelwright.data.bulk.problems import Kernel, Problem
 from kernelwright.data.bulk.values import same
 from kernelwright.data.corpus import identity
 from kernelwright.data.fingerprint import prints
+from kernelwright.data.numbering import numbered
 from kernelwright.data.validate import Rejected, fair
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 
@@ -136,7 +137,7 @@ def _improve(
             counts["dropped: no gain"] += 1
         else:
             told = prompts.profile(verdict)
-            made += [_example(problem, "improve", task, best, kernel.code, told) for task in wordings]
+            made += [_example(problem, "improve", task, best, _for(task, kernel), told) for task in wordings]
     return made
 
 
@@ -156,7 +157,7 @@ def _repair(
             counts["dropped: fault does not show"] += verdict.correct
         elif any(kernel is problem.kernels[0] for kernel, _ in right):
             told = prompts.feedback(verdict)  # may name a line
-            same = [task for task in wordings if _for(task, code) == code]
+            same = [task for task in wordings if not task.lowered or arranged(code, task.lowered) == code]
             made += [_example(problem, "repair", task, problem.kernels[0], code, told) for task in same]
     return made
 
@@ -169,11 +170,11 @@ def _example(
     shown: str = "",
     feedback: str = "",
 ) -> Example:
-    code = _for(task, answer.code)
+    code = _for(task, answer)
     return Example(
         kind=kind,
         task=task,
-        kernel=_for(task, shown),
+        kernel=shown,
         feedback=feedback,
         plan=plans.plan(code),
         code=code,
@@ -183,9 +184,9 @@ def _example(
     )
 
 
-def _for(task: Task, code: str) -> str:
-    """A kernel of the first wording with the constructor of another, where that is kept."""
-    return arranged(code, task.lowered) if task.lowered else code
+def _for(task: Task, kernel: Kernel) -> str:
+    """A kernel with the constructor of a wording and its names for steps, where those are kept."""
+    return arranged(numbered(kernel.marked, task.lowered), task.lowered) if task.lowered else kernel.code
 
 
 def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:

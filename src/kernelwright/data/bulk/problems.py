@@ -18,9 +18,9 @@ from kernelwright.data.arrangement import arranged
 from kernelwright.data.bulk.config import FUNCTIONS, WEIGHTS, BulkConfig, Teacher
 from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
-from kernelwright.data.families.write import Pair
 from kernelwright.data.fingerprint import prints
 from kernelwright.data.inductor import Lesson
+from kernelwright.data.numbering import numbered
 from kernelwright.records import Example, Record, Task
 from kernelwright.tasks import lowered
 
@@ -38,6 +38,8 @@ class Kernel(Record):
 
     teacher: str
     code: str
+    marked: str = ""
+    """As the teacher wrote it, with the reference's steps marked where it knows them."""
 
 
 class Problem(Record):
@@ -93,9 +95,11 @@ def _as_read(config: BulkConfig, made: Problem) -> Problem:
     if config.style != "lowered":
         return made
     wordings = tuple(task.model_copy(update={"lowered": lowered(task)}) for task in made.wordings)
+    first = wordings[0].lowered
+    written = [kernel.marked or kernel.code for kernel in made.kernels]
     kernels = tuple(
-        kernel.model_copy(update={"code": arranged(kernel.code, wordings[0].lowered)})
-        for kernel in made.kernels
+        kernel.model_copy(update={"code": arranged(numbered(text, first), first), "marked": text})
+        for kernel, text in zip(made.kernels, written, strict=True)
     )
     return made.model_copy(update={"wordings": wordings, "kernels": kernels})
 
@@ -180,21 +184,17 @@ def _of_family(config: BulkConfig, rng: random.Random, seed: str) -> Problem:
             break
     else:
         raise Skipped("no free sizes")
-    kernels = [made.code]
+    kernels = [made]
     if rng.random() < config.slower:
-        kernels += _slower(family, place, length, made)
+        slower = pair(family, place, f"{place}:slow", length, slow=True)
+        kernels += [slower] * (slower.code != made.code)
     return Problem(
         wordings=(made.task, *made.others),
-        kernels=tuple(Kernel(teacher="families", code=code) for code in kernels),
+        kernels=tuple(Kernel(teacher="families", code=one.code, marked=one.marked) for one in kernels),
         mutants=(),
         graph=made.graph,
         split=split,
     )
-
-
-def _slower(family: Family, place: str, length: int, made: Pair) -> list[str]:
-    code = pair(family, place, f"{place}:slow", length, slow=True).code
-    return [code] if code != made.code else []
 
 
 def _of_graph(config: BulkConfig, rng: random.Random) -> Problem:

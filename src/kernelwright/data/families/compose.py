@@ -166,6 +166,7 @@ _SKIP = Chain(
     ("skip",),
     "",
     (("skip", "skip"),),
+    tags=("skip.0",),
 )
 """The value before a step, added after it."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kernelwright.data.families.spec import Draw, Dtype, Op, placed, tensor
 from kernelwright.data.graphs import Step
+from kernelwright.data.numbering import KEPT, marked
 from kernelwright.data.operators import POINTWISE
 from kernelwright.data.probe import is_sound
 
@@ -104,6 +105,8 @@ class Chain:
     """Per step, the names of its constants where those are passed; nothing where they stand in the kernel."""
     kept: tuple[int, ...] = ()
     """Steps before which the value is kept as `ORIGINAL`, for a residual."""
+    tags: tuple[str, ...] = ()
+    """Per step, what it is marked with; nothing where the reference has no step of its own for it."""
 
     @property
     def pointers(self) -> list[str]:
@@ -145,6 +148,7 @@ class Chain:
             self.sources + other.sources,
             (self.numbers or ((),) * len(self.steps)) + (other.numbers or ((),) * len(other.steps)),
             self.kept + tuple(place + len(self.steps) for place in other.kept),
+            (self.tags or ("",) * len(self.steps)) + (other.tags or ("",) * len(other.steps)),
         )
 
     @property
@@ -182,12 +186,14 @@ class Chain:
                 masked = f", mask={mask}, other=0.0" if mask else ""
                 lines.append(f"{name} = tl.load({name}_ptr + {offsets}{masked}){self.wide}")
         numbers = self.numbers or ((),) * len(self.steps)
+        tags = self.tags or ("",) * len(self.steps)
         for place, (step, operand, passed) in enumerate(zip(self.steps, self.values, numbers, strict=True)):
             if place in self.kept:
-                lines.append(f"{ORIGINAL} = {value}")
+                lines.append(marked(f"{ORIGINAL} = {value}", "", KEPT))
             constants = dict(zip("cd", passed or map(repr, step.constants), strict=False))
             expression = POINTWISE[step.op].triton.format(x=value, y=operand, **constants)
-            lines.append(f"{value} = {expression}")
+            line = f"{value} = {expression}"
+            lines.append(marked(line, tags[place], step.op) if tags[place] else line)
         return lines
 
 
@@ -245,7 +251,9 @@ def chain(
 
 
 def _with_idle(draw: Draw, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """One step more: one that changes nothing, where there is such a one, or else the last once more."""
+    """One step more: the last once more, or one that changes nothing, where there is such a one."""
+    if not (steps[-1].operand or POINTWISE[steps[-1].op].constants) and draw.chance(0.5):
+        return (*steps, steps[-1])
     places = [place for place, step in enumerate(steps) if step.op in IDLE or step.op == "clamp"]
     if not places:
         more = Step("scale", "", (draw.pick((0.5, 2.0)),))
@@ -356,7 +364,11 @@ def _chain(
     wide = "" if dtype == "float32" else ".to(tl.float32)"
     passed = tuple(numbers) if hoists else ()
     kept = (0,) if any(step.operand == "first" for step in steps) else ()
-    return Chain(tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, tuple(sources), passed, kept)
+    draw.chains += 1
+    tags = tuple(f"{draw.chains}.{place}" for place in range(len(steps)))
+    return Chain(
+        tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, tuple(sources), passed, kept, tags
+    )
 
 
 LONG = {"mul": "multiply", "sub": "subtract", "div": "divide"}

@@ -97,6 +97,8 @@ class Draw:
         self.rng, self.tune = random.Random(task), random.Random(kernel)
         self.operators, self.slow = operators, slow
         self.constants: dict[str, int] = {}
+        self.chains = 0
+        """Chains of pointwise steps so far."""
 
     def pick(self, values: Sequence[T]) -> T:
         """One of `values`, as part of the task."""

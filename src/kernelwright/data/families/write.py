@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kernelwright.data.families.dress import dress
 from kernelwright.data.families.reference import Argument, wrapped, write_reference
 from kernelwright.data.families.spec import Design, Draw
+from kernelwright.data.numbering import plain
 from kernelwright.data.operators import HELPERS
 from kernelwright.records import Task
 
@@ -29,6 +30,8 @@ class Pair:
     operators: int
     others: tuple[Task, ...] = ()
     """The same task, sizes and all, in other words: `code` answers each of them."""
+    marked: str = ""
+    """`code` with the reference's steps marked, for `numbering`."""
 
 
 def write(name: str, category: str, design: Design, draw: Draw, spellings: int = 1) -> Pair:
@@ -48,7 +51,7 @@ def write(name: str, category: str, design: Design, draw: Draw, spellings: int =
     task = _task(name, category, design, arguments, inputs, graph, rng)
     others = [_task(name, category, design, arguments, inputs, graph, random.Random(seed)) for seed in seeds]
     code = _answer(design, arguments, [given for given, _ in inputs], draw)
-    return Pair(task, code, graph, len(ops), tuple(others))
+    return Pair(task, plain(code), graph, len(ops), tuple(others), code)
 
 
 def with_defaults(arguments: list[Argument], design: Design) -> list[Argument]:
