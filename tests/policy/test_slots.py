@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kernelwright.policy import slots
+from kernelwright.policy.decode import ModelDecoder, Qwen3Decoder, decoder_for
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.records import Message, Prompt
 
@@ -66,6 +67,40 @@ def test_weights_are_those_of_now(tokenizer: Any, model: Any) -> None:
     assert after == said(HFPolicy(mine, tokenizer, continuous=False))
     slots.release(mine)
     assert mine not in slots._ENGINES
+
+
+def test_adapters_are_merged_into_what_is_decoded_and_follow_training(tokenizer: Any, model: Any) -> None:
+    import copy
+
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"]
+    )
+    mine = get_peft_model(copy.deepcopy(model).double(), config).eval()
+    assert Qwen3Decoder.can_run(mine)
+    assert isinstance(decoder_for(mine), ModelDecoder), "which needs no second copy of the weights"
+    heard = []
+    for _ in range(2):
+        with torch.no_grad():
+            for name, weight in mine.named_parameters():
+                if "lora_" in name:
+                    weight.add_(torch.randn_like(weight) * 0.3)
+        heard.append(said(HFPolicy(mine, tokenizer, batch=3, continuous=True)))
+        assert heard[-1] == said(HFPolicy(mine, tokenizer, continuous=False))
+    assert heard[0] != heard[1]
+    with mine.disable_adapter():
+        without = said(HFPolicy(mine, tokenizer, batch=3, continuous=True))
+    assert without == said(HFPolicy(copy.deepcopy(model).double(), tokenizer, continuous=False))
+
+
+def test_other_adapters_go_through_their_own_forward(model: Any) -> None:
+    import copy
+
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(r=4, target_modules=["q_proj"], use_dora=True)
+    assert not Qwen3Decoder.can_run(get_peft_model(copy.deepcopy(model), config))
 
 
 def test_samples_are_distributed_as_generate_s(model: Any, tokenizer: Any) -> None:

@@ -9,7 +9,7 @@ from kernelwright.train.estimate import ASSUMPTIONS, Estimate, gb
 if TYPE_CHECKING:
     from rich.console import Console
 
-_KINDS = ("weights", "gradients", "optimizer", "activations", "KV cache", "vllm")
+_KINDS = ("weights", "gradients", "optimizer", "activations", "KV cache", "generator", "vllm")
 _PHASES = ("generate", "verify", "train")
 
 

@@ -37,10 +37,38 @@ class Decoder(Protocol):
 
 
 def decoder_for(model: Any) -> Decoder:
-    """The fastest decoder that computes what `model` computes."""
-    if Qwen3Decoder.can_run(model):
+    """The fastest decoder that computes what `model` computes, without another copy of a large model's weights."""
+    if Qwen3Decoder.can_run(model) and not has_adapters(model):
         return Qwen3Decoder(model)
     return ModelDecoder(model)
+
+
+def has_adapters(model: Any) -> bool:
+    """Whether `model` is peft's, around one of transformers'."""
+    return hasattr(model, "peft_config")
+
+
+def unwrapped(model: Any) -> Any:
+    """The causal LM of transformers, whose projections may be peft's."""
+    return model.get_base_model() if has_adapters(model) else model
+
+
+def _weight(linear: Any) -> Tensor:
+    """A projection's weight with what its active LoRA adapters add to it."""
+    base = getattr(linear, "base_layer", None)
+    if base is None:
+        return linear.weight
+    added = [] if linear.disable_adapters or linear.merged else linear.active_adapters
+    return sum((linear.get_delta_weight(name) for name in added if name in linear.lora_A), base.weight)
+
+
+def _is_plain(projection: Any) -> bool:
+    """A linear layer without bias, or peft's LoRA around one and nothing besides."""
+    if type(projection) is torch.nn.Linear:
+        return projection.bias is None
+    kind = type(projection)
+    lora = kind.__name__ == "Linear" and kind.__module__ == "peft.tuners.lora.layer"
+    return lora and not any(projection.use_dora.values()) and _is_plain(projection.base_layer)
 
 
 class ModelDecoder:
@@ -83,7 +111,7 @@ class Qwen3Decoder:
     """
 
     def __init__(self, model: Any) -> None:
-        config = model.config
+        model, config = unwrapped(model), model.config
         self.heads, self.kv = config.num_attention_heads, config.num_key_value_heads
         self.dim, self.eps = config.head_dim, config.rms_norm_eps
         self.rotary, self.embed = model.model.rotary_emb, model.model.embed_tokens.weight
@@ -92,14 +120,20 @@ class Qwen3Decoder:
 
     @staticmethod
     def can_run(model: Any) -> bool:
-        """True for a plain Qwen3ForCausalLM: no adapters, sliding windows, quantised or sharded weights."""
+        """True for a Qwen3ForCausalLM, with LoRA on its projections or without: no other adapters, sliding windows,
+        quantised or sharded weights."""
+        model = unwrapped(model)
         config: Any = getattr(model, "config", None)
         if type(model).__name__ != "Qwen3ForCausalLM" or "sliding_attention" in config.layer_types:
             return False
         if config.hidden_act != "silu" or config.rope_parameters["rope_type"] != "default":
             return False
-        linears = [m for name, m in model.named_modules() if name.endswith("_proj")]
-        return all(type(m) is torch.nn.Linear and m.bias is None for m in linears)
+        if (
+            type(model.lm_head) is not torch.nn.Linear
+            or type(model.model.embed_tokens) is not torch.nn.Embedding
+        ):
+            return False
+        return all(_is_plain(m) for name, m in model.named_modules() if name.endswith("_proj"))
 
     def prefill(self, ids: Tensor, mask: Tensor, repeat: int, room: int) -> Tensor:
         (count, size), device = ids.shape, ids.device
@@ -167,11 +201,14 @@ class _Layer:
         attention, mlp = layer.self_attn, layer.mlp
         self.heads, self.kv = heads, kv
         self.before, self.after = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
-        self.in_proj = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
+        self.in_proj = torch.cat(
+            [_weight(one) for one in (attention.q_proj, attention.k_proj, attention.v_proj)]
+        )
         norms = [attention.q_norm.weight.expand(heads, -1), attention.k_norm.weight.expand(kv, -1)]
         self.qk_norm = torch.cat(norms)
-        self.out_proj = attention.o_proj.weight
-        self.gate_up, self.down = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]), mlp.down_proj.weight
+        self.out_proj = _weight(attention.o_proj)
+        self.gate_up = torch.cat([_weight(mlp.gate_proj), _weight(mlp.up_proj)])
+        self.down = _weight(mlp.down_proj)
 
     def to(self, dtype: torch.dtype) -> _Layer:
         """Copies of the weights in `dtype`, apart from the model's."""

@@ -20,7 +20,7 @@ from kernelwright.config import STAGES
 from kernelwright.errors import UserError
 from kernelwright.policy import OnCompletion
 from kernelwright.policy.decode import Qwen3Decoder, decoder_for
-from kernelwright.policy.slots import Job, engine_for
+from kernelwright.policy.slots import Job, engine_for, has_room
 from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Prompt
 
@@ -164,7 +164,7 @@ class HFPolicy:
 
     def _in_slots(self) -> bool:
         wanted = self.model.device.type == "cuda" if self.continuous is None else self.continuous
-        return wanted and Qwen3Decoder.can_run(self.model)
+        return wanted and Qwen3Decoder.can_run(self.model) and has_room(self.model)
 
     def _continuous(self, asked: _Request) -> None:
         """Decode everything in slots, the longest prompts first, and hand on each completion."""

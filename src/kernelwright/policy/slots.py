@@ -5,7 +5,8 @@ shape, so that on CUDA a whole step is one replay of a graph; the host looks in 
 what is finished and fills the free slots with the next samples. A row's random numbers depend on the seed, its
 prompt and its sample alone, so neither the number of slots nor the order of refilling changes what it says.
 
-For models that `Qwen3Decoder` can run. Weights are copied in by `load`, so that graphs survive training steps.
+For models that `Qwen3Decoder` can run. Weights are copied in by `load`, LoRA's with those they are added to, so that
+graphs survive training steps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernelwright.drawing import DRAWING
-from kernelwright.policy.decode import _Layer
+from kernelwright.policy.decode import _Layer, has_adapters, unwrapped
 
 STRIDE = 8
 """Steps between looks at which rows are done: each costs a wait for the device."""
@@ -55,7 +56,7 @@ def engine_for(
     `rows` is how many slots a new one has, never more than `jobs` where that is given; 0: what fits in memory.
     """
     kept = _ENGINES.get(model)
-    wanted = dtype or model.model.embed_tokens.weight.dtype
+    wanted = dtype or unwrapped(model).model.embed_tokens.weight.dtype
     if (
         kept is None
         or kept.rows < min(rows or kept.most, jobs or kept.most)
@@ -71,6 +72,15 @@ def engine_for(
         kept.most = fitting
     kept.load(model)
     return kept
+
+
+def has_room(model: Any) -> bool:
+    """Whether there is memory for a copy of the weights: those of a model with adapters may fill half of a GPU."""
+    if model.device.type != "cuda" or not has_adapters(model) or model in _ENGINES:
+        return True
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info(model.device)
+    return 2 * sum(one.nbytes for one in model.parameters()) < free
 
 
 def _rows_that_fit(model: Any, total: int, dtype: torch.dtype) -> int:
@@ -96,6 +106,7 @@ class Slots:
     """`rows` sequences of at most `total` tokens, of which at most `budget` are written here."""
 
     def __init__(self, model: Any, rows: int, total: int, budget: int, dtype: torch.dtype) -> None:
+        model = unwrapped(model)
         config, device = model.config, model.device
         self.rows, self.total, self.budget, self.dtype = rows, total, budget, dtype
         self.most = rows
@@ -106,7 +117,8 @@ class Slots:
             config.head_dim,
         )
         self.eps, self.graphs = config.rms_norm_eps, device.type == "cuda"
-        self.layers = [_Layer(layer, self.heads, self.kv).to(dtype) for layer in model.model.layers]
+        with torch.no_grad():
+            self.layers = [_Layer(layer, self.heads, self.kv).to(dtype) for layer in model.model.layers]
         self.embed = model.model.embed_tokens.weight.detach().to(dtype, copy=True)
         self.norm = model.model.norm.weight.detach().to(dtype, copy=True)
         self.tied = model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
@@ -130,6 +142,7 @@ class Slots:
 
     def load(self, model: Any) -> None:
         """Copy the model's weights as they are now into the buffers that the graphs read."""
+        model = unwrapped(model)
         with torch.no_grad():
             for mine, layer in zip(self.layers, model.model.layers, strict=True):
                 mine.copy_(_Layer(layer, self.heads, self.kv))

@@ -33,7 +33,7 @@ ASSUMPTIONS = (
     f"a GPU trains at {UTILISATION:.0%} of its bf16 peak and at most {TOKENS_S / 1e6:.2g} M tokens/s, "
     f"{COMPILED_TOKENS_S / 1e6:.2g} M with sft.compile, and generates at "
     f"{BANDWIDTH:.0%} of its memory bandwidth, {STEP_S * 1e3:.0f} ms a token at least ({MODULE_STEP_S * 1e3:.0f} without "
-    "vLLM for adapters and for other architectures than Qwen3); two CPU cores do "
+    "vLLM for other architectures than Qwen3); two CPU cores do "
     f"{CPU_TRAIN:.0e} FLOP/s in training and {CPU_GENERATE:.0e} in generation; a kernel takes a worker "
     f"{VERIFY_S['cuda']} s to verify on a GPU and {VERIFY_S['interpret']} s in the interpreter; every answer is as "
     "long as it may be; 10 bytes a logit in training"
@@ -104,10 +104,12 @@ class StageEstimate:
 
     @property
     def bytes(self) -> int:
-        """The most that is held at once: generation and update take turns."""
+        """The most that is held at once: generation and update take turns, but the generator's own weights and cache stay
+        where it has its own."""
         held = sum(self.memory[name] for name in ("weights", "gradients", "optimizer"))
         together = self.memory["activations"] + self.memory.get("vllm", 0)
-        return held + max(together, self.memory.get("KV cache", 0))
+        cache, copied = self.memory.get("KV cache", 0), self.memory.get("generator", 0)
+        return held + (together + cache + copied if copied else max(together, cache))
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ def measure(recipe: Recipe) -> Model:
         per_token=kept,
         cache_per_token=2 * config.num_hidden_layers * kv * dim * _compute_bytes(recipe),
         vocab=config.vocab_size,
-        fused=config.model_type == "qwen3" and lora is None,
+        fused=config.model_type == "qwen3",
     )
 
 
@@ -282,6 +284,10 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
     if recipe.generation.engine == "own":
         at_once = min(mine, recipe.generation.rows or (mine if device.target else 64))
         memory["KV cache"] = at_once * length * model.cache_per_token
+        if model.fused and device.target:
+            memory["generator"] = (model.weights - model.trained * bool(recipe.lora.rank)) * _compute_bytes(
+                recipe
+            )
     elif recipe.generation.engine == "vllm-colocate":
         memory["vllm"] = int(recipe.generation.memory_share * device.bytes)
         at_once = mine
