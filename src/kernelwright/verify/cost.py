@@ -23,6 +23,10 @@ _MATRIX_EFFICIENCY = 0.62
 _SPLIT_EFFICIENCY = 0.48
 """Of `tf32x3`, whose operands are split first: 60 products of the library on an H200 reach 0.45 to 0.50."""
 _VECTOR_EFFICIENCY = 0.50
+_INDEX_SHARE = 0.05
+"""Integer operations on tiles a second, as a share of the float32 peak. A quarter would be the lanes' own rate; comparisons,
+selections and wide addresses take several instructions each (the convolutions among 56 kernels of an H200
+were modelled at 0.3 to 0.6 of their time without, at 0.6 to 1.4 with it)."""
 _L1_BYTES = 192 * 1024
 _L1_BYTES_PER_CLOCK = 36.0
 """Bytes of 32-byte sectors, repeats counted, that an SM's load path moves in a clock on strided access (measured with
@@ -53,6 +57,8 @@ class Work:
     steps: float
     """Memory instructions in program order."""
     flops: Mapping[str, float]
+    indexed: float = 0.0
+    """Integer operations on tiles: addresses and masks."""
     loaded_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     stored_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Bytes read and written by unmasked lanes, per argument."""
@@ -73,10 +79,11 @@ class Work:
             touched_bytes=float(data["touched_bytes"]),
             steps=float(data["steps"]),
             flops={str(k): float(v) for k, v in dict(data["flops"]).items()},
+            indexed=float(data["indexed"]),
             loaded_bytes={str(k): float(v) for k, v in dict(data["loaded_bytes"]).items()},
             stored_bytes={str(k): float(v) for k, v in dict(data["stored_bytes"]).items()},
         )
-        numbers = [work.programs, work.num_stages, work.touched_bytes, work.steps]
+        numbers = [work.programs, work.num_stages, work.touched_bytes, work.steps, work.indexed]
         for amounts in (work.unique_bytes, work.sizes, work.flops, work.loaded_bytes, work.stored_bytes):
             numbers += amounts.values()
         if (
@@ -132,6 +139,7 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
     for unit, operations in work.flops.items():
         rate = target.peak_tflops.get(unit, target.fp32_tflops) * 1e12
         arithmetic += operations * programs / (rate * _efficiency(unit) * balance)
+    arithmetic += work.indexed * programs / (target.fp32_tflops * 1e12 * _INDEX_SHARE * balance)
     chain = waves * latency_s * (1.0 + work.steps / _LOADS_IN_FLIGHT)
 
     l1 = work.touched_bytes * programs / (target.sms * _L1_BYTES_PER_CLOCK * _CLOCK_GHZ * 1e9)

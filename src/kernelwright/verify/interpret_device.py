@@ -49,6 +49,7 @@ def summarise(launch: TracedLaunch) -> cost.Work:
         touched_bytes=sum(traffic.touched_bytes for traffic in launch.traffic) / count,
         steps=sum(traffic.steps for traffic in launch.traffic) / count,
         flops=flops,
+        indexed=sum(traffic.indexed for traffic in launch.traffic) / count,
         loaded_bytes=loaded,
         stored_bytes=stored,
     )

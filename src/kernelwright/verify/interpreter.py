@@ -456,6 +456,8 @@ class Engine:
         def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
             if lhs.data.dtype.kind == "f":
                 engine.count("float32", lhs.data.size * (4.0 if op is np.divide else 1.0))
+            elif engine.traffic is not None and lhs.data.ndim > 1 and lhs.data.dtype.kind != "b":
+                engine.traffic.indexed += lhs.data.size
             if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
                 return _narrowed(binary(self, _widened(lhs), _widened(rhs), op))
             out = binary(self, lhs, rhs, op)

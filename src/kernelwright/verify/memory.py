@@ -126,6 +126,8 @@ class Traffic:
     """Memory instructions in program order."""
     flops: dict[str, float] = dataclasses.field(default_factory=dict)
     """Operations by unit: `float32` (vector units), `tf32`, `float16`, ... (matrix units)."""
+    indexed: float = 0.0
+    """Integer operations on blocks of two dimensions and more: addresses and masks of tiles, which take issue slots."""
     executed: int = 0
     """Memory instructions that were really interpreted; `steps` counts those of skipped iterations too."""
     skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -157,7 +159,7 @@ class Traffic:
 
     def totals(self) -> dict[str, dict[str, float]]:
         """Everything counted so far, for `extrapolate`."""
-        counts = {"touched": self.touched_bytes, "steps": float(self.steps)}
+        counts = {"touched": self.touched_bytes, "steps": float(self.steps), "indexed": self.indexed}
         return {
             "counts": counts,
             "flops": dict(self.flops),
@@ -175,6 +177,7 @@ class Traffic:
         }
         self.touched_bytes += grown["counts"]["touched"]
         self.steps += grown["counts"]["steps"]
+        self.indexed += grown["counts"]["indexed"]
         for kind in ("flops", "loaded", "stored", "skipped_sectors"):
             into: dict[str, float] = getattr(self, kind)
             for name, count in grown[kind].items():

@@ -74,7 +74,7 @@ class BulkConfig(BaseModel):
     heldout_share: float = Field(0.08, gt=0, lt=1)
     """Share of all operator graphs, by digest, that is held out."""
     validation_share: float = Field(0.01, gt=0, lt=1)
-    practice: int = Field(8000, ge=0)
+    practice: int = Field(4000, ge=0)
     """Tasks without a kernel, for reinforcement learning, on graphs that no example shows."""
     single: float = Field(0.4, ge=0, le=1)
     """Share of them that are one operator instead: there is no graph of those that examples lack, but other sizes."""
