@@ -1,5 +1,7 @@
 """Measure a policy: sample every task, verify every sample, summarise. Resumable, some tasks at a time.
 
+The policy writes on while the verifier hears what it has written: a slow hearing keeps nobody else waiting.
+
 Writes a run folder: config.json, environment.json, rollouts.jsonl (whole groups only), metrics.json. The front
 end is asked about tasks. A later agent is measured in its place in the pipeline: it is asked once about each
 verified kernel of the evaluation before it, and rollouts.jsonl holds what the pipeline then hands on, the new
@@ -10,6 +12,7 @@ What the agent itself said is in attempts.jsonl.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +22,12 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy import Policy
 from kernelwright.progress import Bar
-from kernelwright.records import Agent, Rollout, Task, read_jsonl
-from kernelwright.rollouts import Judge, Verifier, hand_on, roll
+from kernelwright.records import Agent, Prompt, Rollout, Task, read_jsonl
+from kernelwright.rollouts import Judge, Rolling, Verifier, hand_on
 from kernelwright.runs import RunFolder
 
+AHEAD = 512
+"""Samples that may be written and not yet heard to the end."""
 Before = Mapping[str, Sequence[Rollout]]
 """The rollouts of the evaluation before, by task."""
 
@@ -82,38 +87,40 @@ def evaluate(
     left = _unfinished(run, chunks, expected, unheard=agent == "frontend")
 
     judge = Judge(verifier)
-    options: dict[str, Any] = {
-        "reward": reward,
-        "stage": "eval",
-        "temperature": temperature,
-        "top_p": top_p,
-    }
+    sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
     asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target}
     total = sum(expected.values())
     done = total - sum(expected[task.id] for _, chunk in left for task in chunk)
+    out_there: deque[tuple[Sequence[Task], Rolling]] = deque()
+
+    def write(number: int, chunk: Sequence[Task]) -> None:
+        """Have the chunk's samples written; each goes to the verifier at once."""
+        about, prompted = _asks(agent, chunk, given, asked)
+        rolling = Rolling(policy, prompted, about, judge, reward=reward, stage="eval", step=0)
+        # A seed for each chunk, so that a resumed evaluation draws what an uninterrupted one would.
+        place = {**sampling, "seed": seed * 1_000_003 + number}
+        if prompted:
+            rolling.generate(samples if agent == "frontend" else 1, **place)
+        out_there.append((chunk, rolling))
+
+    def log() -> None:
+        """Wait for the verdicts of the chunk that was written first."""
+        chunk, rolling = out_there.popleft()
+        rollouts = _heard([_named(r) for group in rolling.collect() for r in group])
+        if agent != "frontend":
+            run.append("attempts.jsonl", rollouts)
+            rollouts = _handed_on(chunk, given, rollouts)
+        run.append("rollouts.jsonl", rollouts)
+        correct = sum(r.verdict.correct for r in rollouts)
+        bar.advance(len(rollouts), f"{correct}/{len(rollouts)} correct in the last batch")
+
     with Bar(f"eval {agent}", total, done=done, quiet=quiet) as bar:
         for number, chunk in left:
-            # A seed for each chunk, so that a resumed evaluation draws what an uninterrupted one would.
-            place = {**options, "seed": seed * 1_000_003 + number}
-            if agent == "frontend":
-                asks = [prompts.render(agent, task, **asked) for task in chunk]
-                groups = roll(policy, asks, chunk, judge, n=samples, **place)
-                rollouts = _heard([_named(r) for group in groups for r in group])
-            else:
-                shown = [(task, r) for task in chunk for r in given[task.id] if r.verdict.correct]
-                asks = [
-                    prompts.render(
-                        agent, task, kernel=r.candidate.code, profile=prompts.profile(r.verdict), **asked
-                    )
-                    for task, r in shown
-                ]
-                made = roll(policy, asks, [task for task, _ in shown], judge, **place) if shown else []
-                attempts = _heard([_named(r) for [r] in made])
-                run.append("attempts.jsonl", attempts)
-                rollouts = _handed_on(chunk, given, attempts)
-            run.append("rollouts.jsonl", rollouts)
-            correct = sum(r.verdict.correct for r in rollouts)
-            bar.advance(len(rollouts), f"{correct}/{len(rollouts)} correct in the last batch")
+            write(number, chunk)
+            while sum(len(rolling.completions) for _, rolling in out_there) > AHEAD:
+                log()
+        while out_there:
+            log()
     rollouts = run.rows("rollouts.jsonl", Rollout)
     summary = {**metrics.summarise(rollouts, todo), "agent": agent, "policy": policy.name}
     if agent != "frontend":
@@ -124,6 +131,19 @@ def evaluate(
         )
     run.write_json("metrics.json", summary)
     return summary
+
+
+def _asks(
+    agent: Agent, chunk: Sequence[Task], given: Before, asked: Mapping[str, Any]
+) -> tuple[list[Task], list[Prompt]]:
+    """What the agent is asked of these tasks: each one, or each verified kernel of the evaluation before."""
+    if agent == "frontend":
+        return list(chunk), [prompts.render(agent, task, **asked) for task in chunk]
+    shown = [(task, r) for task in chunk for r in given[task.id] if r.verdict.correct]
+    return [task for task, _ in shown], [
+        prompts.render(agent, task, kernel=r.candidate.code, profile=prompts.profile(r.verdict), **asked)
+        for task, r in shown
+    ]
 
 
 def rollouts_of(log: Path) -> dict[str, list[Rollout]]:

@@ -98,7 +98,7 @@ def _caps(known: Mapping[str, int], kinds: Mapping[str, str]) -> Iterator[tuple[
     for channels, extent in ((8, 8), (16, 16), (32, 32), (64, 64)):
         if count["extent"] == 1:
             extent *= 4
-        wide = windows + 4 if count["extent"] >= 3 else 2 * windows + 2
+        wide = windows + 2 if count["extent"] >= 3 else 2 * windows + 2
         if not count["extent"]:
             # One row size beside a batch is cheap; a matrix product pays for every size.
             rows = count["batch"] == 1 and count["channel"] + count["other"] == 1
