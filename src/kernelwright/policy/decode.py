@@ -44,13 +44,13 @@ def decoder_for(model: Any) -> Decoder:
 
 
 def has_adapters(model: Any) -> bool:
-    """Whether `model` is peft's, around one of transformers'."""
+    """Whether peft has put adapters into `model`: as a model of its own around it, or by way of transformers."""
     return hasattr(model, "peft_config")
 
 
 def unwrapped(model: Any) -> Any:
     """The causal LM of transformers, whose projections may be peft's."""
-    return model.get_base_model() if has_adapters(model) else model
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _weight(linear: Any) -> Tensor:

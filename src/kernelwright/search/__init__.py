@@ -106,7 +106,7 @@ class Turn:
             "correct": self.correct,
             "improved": self.improved,
             "speedup": self.best.verdict.speedup() if self.best else None,
-            "elapsed": round(self.elapsed, 2),
+            "elapsed": self.elapsed,
         }
 
 
@@ -371,7 +371,7 @@ class _Search:
             better = best is not None and (given is None or beats(best.verdict.timing, given.verdict.timing))
             best = self.leading = best if better else given
         logged = self._made.get((stage, number))
-        elapsed = logged["elapsed"] if logged else self.hearings.budget.elapsed
+        elapsed = logged["elapsed"] if logged else round(self.hearings.budget.elapsed, 2)
         turn = Turn(stage, number, kind, rows, best, best is not given, elapsed)
         self.found.turns.append(turn)
         if logged is None:
