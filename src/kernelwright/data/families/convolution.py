@@ -145,7 +145,7 @@ def convolution(
     bias = draw.chance(bias_share)
     numbers: dict[str, str] = {}
     init: list[tuple[str, str]] = [("in_channels", "CI"), ("out_channels", "CO")]
-    tuples = rank > 1 and draw.chance(0.12)
+    tuples = rank > 1 and draw.chance(0.2)
     for name, given in (("kernel_size", kernels), *values.items()):
         if uniform and not tuples and draw.chance(0.4):
             constant = {

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelwright.data.families.spec import Draw, Dtype, Op, placed, tensor
+from kernelwright.data.families.spec import Draw, Dtype, Op, Parameter, placed, tensor
 from kernelwright.data.graphs import Step
 from kernelwright.data.numbering import KEPT, marked
 from kernelwright.data.operators import POINTWISE
@@ -55,6 +55,8 @@ Channel = tuple[str, tuple[tuple[str, str], ...]]
 """The shape of a parameter by channel over constructor arguments, with those arguments."""
 SCALAR: Channel = ("1", ())
 """The shape of a parameter where the kernel knows no channel: one number for all."""
+ARITHMETIC = ("scale", "over", "offset", "minus")
+"""Operators that may share a number of the constructor's."""
 HELD: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "scale": (
         *(("scaling_factor",),) * 3,
@@ -299,6 +301,12 @@ def _chain(
             inputs = ((name, tensor(full, dtype)),)
             operands.append((name, "full"))
             spelled = name
+        elif step.operand == "parameter" and (again := _again(draw, channel)) is not None:
+            name, spelled = again.operand[0], again.spelled
+            if again.operand not in operands:
+                operands.append(again.operand)
+                if again.attribute != f"self.{name}":
+                    sources.append((name, again.attribute))
         elif step.operand == "parameter":
             assert channel is not None
             stems = [n for n in NAMES.get(step.op, ("gate", "gate_weight")) if f"self.{n}" not in taken]
@@ -331,18 +339,25 @@ def _chain(
                         init, number = ((attribute, number),), attribute
                     text = f"torch.tensor({number}{placed(dtype)})"
             state = (f"self.{attribute} = nn.Parameter({text})",)
+            draw.parameters.append(Parameter(channel, operands[-1], spelled, f"self.{attribute}"))
         if name:
             taken.add(name)
         constants = dict(zip("cd", map(repr, step.constants), strict=False))
         held: tuple[str, ...] = ()
         if hoists and step.constants:
-            several = sum(other.op == step.op for other in steps) > 1
-            held = _held(draw, step.op, len(step.constants), taken, several)
-            taken.update(held)
-            taken.update(f"self.{given}" for given in held)
-            operands += [(given, "number") for given in held]
-            state += tuple(f"self.{given} = {given}" for given in held)
-            init += tuple(zip(held, map(repr, step.constants), strict=True))
+            use = f"{'number' if step.op in ARITHMETIC else step.op} {step.constants}"
+            held = draw.numbers.get(use, ())
+            if held and draw.chance(0.7):
+                operands += [(given, "number") for given in held if (given, "number") not in operands]
+            else:
+                several = sum(other.op == step.op for other in steps) > 1
+                held = _held(draw, step.op, len(step.constants), taken, several)
+                taken.update(held)
+                taken.update(f"self.{given}" for given in held)
+                operands += [(given, "number") for given in held]
+                state += tuple(f"self.{given} = {given}" for given in held)
+                init += tuple(zip(held, map(repr, step.constants), strict=True))
+                draw.numbers[use] = held
             constants = {letter: f"self.{given}" for letter, given in zip("cd", held, strict=False)}
         numbers.append(held)
         spelling = draw.pick(operator.spellings).replace("{x}", "\0").format(y=spelled, **constants)
@@ -369,6 +384,12 @@ def _chain(
     return Chain(
         tuple(ops), tuple(steps), tuple(operands), tuple(values), wide, tuple(sources), passed, kept, tags
     )
+
+
+def _again(draw: Draw, channel: Channel | None) -> Parameter | None:
+    """A parameter that an earlier step took, of this chain or of one before, for this one to take, too."""
+    found = [one for one in draw.parameters if one.shape == channel]
+    return draw.pick(found) if found and draw.chance(0.15) else None
 
 
 LONG = {"mul": "multiply", "sub": "subtract", "div": "divide"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from kernelwright.data.families.along import rows, strided
 from kernelwright.data.families.convolution import SPACE, capped
@@ -463,44 +465,71 @@ def batchnorm_inference(draw: Draw) -> Design:
     return Design((op, *after.ops), (stage,), sizes, dtype, draw.constants)
 
 
+_MEAN_SQUARES = (
+    "torch.mean(x ** 2, {d})",
+    "x.pow(2).mean({d})",
+    "torch.mean(x * x, {d})",
+    "x.square().mean({d})",
+)
+_OVER = ("x / torch.sqrt({m} + {e})", "x * torch.rsqrt({m} + {e})", "x / ({m} + {e}).sqrt()")
+
+
 def rmsnorm(draw: Draw) -> Design:
-    """Over the last dimension with a weight, or over channels."""
-    dtype = draw.dtype(0.4)
-    if draw.chance(0.4):
+    """Over the last dimension with a weight or over channels, written out or as torch's own, and maps after it."""
+    eps = draw.pick(("1e-6", "1e-5", "1e-8"))
+    along = draw.chance(0.4)
+    held = draw.chance(0.5)
+    count = draw.operators - 1
+    squares = draw.pick(_MEAN_SQUARES).format(
+        d="dim=1, keepdim=True" if along else draw.pick(("dim=-1, keepdim=True", "-1, keepdim=True"))
+    )
+    spelled = draw.pick(_OVER).format(m=squares, e="self.eps" if held else eps)
+    state: tuple[str, ...] = ("self.eps = eps",) if held else ()
+    init: tuple[tuple[str, str], ...] = (("eps", eps),) if held else ()
+    if along:
         rank, sizes = planes(draw, 2)
-        spelled = "{x} / torch.sqrt(torch.mean({x} ** 2, dim=1, keepdim=True) + self.eps)"
-        spelled = spelled.replace("{x}", "x")
-        op = Op(
-            "rmsnorm:channels",
-            spelled,
-            ("self.eps = eps",),
-            (("eps", "1e-6"),),
-            (("x", tensor(shape_of(rank), "float32")),),
-        )
-        stage = strided(draw, "rmsnorm", "rmsnorm", "float32", sizes["C"].full, 1)
-        return Design((op,), (stage,), sizes, "float32", draw.constants)
+        op = Op("rmsnorm:channels", spelled, state, init, (("x", tensor(shape_of(rank), "float32")),))
+        after = chain(draw, count, "float32")
+        stage = strided(draw, "rmsnorm", "rmsnorm", "float32", sizes["C"].full, 1, after=after)
+        return Design((op, *after.ops), (_with_eps(stage, eps, held),), sizes, "float32", draw.constants)
+    dtype = draw.dtype(0.4)
     sizes = _tokens(draw)
     weighted = draw.chance(0.8)
-    weight = "self.weight" if weighted else "None"
-    op = Op(
-        f"rmsnorm:last{'' if weighted else ',plain'}",
-        f"F.rms_norm({{x}}, ({{x}}.shape[-1],), {weight}, eps=1e-6)".replace("{x}", "x"),
-        (f"self.weight = nn.Parameter(torch.randn(dim{placed(dtype)}))",) if weighted else (),
-        (("dim", "N"),) if weighted else (),
-        (("x", tensor("B, S, N", dtype)),),
-    )
-    if dtype == "float32" and weighted and draw.chance(0.5):
-        op = Op(
-            op.name,
-            "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight",
-            op.state,
-            op.init,
-            op.inputs,
-        )
+    if weighted:
+        filled = draw.pick(("torch.randn", "torch.ones"))
+        state = (*state, f"self.weight = nn.Parameter({filled}(dim{placed(dtype)}))")
+        init = (("dim", "N"), *init)
+    if dtype == "float32" and weighted and draw.chance(0.6):
+        spelled = draw.pick((f"{spelled} * self.weight", f"self.weight * ({spelled})"))
+    else:
+        weight, given = "self.weight" if weighted else "None", "self.eps" if held else eps
+        spelled = f"F.rms_norm(x, (x.shape[-1],), {weight}, eps={given})"
+    name = f"rmsnorm:last{'' if weighted else ',plain'}"
+    op = Op(name, spelled, state, init, (("x", tensor("B, S, N", dtype)),))
     scale = Chain((), affine("", dtype).steps[:1], (("weight", "channel"),), ("weight",), widened(dtype))
-    after = scale if weighted else NOTHING
-    stage = rows(draw, "rmsnorm", "rmsnorm", dtype, sizes["N"].full, after=after)
-    return Design((op,), (stage,), sizes, dtype, draw.constants)
+    after = chain(
+        draw,
+        count,
+        dtype,
+        channel=("dim", (("dim", "N"),)) if weighted else None,
+        taken=["weight", "self.weight", "dim", "eps", "self.eps"],
+    )
+    stage = rows(
+        draw, "rmsnorm", "rmsnorm", dtype, sizes["N"].full, after=scale.then(after) if weighted else after
+    )
+    return Design((op, *after.ops), (_with_eps(stage, eps, held),), sizes, dtype, draw.constants)
+
+
+def _with_eps(stage: Stage, eps: str, held: bool) -> Stage:
+    """The stage with another epsilon than the operator's own, or with one that is passed."""
+    if not held:
+        return replace(stage, kernels=tuple(text.replace("1e-6", repr(float(eps))) for text in stage.kernels))
+    kernels = tuple(
+        re.sub(r"(_kernel\(\s*)x_ptr, ", r"\1x_ptr, eps, ", text.replace("1e-6", "eps"))
+        for text in stage.kernels
+    )
+    body = re.sub(r"(\]\(\s*)x, ", r"\1x, eps, ", "\n".join(stage.body)).split("\n")
+    return replace(stage, kernels=kernels, body=tuple(body), takes=(*stage.takes, ("eps", "self.eps")))
 
 
 def _tokens(draw: Draw) -> dict[str, Size]:
@@ -656,7 +685,6 @@ _DRAWS: dict[str, Callable[[Draw], Design]] = {
     "groupnorm": groupnorm,
     "instancenorm": instancenorm,
     "batchnorm": batchnorm,
-    "rmsnorm": rmsnorm,
     "l1norm": l1norm,
     "l1mean": l1mean,
     "l2norm": l2norm,
@@ -666,5 +694,6 @@ _DRAWS: dict[str, Callable[[Draw], Design]] = {
 }
 FAMILIES = (
     *(Family(name, "norm", draw) for name, draw in _DRAWS.items()),
+    Family("rmsnorm", "norm", rmsnorm, (1, 2, 3, 4)),
     Family("batchnorm_inference", "norm", batchnorm_inference, (1, 2, 3)),
 )

@@ -39,6 +39,19 @@ class Size(NamedTuple):
     odd: int
 
 
+class Parameter(NamedTuple):
+    """A parameter of the reference's module, as a step of a chain takes it."""
+
+    shape: object
+    """What a step that takes it again must want, too."""
+    operand: tuple[str, str]
+    """The kernel's name for it, and its kind."""
+    spelled: str
+    """In `forward`."""
+    attribute: str
+    """As `self.NAME`."""
+
+
 @dataclass(frozen=True)
 class Op:
     """One operator of the reference."""
@@ -99,6 +112,9 @@ class Draw:
         self.constants: dict[str, int] = {}
         self.chains = 0
         """Chains of pointwise steps so far."""
+        self.parameters: list[Parameter] = []
+        self.numbers: dict[str, tuple[str, ...]] = {}
+        """What those took that a later step may take again; numbers by their use and values."""
 
     def pick(self, values: Sequence[T]) -> T:
         """One of `values`, as part of the task."""

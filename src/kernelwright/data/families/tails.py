@@ -229,7 +229,7 @@ def _pool(draw: Draw, value: Value) -> Tail:
     )
     held = held.format(name=name)
     given = held if draw.chance(0.6) else str(size)
-    tupled = not features and draw.chance(0.15) and given == held and len(value.places) > 1
+    tupled = not features and draw.chance(0.25) and given == held and len(value.places) > 1
     init: tuple[tuple[str, str], ...] = ()
     if given == held:
         value.taken.append(held)
