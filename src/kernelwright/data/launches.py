@@ -189,6 +189,8 @@ class _Body:
     _roots: dict[str, str] = field(default_factory=dict)
     """Pointers that other names hold."""
     _looped: bool = False
+    _step: str = ""
+    """The reference's step that the next operation begins."""
 
     def read(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
@@ -217,10 +219,9 @@ class _Body:
     def _bind(self, target: ast.expr, value: ast.expr) -> None:
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         parts = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(names) else None
-        before = [len(operations) for _, operations in self.work]
+        self._step = target.id if isinstance(target, ast.Name) and _STEP.fullmatch(target.id) else ""
         whole = None if parts else self._term(value)
-        if isinstance(target, ast.Name) and _STEP.fullmatch(target.id):
-            self._call_first(target.id, before)
+        self._step = ""
         for place, name in enumerate(names):
             if not isinstance(name, ast.Name):
                 continue
@@ -230,14 +231,6 @@ class _Body:
             root = "" if term.value else self._root(given)
             if root:
                 self._roots[name.id] = root
-
-    def _call_first(self, step: str, before: Sequence[int]) -> None:
-        """Put a step's name before the first of its operations; `before` says how many there were of each part."""
-        for place, (_, operations) in enumerate(self.work):
-            start = before[place] if place < len(before) else 0
-            if len(operations) > start:
-                operations[start] = f"{step}: {operations[start]}"
-                return
 
     def _term(self, node: ast.expr) -> _Term:
         if isinstance(node, ast.Name):
@@ -303,7 +296,8 @@ class _Body:
     def _did(self, operation: str) -> None:
         if not self.work or self.work[-1][0] is not self._looped:
             self.work.append((self._looped, []))
-        self.work[-1][1].append(operation)
+        self.work[-1][1].append(f"{self._step}: {operation}" if self._step else operation)
+        self._step = ""
 
     def _root(self, address: ast.expr) -> str:
         """The parameter that an address starts from, without `_ptr`; empty where that is not seen."""

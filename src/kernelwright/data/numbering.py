@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kernelwright.data.operators import POINTWISE
+from kernelwright.parsing import words
 from kernelwright.records import Task
 from kernelwright.tasks import lowered
 
@@ -41,7 +42,7 @@ def numbered(code: str, reference: str) -> str:
     """Marked `code` with the steps called as in `reference`, a lowered one; without names of that kind, but also without
     marks, where the two do not go together."""
     names = _names(code, reference) if _MARK in code else None
-    if names is None or set(names.values()) & set(re.findall(r"\w+", code)):
+    if names is None or not words(code).isdisjoint(names.values()):
         return plain(code)
     try:
         return _written(code, names)
@@ -76,9 +77,8 @@ def _names(code: str, reference: str) -> dict[str, str] | None:
         if tag in found or operator == KEPT:
             continue
         meant = [f"self.{name}" for name in re.findall(r"(?<![.\w])\w+", expression) if name in attributes]
-        follows = tag.rpartition(".")[0] == chain
-        chain = tag.rpartition(".")[0]
-        places = range(at, at + 1 if follows else len(lines))
+        before, chain = chain, tag.rpartition(".")[0]
+        places = range(at, at + 1 if chain == before else len(lines))
         place = next((end for start in places if (end := _end(lines, start, operator, meant))), 0)
         if not place:
             return None

@@ -24,7 +24,6 @@ from kernelwright.data.bulk.problems import Kernel, Problem
 from kernelwright.data.bulk.values import same
 from kernelwright.data.corpus import identity
 from kernelwright.data.fingerprint import prints
-from kernelwright.data.numbering import numbered
 from kernelwright.data.validate import Rejected, fair
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 
@@ -185,8 +184,8 @@ def _example(
 
 
 def _for(task: Task, kernel: Kernel) -> str:
-    """A kernel with the constructor of a wording and its names for steps, where those are kept."""
-    return arranged(numbered(kernel.marked, task.lowered), task.lowered) if task.lowered else kernel.code
+    """A kernel arranged after a wording, where that is lowered."""
+    return kernel.worded(task.lowered) if task.lowered else kernel.code
 
 
 def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:

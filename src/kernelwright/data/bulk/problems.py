@@ -41,6 +41,10 @@ class Kernel(Record):
     marked: str = ""
     """As the teacher wrote it, with the reference's steps marked where it knows them."""
 
+    def worded(self, reference: str) -> str:
+        """The kernel arranged after a lowered reference: with its constructor, and its names for steps."""
+        return arranged(numbered(self.marked or self.code, reference), reference)
+
 
 class Problem(Record):
     """What is put before the judge at once."""
@@ -95,11 +99,9 @@ def _as_read(config: BulkConfig, made: Problem) -> Problem:
     if config.style != "lowered":
         return made
     wordings = tuple(task.model_copy(update={"lowered": lowered(task)}) for task in made.wordings)
-    first = wordings[0].lowered
-    written = [kernel.marked or kernel.code for kernel in made.kernels]
     kernels = tuple(
-        kernel.model_copy(update={"code": arranged(numbered(text, first), first), "marked": text})
-        for kernel, text in zip(made.kernels, written, strict=True)
+        one.model_copy(update={"code": one.worded(wordings[0].lowered), "marked": one.marked or one.code})
+        for one in made.kernels
     )
     return made.model_copy(update={"wordings": wordings, "kernels": kernels})
 
