@@ -120,6 +120,28 @@ def test_an_idiom_has_one_name(expression: str, said: str) -> None:
     assert lines[2] == "return h1"
 
 
+POOLS = """
+def __init__(self, size):
+    super().__init__()
+    self.first, self.act = nn.MaxPool1d(size), nn.LeakyReLU(0.1)
+    self.rest = nn.Sequential(nn.InstanceNorm1d(4), nn.AvgPool1d(2))
+
+def forward(self, x):
+    return F.max_pool1d(self.act(self.rest(self.first(x))), 1)
+"""
+
+
+def test_poolings_and_norms_without_weights_name_the_module_that_has_their_options() -> None:
+    lines = lowered(task(POOLS, "torch.rand(2, 4, 32)", init="2")).splitlines()
+    assert [line.partition(" -> ")[0] for line in lines if line.startswith("h")] == [
+        "h1 = max_pool1d(x, [2], [2], self.first)",
+        "h2 = instance_norm(h1, None, None, None, None, True, 0.1, 1e-05, True, self.rest.0)",
+        "h3 = avg_pool1d(h2, [2], [2], self.rest.1)",
+        "h4 = leaky_relu(h3, 0.1)",
+        "h5 = max_pool1d(h4, [1])",
+    ]
+
+
 def test_a_gate_that_something_else_reads_stays() -> None:
     said = lowered(task("def forward(self, x):\n    g = x.sigmoid()\n    return x * g + g"))
     assert "h2 = mul(x, h1)" in said

@@ -19,7 +19,8 @@ Spellings that remain are settled, too: the product of the ranks at hand (`mm`, 
 for every exchange of two dimensions, `reshape` for every change of shape alone, `amax` for a `max` along a dimension whose
 places are not used, -1 for the last dimension; `silu` and `mish` for what multiplies them out, `clamp` for what bounds,
 nothing for a dropout that drops nothing. A number that the constructor was given and the module keeps is called by its
-attribute: `mul(h1, self.scale)`, `clamp(h2, self.act.min_val, self.act.max_val)`.
+attribute: `mul(h1, self.scale)`, `clamp(h2, self.act.min_val, self.act.max_val)`; a module without weights that has
+options is named after them: `max_pool2d(h3, [2, 2], [2, 2], self.pool)`.
 
 Tensors are float32 where no type is named. Executes the reference, which is trusted; no tensor has memory.
 """
@@ -49,6 +50,8 @@ _SILENT = frozenset({"device", "layout", "pin_memory", "memory_format"})
 _SHORT = {"multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div"}
 _BOUNDS: Mapping[str, tuple[str, ...]] = {"hardtanh": ("-1.0", "1.0"), "relu6": ("0.0", "6.0")}
 """Operators that are a `clamp`, and its bounds where none are given."""
+_WITH_OPTIONS = ("max_pool", "avg_pool", "lp_pool", "instance_norm")
+"""What operators begin with that kernels ask a module's options of."""
 _COUNTER = "num_batches_tracked"
 """A buffer of batch norms that nobody reads."""
 _LONGEST = 120
@@ -146,16 +149,40 @@ def _trace(
         return torch.func.functional_call(model, state, tuple(arguments))
 
     tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+    owners = _watched(model)
     graph = make_fx(forward, pre_dispatch=True, tracing_mode="real")(state, tensors).graph
     if len(graph.nodes) > _LONGEST + len(state):
         return None
     names = _inputs_of(model, inputs)
     of_tensors = [name for name, one in zip(names, inputs, strict=False) if isinstance(one, torch.Tensor)]
-    lines, result = _forward(graph, [*(f"self.{name}" for name in state), *of_tensors], marks or {})
+    lines, result = _forward(graph, [*(f"self.{name}" for name in state), *of_tensors], marks or {}, owners)
     return _Traced(model, inputs, lines, result)
 
 
-def _forward(graph: Any, leaves: Sequence[str], marks: Mapping[float, str]) -> tuple[list[_Line], str]:
+def _watched(model: Any) -> dict[int, str]:
+    """Filled while `model` is traced: by place in the graph, the module without weights that the operator belongs to."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    found: dict[int, str] = {}
+    for path, module in model.named_modules():
+        if path and not list(module.children()) and not list(module.parameters()):
+            began: list[int] = []
+
+            def before(*_: Any, began: list[int] = began) -> None:
+                began.append(len(get_proxy_mode().tracer.graph.nodes))  # type: ignore[union-attr]
+
+            def after(*_: Any, began: list[int] = began, path: str = path) -> None:
+                end = len(get_proxy_mode().tracer.graph.nodes)  # type: ignore[union-attr]
+                found.update(dict.fromkeys(range(began.pop(), end), f"self.{path}"))
+
+            module.register_forward_pre_hook(before)
+            module.register_forward_hook(after)
+    return found
+
+
+def _forward(
+    graph: Any, leaves: Sequence[str], marks: Mapping[float, str], owners: Mapping[int, str]
+) -> tuple[list[_Line], str]:
     """A line an operator, and what is returned. `leaves` names the placeholders."""
     import torch
 
@@ -170,7 +197,7 @@ def _forward(graph: Any, leaves: Sequence[str], marks: Mapping[float, str]) -> t
             return f"[{', '.join(text(one) for one in value)}]"
         return _named(value, marks)
 
-    for node in graph.nodes:
+    for place, node in enumerate(graph.nodes):
         if node.op == "placeholder":
             continue
         if node.op == "output":
@@ -192,6 +219,8 @@ def _forward(graph: Any, leaves: Sequence[str], marks: Mapping[float, str]) -> t
             name, arguments = _settled(node, name)
             arguments = [text(one) for one in arguments]
             arguments += [f"{key}={text(one)}" for key, one in node.kwargs.items() if key not in _SILENT]
+            if place in owners and name.startswith(_WITH_OPTIONS):
+                arguments.append(owners[place])
             said[node] = f"h{len(body) + 1}"
             made = node.meta.get("val")
             if isinstance(made, list | tuple):

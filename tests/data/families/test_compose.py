@@ -46,6 +46,7 @@ def test_every_kind_of_step_is_drawn(name: str, kind: str) -> None:
         ("conv2d_chain", r"self\.bias = nn\.Parameter\(torch\.\w+\(bias_shape\)\)"),
         ("conv2d_chain", r"eps=\w+, momentum=\w+\)"),
         ("conv2d_chain", r"self\.\w+\.kernel_size\[0\]"),
+        ("linear_chain", r"(?s) = acc [*+/-] (\w+)\n.* = acc [*+/-] \1\n"),
     ],
 )
 def test_forms_of_compositions_are_drawn(name: str, said: str) -> None:

@@ -56,7 +56,8 @@ Channel = tuple[str, tuple[tuple[str, str], ...]]
 SCALAR: Channel = ("1", ())
 """The shape of a parameter where the kernel knows no channel: one number for all."""
 ARITHMETIC = ("scale", "over", "offset", "minus")
-"""Operators that may share a number of the constructor's."""
+NUMBER = "number"
+"""Operators that may share a number of the constructor's, and what that use is called."""
 HELD: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "scale": (
         *(("scaling_factor",),) * 3,
@@ -249,6 +250,7 @@ def chain(
         if kinds.count("input") <= 1 and kinds.count("parameter") <= 2 and is_sound(steps):
             if idles:
                 steps = _with_idle(draw, steps)
+            steps = _with_number_again(draw, steps)
             return _chain(draw, steps, dtype, channel, full, set(taken))
 
 
@@ -263,6 +265,32 @@ def _with_idle(draw: Draw, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     place = draw.pick(places)
     after = steps[place] if steps[place].op == "clamp" else draw.pick(IDLE[steps[place].op])
     return (*steps[: place + 1], after, *steps[place + 1 :])
+
+
+def _with_number_again(draw: Draw, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Now and then a step with a number that was taken before, in this chain or an earlier one: a product and a sum with
+    one `scale`, two equal bounds."""
+    if draw.chance(0.65):
+        return steps
+    earlier = [(-1, use) for use in draw.numbers]
+    known = earlier + [(place, _use(step)) for place, step in enumerate(steps) if step.constants and not step.operand]
+    choices = [
+        (place, use)
+        for first, use in known
+        for place in range(first + 1, len(steps))
+        if not steps[place].operand
+    ]
+    if not choices:
+        return steps
+    place, (kind, constants) = draw.pick(choices)
+    again = Step(draw.pick(ARITHMETIC) if kind == NUMBER else kind, "", constants)
+    found = (*steps[:place], again, *steps[place + 1 :])
+    return found if is_sound(found) else steps
+
+
+def _use(step: Step) -> tuple[str, tuple[float, ...]]:
+    """What a step needs its constants for: steps of one use may share them."""
+    return NUMBER if step.op in ARITHMETIC else step.op, step.constants
 
 
 def _step(draw: Draw, names: Sequence[str], share: float, channel: bool, full: bool) -> Step:
@@ -345,9 +373,9 @@ def _chain(
         constants = dict(zip("cd", map(repr, step.constants), strict=False))
         held: tuple[str, ...] = ()
         if hoists and step.constants:
-            use = f"{'number' if step.op in ARITHMETIC else step.op} {step.constants}"
+            use = _use(step)
             held = draw.numbers.get(use, ())
-            if held and draw.chance(0.7):
+            if held and draw.chance(0.85):
                 operands += [(given, "number") for given in held if (given, "number") not in operands]
             else:
                 several = sum(other.op == step.op for other in steps) > 1
@@ -389,7 +417,7 @@ def _chain(
 def _again(draw: Draw, channel: Channel | None) -> Parameter | None:
     """A parameter that an earlier step took, of this chain or of one before, for this one to take, too."""
     found = [one for one in draw.parameters if one.shape == channel]
-    return draw.pick(found) if found and draw.chance(0.15) else None
+    return draw.pick(found) if found and draw.chance(0.5) else None
 
 
 LONG = {"mul": "multiply", "sub": "subtract", "div": "divide"}

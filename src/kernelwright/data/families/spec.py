@@ -113,7 +113,7 @@ class Draw:
         self.chains = 0
         """Chains of pointwise steps so far."""
         self.parameters: list[Parameter] = []
-        self.numbers: dict[str, tuple[str, ...]] = {}
+        self.numbers: dict[tuple[str, tuple[float, ...]], tuple[str, ...]] = {}
         """What those took that a later step may take again; numbers by their use and values."""
 
     def pick(self, values: Sequence[T]) -> T:
