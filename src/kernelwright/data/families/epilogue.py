@@ -273,7 +273,9 @@ def _with_number_again(draw: Draw, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     if draw.chance(0.65):
         return steps
     earlier = [(-1, use) for use in draw.numbers]
-    known = earlier + [(place, _use(step)) for place, step in enumerate(steps) if step.constants and not step.operand]
+    known = earlier + [
+        (place, _use(step)) for place, step in enumerate(steps) if step.constants and not step.operand
+    ]
     choices = [
         (place, use)
         for first, use in known
