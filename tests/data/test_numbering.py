@@ -1,9 +1,12 @@
 """A step has the name of the line that it answers, and what is computed stays what it was."""
 
+import re
 import textwrap
 
 import pytest
 
+from kernelwright.data.bulk.config import BulkConfig, Teacher
+from kernelwright.data.bulk.problems import problem
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.numbering import KEPT, marked, numbered, plain
 from kernelwright.records import Task
@@ -88,6 +91,19 @@ def test_the_librarys_steps_are_found_in_its_references(family: str) -> None:
         assert "#=" not in told
         found += made.marked.count("#=") > 0 and told != made.code
     assert found >= 3
+
+
+@pytest.mark.parametrize("teacher", ["families", "graphs"])
+def test_problems_of_both_samplers_name_their_steps(teacher: Teacher) -> None:
+    config = BulkConfig(slower=1.0, faults=0.0, names=("elementwise", "row_fusion"), lengths=(4,))
+    named = stepped = 0
+    for number in range(8):
+        for one in problem(config, teacher, number).kernels:
+            stepped += "#=" in one.marked
+            named += bool(re.search(r"^ +h\d+ = ", one.code, re.MULTILINE))
+            assert "#=" not in one.code
+    assert stepped > 8
+    assert named >= stepped - 1
 
 
 def test_every_spelling_of_an_idiom_is_one_step() -> None:

@@ -112,12 +112,18 @@ def test_a_number_of_the_constructors_is_called_by_the_attribute_that_keeps_it()
         ("F.dropout(x, 0.5, training=False).relu()", "relu(x)"),
         ("x.reshape(8, 4).reshape(2, 16)", "reshape(x)"),
         ("torch.multiply(x, 3)", "mul(x, 3)"),
+        ("x.mean(-1) * torch.tanh(F.softplus(x.mean(-1)))", "mean(x, [-1])\nh2 = mish(h1)"),
+        ("x.exp() + x.exp()", "exp(x)\nh2 = add(h1, h1)"),
+        (
+            "F.dropout(x) + F.dropout(x)",
+            "dropout(x, 0.5, True)\nh2 = dropout(x, 0.5, True)\nh3 = add(h1, h2)",
+        ),
     ],
 )
 def test_an_idiom_has_one_name(expression: str, said: str) -> None:
     lines = lowered(task(f"def forward(self, x):\n    return {expression}")).splitlines()
-    assert lines[1].startswith(f"h1 = {said} -> ")
-    assert lines[2] == "return h1"
+    assert [line.partition(" -> ")[0] for line in lines[1:-1]] == f"h1 = {said}".split("\n")
+    assert lines[-1] == f"return h{len(lines) - 2}"
 
 
 POOLS = """

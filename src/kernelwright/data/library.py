@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernelwright.data.graphs import Graph
+from kernelwright.data.numbering import marked
 from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
 from kernelwright.data.source import Reference
 
@@ -93,8 +94,9 @@ def _power_of_2(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def write(graph: Graph, reference: Reference, variant: Variant) -> str:
-    """The Triton module for `graph` whose reference was written as `reference`."""
+def write(graph: Graph, reference: Reference, variant: Variant, marks: bool = False) -> str:
+    """The Triton module for `graph` whose reference was written as `reference`; with `marks` its pointwise steps are
+    marked for `numbering`."""
     groups = _groups(graph, variant.fused)
     first, last = reference.inputs[0], len(groups) - 1
     like = f"{first}.new_empty({first}.shape[:-1])" if graph.reduces else f"torch.empty_like({first})"
@@ -107,7 +109,8 @@ def write(graph: Graph, reference: Reference, variant: Variant) -> str:
     source = first
     for position, group in enumerate(groups):
         target = "out" if position == last else middle
-        kernel = _Kernel(graph, reference, group, variant, "kernel" if last == 0 else f"kernel{position + 1}")
+        name = "kernel" if last == 0 else f"kernel{position + 1}"
+        kernel = _Kernel(graph, reference, group, variant, name, marks)
         kernels.append(kernel.text())
         launches.append(kernel.launch(source, target))
         source = target
@@ -145,7 +148,9 @@ def _groups(graph: Graph, fused: bool) -> list[range]:
 class _Kernel:
     """One kernel over the steps `group` of a graph."""
 
-    def __init__(self, graph: Graph, reference: Reference, group: range, variant: Variant, name: str):
+    def __init__(
+        self, graph: Graph, reference: Reference, group: range, variant: Variant, name: str, marks: bool
+    ):
         self.steps = [graph.steps[i] for i in group]
         self.constants = [reference.constants[i] for i in group]
         self.variant, self.name, self.main = variant, name, reference.inputs[0]
@@ -172,6 +177,9 @@ class _Kernel:
         self.target = "h" if uses_first else self.main
         self.names = [f"h{i + 1}" if reference.named else "" for i in group]
         """Per step, the name of its value where the reference gives it one."""
+        row = len(graph.steps) if graph.row_index is None else graph.row_index
+        self.tags = [f"{int(i > row)}.{i}" if marks else "" for i in group]
+        """Per step, what it is marked with: those before and after the row operator are a chain each."""
 
     def launch(self, source: str, target: str) -> str:
         """The line that launches it from `source` into `target`."""
@@ -215,9 +223,9 @@ class _Kernel:
         for i in steps:
             target = self.names[i] or (value if value not in (self.main, self.target) else self.target)
             constants = dict(zip("cd", (c.removeprefix("self.") for c in self.constants[i]), strict=False))
-            lines.append(
-                f"{target} = {POINTWISE[self.steps[i].op].triton.format(x=value, y=self.values[i], **constants)}"
-            )
+            operator = POINTWISE[self.steps[i].op]
+            line = f"{target} = {operator.triton.format(x=value, y=self.values[i], **constants)}"
+            lines.append(marked(line, self.tags[i], operator.name) if self.tags[i] else line)
             value = target
         return lines, value
 

@@ -306,8 +306,29 @@ def _keeper(model: Any, number: float) -> str:
     return ""
 
 
+def _once(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
+    """The lines without those that say what an earlier one says: an expression that stands twice is one value."""
+    same: dict[str, str] = {}
+    first: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def called(text: str) -> str:
+        return re.sub(r"\bh\d+\b", lambda at: same.get(at[0], at[0]), text)
+
+    found = []
+    for line in lines:
+        arguments = tuple(map(called, line.arguments))
+        same[line.value] = line.value
+        if not re.search(r"_$|rand|drop|bernoulli|normal|multinomial|empty", line.operator):
+            same[line.value] = first.setdefault((line.operator, arguments), line.value)
+        if same[line.value] == line.value:
+            found.append(line._replace(arguments=arguments))
+    return found, called(result)
+
+
 def _simplified(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
-    """The lines with idioms by their names, bounds as `clamp`, and without dropouts that drop nothing; numbered anew."""
+    """The lines with idioms by their names, bounds as `clamp`, and without dropouts that drop nothing and values that are
+    there already; numbered anew."""
+    lines, result = _once(lines, result)
     made = {line.value: line for line in lines}
     kept: dict[str, _Line | str] = {}
     """By value: the line as it is now, or the value that it is the same as."""

@@ -20,7 +20,7 @@ from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.fingerprint import prints
 from kernelwright.data.inductor import Lesson
-from kernelwright.data.numbering import numbered
+from kernelwright.data.numbering import numbered, plain
 from kernelwright.records import Example, Record, Task
 from kernelwright.tasks import lowered
 
@@ -214,10 +214,10 @@ def _of_graph(config: BulkConfig, rng: random.Random) -> Problem:
         variants.append(
             library.alike(rng, graph, slower, asked.width, True) if rng.random() < 0.5 else slower
         )
-    codes = dict.fromkeys(library.write(graph, asked.reference, variant) for variant in variants)
+    codes = dict.fromkeys(library.write(graph, asked.reference, variant, marks=True) for variant in variants)
     return Problem(
         wordings=(asked.task,),
-        kernels=tuple(Kernel(teacher="library", code=code) for code in codes),
+        kernels=tuple(Kernel(teacher="library", code=plain(code), marked=code) for code in codes),
         mutants=(),
         graph=graph.digest,
         split=split,
