@@ -48,7 +48,7 @@ TILE = 4096
 def rows(
     draw: Draw,
     name: str,
-    operator: str,
+    operator: str | RowOperator,
     dtype: Dtype,
     width: int,
     *,
@@ -58,12 +58,12 @@ def rows(
     other: str = "",
     by_row: bool = False,
 ) -> Stage:
-    """Along the last dimension, `width` long at full size. `before` and `after` are done on the way; `keep` keeps a
+    """Along the last dimension, `width` long at full size. `operator` is one of FORMULAS or another one. `before` and `after` are done on the way; `keep` keeps a
     reduced dimension; `other` is the name of a second input that is added first; `by_row` says that a row is of one
     channel."""
     walks = width > LONGEST or (draw.slow and draw.tune.random() < 0.8)
     wide = widened(dtype)
-    formula = FORMULAS[operator]
+    formula = FORMULAS[operator] if isinstance(operator, str) else operator
     reduces = formula.final is None
     block = draw.tile("BLOCK", (1024, 2048, 4096), (128, 256)) if walks else "triton.next_power_of_2(n)"
     warps = draw.tune.choice((4, 8)) if width > 1024 else draw.tune.choice((1, 2, 4))
@@ -140,7 +140,7 @@ def _finish(formula: RowOperator, after: Chain, by_row: bool) -> list[str]:
 def strided(
     draw: Draw,
     name: str,
-    operator: str,
+    operator: str | RowOperator,
     dtype: Dtype,
     length: int,
     dim: int,
@@ -151,7 +151,7 @@ def strided(
 ) -> Stage:
     """Along dimension `dim`, which is not the last one and `length` long at full size. Channel operands of the chains
     run along it; those of a reduction along the dimension before, which is the second then."""
-    formula = FORMULAS[operator]
+    formula = FORMULAS[operator] if isinstance(operator, str) else operator
     reduces = formula.final is None
     wide = widened(dtype)
     walks = length > 256 or (draw.slow and draw.tune.random() < 0.5)

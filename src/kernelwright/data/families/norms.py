@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from kernelwright.data.families.spec import (
     tensor,
     widened,
 )
+from kernelwright.data.operators import ROWS, Statistic
 
 HELD = 16384
 """Elements of a segment that are held at once."""
@@ -480,6 +480,9 @@ def rmsnorm(draw: Draw) -> Design:
     along = draw.chance(0.4)
     held = draw.chance(0.5)
     count = draw.operators - 1
+    inverse = f"tl.rsqrt({{s}} / n + {'eps' if held else repr(float(eps))})"
+    formula = replace(ROWS["rmsnorm"], statistics=(Statistic("s", "sum", "{x} * {x}", inverse),))
+    passed = Chain((), (), (("eps", "number"),), (), "") if held else NOTHING
     squares = draw.pick(_MEAN_SQUARES).format(
         d="dim=1, keepdim=True" if along else draw.pick(("dim=-1, keepdim=True", "-1, keepdim=True"))
     )
@@ -490,8 +493,8 @@ def rmsnorm(draw: Draw) -> Design:
         rank, sizes = planes(draw, 2)
         op = Op("rmsnorm:channels", spelled, state, init, (("x", tensor(shape_of(rank), "float32")),))
         after = chain(draw, count, "float32")
-        stage = strided(draw, "rmsnorm", "rmsnorm", "float32", sizes["C"].full, 1, after=after)
-        return Design((op, *after.ops), (_with_eps(stage, eps, held),), sizes, "float32", draw.constants)
+        stage = strided(draw, "rmsnorm", formula, "float32", sizes["C"].full, 1, before=passed, after=after)
+        return Design((op, *after.ops), (stage,), sizes, "float32", draw.constants)
     dtype = draw.dtype(0.4)
     sizes = _tokens(draw)
     weighted = draw.chance(0.8)
@@ -514,22 +517,9 @@ def rmsnorm(draw: Draw) -> Design:
         channel=("dim", (("dim", "N"),)) if weighted else None,
         taken=["weight", "self.weight", "dim", "eps", "self.eps"],
     )
-    stage = rows(
-        draw, "rmsnorm", "rmsnorm", dtype, sizes["N"].full, after=scale.then(after) if weighted else after
-    )
-    return Design((op, *after.ops), (_with_eps(stage, eps, held),), sizes, dtype, draw.constants)
-
-
-def _with_eps(stage: Stage, eps: str, held: bool) -> Stage:
-    """The stage with another epsilon than the operator's own, or with one that is passed."""
-    if not held:
-        return replace(stage, kernels=tuple(text.replace("1e-6", repr(float(eps))) for text in stage.kernels))
-    kernels = tuple(
-        re.sub(r"(_kernel\(\s*)x_ptr, ", r"\1x_ptr, eps, ", text.replace("1e-6", "eps"))
-        for text in stage.kernels
-    )
-    body = re.sub(r"(\]\(\s*)x, ", r"\1x, eps, ", "\n".join(stage.body)).split("\n")
-    return replace(stage, kernels=kernels, body=tuple(body), takes=(*stage.takes, ("eps", "self.eps")))
+    after_all = scale.then(after) if weighted else after
+    stage = rows(draw, "rmsnorm", formula, dtype, sizes["N"].full, before=passed, after=after_all)
+    return Design((op, *after.ops), (stage,), sizes, dtype, draw.constants)
 
 
 def _tokens(draw: Draw) -> dict[str, Size]:
