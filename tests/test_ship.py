@@ -32,7 +32,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.save_pretrained(checkpoint)
     (folder / "data").mkdir()
     (folder / "eval" / "frontend").mkdir(parents=True)
-    recipe = {"name": "tiny", "seed": 3, "stages": ["sft", "frontend"], "sft": {"steps": 17, "batch": 5}}
+    recipe = {
+        "name": "tiny",
+        "seed": 3,
+        "stages": ["sft", "frontend"],
+        "sft": {"steps": 17, "shares": {"repair": 0.5}},
+    }
     files = {
         "config.json": recipe | {"data": {"examples": "/secret/place.jsonl", "variants": 7}},
         "environment.json": {"machine": {"cpus": 2, "processor": "A"}, "versions": {"torch": "2.13.0"}},
@@ -72,6 +77,7 @@ def test_the_card_quotes_the_run(shipped: Path) -> None:
         "# Kernelwright tiny",
         "Stages sft, frontend with seed 3",
         "steps = 17",
+        "shares = { repair = 0.5 }",
         "variants = 7",
         "one H200. torch 2.13.0",
         "| all | 2.0 |",

@@ -168,9 +168,17 @@ def _settings(recipe: dict[str, Any]) -> str:
         lines.append(f"[{table}]")
         for key, value in values.items():
             path = key in ("examples", "tasks", "tokenizer", "base")
-            if value != usual.get(table, {}).get(key) and not path and not isinstance(value, dict | None):
-                lines.append(f"{key} = {json.dumps(value)}")
+            if value != usual.get(table, {}).get(key) and value is not None and not path:
+                lines.append(f"{key} = {_toml(value)}")
     return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """A recipe's value on one line."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key} = {_toml(one)}" for key, one in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    return json.dumps(value)
 
 
 def _results(run: Path | None, more: Iterable[Path]) -> Iterator[tuple[str, ...]]:
