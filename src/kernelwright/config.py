@@ -230,6 +230,8 @@ class RlConfig(Section):
     judge: Literal["", "interpret", "cuda"] = ""
     """Backend of the verifier in this stage, such as `interpret` where only correctness is paid: no kernel waits for a
     clock. Empty: `verify.backend`."""
+    deadline_s: float = Field(0.0, ge=0)
+    """Seconds that a hearing may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
     overlap: bool = False
     """Generate the next step's samples while this one's are verified: one step off-policy, by importance ratio."""
 
@@ -301,6 +303,8 @@ class VerifyConfig(Section):
     """GPUs to judge on, by index; all by default. Give training others where there are several."""
     compiled: bool = False
     """Also clock torch.compile, once a task: some ten seconds each."""
+    deadline_s: float = Field(30.0, gt=0)
+    """Seconds that a hearing may take before the candidate has run out of time, compilation included."""
 
 
 class Recipe(Section):
@@ -342,7 +346,12 @@ class Recipe(Section):
 
     def judging(self, stage: str) -> VerifyConfig:
         """Who judges in one of the reinforcement stages."""
-        return self.verify.model_copy(update={"backend": self.rl(stage).judge or self.verify.backend})
+        rl = self.rl(stage)
+        chosen = {
+            "backend": rl.judge or self.verify.backend,
+            "deadline_s": rl.deadline_s or self.verify.deadline_s,
+        }
+        return self.verify.model_copy(update=chosen)
 
 
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:

@@ -309,3 +309,17 @@ def test_renamed_and_retiled_golds_are_correct() -> None:
     with VerifierPool(2) as pool:
         verdicts = pool.verify_many([(e.task, Candidate(code=e.code)) for e in varied])
     assert {v.task_id: v.detail for v in verdicts if not v.correct} == {}
+
+
+def test_functions_that_differ_by_their_name_are_one() -> None:
+    body = "(x):\n    return x + 1\n"
+    kernel = "@triton.jit\ndef {0}_kernel(x_ptr):\n    tl.store(x_ptr, 1)\n"
+    host = "def {0}(x):\n    {0}_kernel[(1,)](x)\n"
+    parts = [text.format(name) for text in (kernel, host) for name in ("pool", "pool2")]
+    code = "\n\n".join([*parts, f"def other{body}", "def forward(x):\n    return pool2(pool(x.pool2))\n"])
+    found = edits.once(code)
+    assert found.count("def ") == 4
+    assert "pool(pool(x.pool2))" in found
+    assert edits.once(found) == found
+    launch = code.replace("pool2_kernel[(1,)]", "pool2_kernel[(2,)]")
+    assert edits.once(launch).count("def ") == 5, "one kernel, and two launches of it"

@@ -105,20 +105,20 @@ def test_a_stage_may_have_a_judge_of_its_own(
 ) -> None:
     from kernelwright import verify
 
-    asked: list[str] = []
+    asked: list[tuple[str, float]] = []
 
     class Pool:
         @staticmethod
         def of(config: Any) -> Any:
-            asked.append(config.backend)
+            asked.append((config.backend, config.deadline_s))
             return contextlib.nullcontext(ReadJudge())
 
     monkeypatch.setattr(verify, "VerifierPool", Pool)
-    recipe = make_recipe(data, frontend={"judge": "interpret"}, verify={"backend": "auto"})
+    recipe = make_recipe(data, frontend={"judge": "interpret", "deadline_s": 5}, verify={"backend": "auto"})
     assert [recipe.judging(stage).backend for stage in ("frontend", "midend")] == ["interpret", "auto"]
     (after_sft / "config.json").unlink()
     run(recipe, after_sft, resume=True)
-    assert asked == ["interpret"], "the mid-end goes to the judge of the run"
+    assert asked == [("interpret", 5.0)], "the mid-end goes to the judge of the run"
 
 
 def test_a_step_may_make_several_updates(data: Path, tmp_path: Path, after_sft: Path) -> None:

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from kernelwright.hardware import target
-from kernelwright.verify.crosscompile import to_assembly
+from kernelwright.verify.crosscompile import TooSlow, assemble, to_assembly
 from kernelwright.verify.interpreter import Engine, KernelError, Race, Unsupported
 from kernelwright.verify.memory import OutOfBounds
 
@@ -362,7 +362,11 @@ def test_tuples_are_taken_apart_as_the_compiler_does(device: Device) -> None:
         "BLOCK": "constexpr",
     }
     device.engine.uninstall()
-    assert "tuple_kernel" in to_assembly(launch, target("H200")).text
+    assembly = to_assembly(launch, target("H200"))
+    assert "tuple_kernel" in assembly.text
+    with pytest.raises(TooSlow, match="ptxas took more than 0 s"):
+        assemble(assembly, target("H200"), limit_s=1e-3)
+    assert assemble(assembly, target("H200")).occupancy > 0
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import random
+import re
 import tokenize
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -57,6 +58,26 @@ def untyped(code: str) -> str:
             start, end = at(node.returns)
             edits.append((len(text[: text.rindex(b"->", 0, start)].rstrip()), end, ""))
     return edited(code, edits)
+
+
+def once(code: str) -> str:
+    """`code` without functions that are another's text but for their own name: the first is called instead, and so on until
+    none is left. Two poolings are then one kernel that is launched twice."""
+    while True:
+        lines = code.splitlines()
+        known: dict[str, str] = {}
+        for node in ast.parse(code).body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1
+            text = "\n".join(lines[first : node.end_lineno])
+            name = known.setdefault(re.sub(rf"\b{node.name}\b", "\0", text), node.name)
+            if name != node.name:
+                left = "\n".join([*lines[:first], *lines[node.end_lineno :]])
+                code = re.sub(r"\n{4,}", "\n\n\n", rename(left, {node.name: name})).rstrip("\n") + "\n"
+                break
+        else:
+            return code
 
 
 def rename(code: str, names: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ def train(
 ) -> Path:
     """Run every stage of `recipe` in the folder `out`. Returns the last checkpoint.
 
-    `verifier` judges the reinforcement stages; by default, and where a stage names its own `judge`, a VerifierPool as
+    `verifier` judges the reinforcement stages; by default, and where a stage has its own `judge` or `deadline_s`, a VerifierPool as
     the recipe says. `after_stage` is called with each stage's name and checkpoint as it is done, also for stages done
     before a resume.
     Raises UserError for what the user can mend, InfrastructureError when the judge fails.
@@ -131,7 +131,7 @@ def _reinforce(
         print(f"{stage}: {len(asks) - len(fitting)} of {len(asks)} prompts are too long", file=sys.stderr)
     curriculum = Curriculum(fitting, recipe.seed, kind=rl.curriculum, weights=rl.weights, steps=rl.steps)
     curriculum.observe(r for r in logged if r.stage == stage)
-    if verifier is not None and not rl.judge:
+    if verifier is not None and not rl.judge and not rl.deadline_s:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
     from kernelwright.verify import VerifierPool
 

@@ -28,6 +28,10 @@ class CompileError(Exception):
     """Triton's compiler refused the kernel; the message is its own, shortened."""
 
 
+class TooSlow(CompileError):
+    """The assembler was not done in time."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Assembly:
     """What the worker hands over: assembler text and the launch facts that go with it."""
@@ -96,10 +100,15 @@ def shorten(error: BaseException) -> str:
     return f"{where} {type(cause).__name__}: {reason}".strip()[:400]
 
 
-def assemble(assembly: Assembly, target: Target) -> Binary:
-    """Run the assembler and read its report. Raises CompileError when it refuses the text."""
+def assemble(assembly: Assembly, target: Target, limit_s: float = 60.0) -> Binary:
+    """Run the assembler and read its report. Raises CompileError when it refuses the text, TooSlow after `limit_s`
+    seconds: large tiles of a policy's keep it busy for minutes."""
     if target.backend == "cuda":
-        registers, spills = _ptxas(assembly.text, target.arch)
+        if (assembly.text, target.arch) not in _reports:
+            if len(_reports) >= _MOST_REPORTS:
+                _reports.clear()
+            _reports[assembly.text, target.arch] = _ptxas(assembly.text, target.arch, limit_s)
+        registers, spills = _reports[assembly.text, target.arch]
     else:
         registers, spills = _amdgcn(assembly.text)
     occupancy, _ = target.occupancy(registers, assembly.shared_bytes, assembly.num_warps)
@@ -128,15 +137,19 @@ def _ptxas_path() -> str:
     raise InfrastructureError(f"no assembler in {folder}: reinstall triton")
 
 
-@functools.lru_cache(maxsize=4096)
-def _ptxas(ptx: str, arch: str) -> tuple[int, int]:
+_reports: dict[tuple[str, str], tuple[int, int]] = {}
+"""By text and architecture: registers and bytes of spill stores."""
+_MOST_REPORTS = 4096
+
+
+def _ptxas(ptx: str, arch: str, limit_s: float) -> tuple[int, int]:
     name = f"sm_{arch}a" if int(arch) >= 90 else f"sm_{arch}"
     # The text goes in by standard input: no disk to be full, and nothing is left by a judge that is killed.
     command = [_ptxas_path(), "-v", f"--gpu-name={name}", "/dev/stdin", "-o", "/dev/null"]
     try:
-        done = subprocess.run(command, input=ptx, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, input=ptx, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        raise CompileError("ptxas took more than 60 s") from None
+        raise TooSlow(f"ptxas took more than {limit_s:.0f} s") from None
     if done.returncode != 0:
         raise CompileError(
             f"ptxas: {done.stderr.strip().splitlines()[0][:300] if done.stderr.strip() else 'failed'}"

@@ -131,10 +131,13 @@ class InterpretedHearing(Hearing):
         binaries: list[Binary] = []
         for item in assemblies:
             assembly = crosscompile.Assembly(**item)
-            if time.monotonic() > self.deadline:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
                 raise Stop(Outcome.TIMEOUT, Gate.COMPILE, f"more than {self.judge.deadline_s:g} s")
             try:
-                binary = crosscompile.assemble(assembly, self.judge.target)
+                binary = crosscompile.assemble(assembly, self.judge.target, left)
+            except crosscompile.TooSlow as error:
+                raise Stop(Outcome.TIMEOUT, Gate.COMPILE, f"{assembly.kernel}: {error}") from None
             except crosscompile.CompileError as error:
                 raise Stop(Outcome.COMPILE_ERROR, Gate.COMPILE, f"{assembly.kernel}: {error}") from None
             binaries.append(binary)

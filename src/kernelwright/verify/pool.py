@@ -92,6 +92,7 @@ class VerifierPool:
             config.backend,
             config.protocol,
             config.target,
+            config.deadline_s,
             devices=config.devices,
             compiled=config.compiled,
         )

@@ -42,6 +42,7 @@ def test_every_kind_of_step_is_drawn(name: str, kind: str) -> None:
     [
         ("linear_chain", "rejoin_kernel"),
         ("conv_transpose2d_chain", r"(?s)pool2d_kernel\[.*pool2d2?_kernel\["),
+        ("conv2d_chain", r"(?s)(\w+pool2d)_kernel\[.*\1_kernel\["),
         ("conv3d_chain", r"(?s)pool3d_kernel\[.*return y.*conv3d_kernel\["),
         ("conv2d_chain", r"self\.bias = nn\.Parameter\(torch\.\w+\(bias_shape\)\)"),
         ("conv2d_chain", r"eps=\w+, momentum=\w+\)"),

@@ -128,7 +128,7 @@ def kinds(value: Value) -> list[str]:
     if places != (1, 1, 1):
         plain = value.last not in ("plane norm", "softmax")
         if len(value.dims) > 2 and value.has_channels and min(min(p) for p in value.places) >= 2:
-            found += ["pool"] * 4 * (value.used.get("pool", 0) < 2)
+            found += ["pool"] * (8 if value.last == "pool" else 4) * (value.used.get("pool", 0) < 2)
         found += (["places"] * 3 + ["whole"]) * plain + ["axis"] * 2
         found += ["center"] * (plain and "center" not in value.used)
     elif len(value.dims) > 2:

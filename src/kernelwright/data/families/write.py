@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelwright.data import edits
 from kernelwright.data.families.dress import dress
 from kernelwright.data.families.reference import Argument, wrapped, write_reference
 from kernelwright.data.families.spec import Design, Draw
@@ -126,4 +127,4 @@ def _answer(design: Design, arguments: Sequence[Argument], inputs: Sequence[str]
         model.append("")
     model.append(f"    def forward({', '.join(['self', *inputs])}):")
     model += [part for line in calls for part in wrapped(f"        {line}")]
-    return "\n\n\n".join([*parts, *kernels, *functions, "\n".join(model)]) + "\n"
+    return edits.once("\n\n\n".join([*parts, *kernels, *functions, "\n".join(model)]) + "\n")
