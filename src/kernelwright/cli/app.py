@@ -41,6 +41,9 @@ Protocol = Annotated[
 ]
 Target = Annotated[str, typer.Option(help="The GPU to compile and price for: h200, h100, a100, mi300x.")]
 Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
+Deadline = Annotated[
+    float, typer.Option(help="Seconds a kernel's hearing may take, compilation included.", min=1.0)
+]
 Policy = Annotated[str, typer.Option("-p", "--policy", help=POLICIES)]
 Seed = Annotated[int, typer.Option(help="Of the policy's sampling; the judge's own seeds are secret.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with what a stopped run left.")]
@@ -176,6 +179,7 @@ def verify(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the verdict there as JSON; - is stdout."),
     ] = None,
+    deadline: Deadline = 30.0,
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Have what is accepted watched by compute-sanitizer as well.")
     ] = False,
@@ -192,7 +196,7 @@ def verify(
         read.place(json_file)
     candidate = read.kernel(kernel)
     reference = read.one_task(task)
-    with read.judge(reference, backend, protocol, target, workers=1, sanitize=sanitize) as pool:
+    with read.judge(reference, backend, protocol, target, 1, deadline, sanitize) as pool:
         if sanitize and (why := unavailable(pool.backend)):
             typer.echo(why, err=True)
         verdict = pool.verify(reference, candidate)
@@ -272,6 +276,7 @@ def evaluate(
     max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
     limit: Annotated[int, typer.Option(help="At most so many tasks; 0: all.", min=0)] = 0,
     workers: Workers = 0,
+    deadline: Deadline = 30.0,
     seed: Seed = 0,
     resume: Resume = False,
 ) -> int:
@@ -287,7 +292,13 @@ def evaluate(
         out or Path("runs") / f"eval-{_slug(suite)}-{_slug(policy)}",
         agent=agent,
         kernels=kernels,
-        judge={"backend": backend, "protocol": protocol, "target": target, "workers": workers},
+        judge={
+            "backend": backend,
+            "protocol": protocol,
+            "target": target,
+            "workers": workers,
+            "deadline_s": deadline,
+        },
         sampling={
             "samples": samples,
             "reward": reward,

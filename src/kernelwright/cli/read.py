@@ -81,7 +81,13 @@ def place(path: Path) -> Path:
 
 @contextmanager
 def judge(
-    task: Task | None, backend: str, protocol: str, target: str, workers: int = 0, sanitize: bool = False
+    task: Task | None,
+    backend: str,
+    protocol: str,
+    target: str,
+    workers: int = 0,
+    deadline_s: float = 30.0,
+    sanitize: bool = False,
 ) -> Iterator[VerifierPool]:
     """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises.
 
@@ -91,7 +97,9 @@ def judge(
 
     decides, *beside = (name.strip() for name in protocol.split(","))
     # The pool checks the names itself; its types say which are right.
-    made = VerifierPool(workers or None, backend, decides, target, beside=beside, sanitize=sanitize)  # type: ignore[arg-type]
+    made = VerifierPool(
+        workers or None, backend, decides, target, deadline_s, beside=beside, sanitize=sanitize
+    )  # type: ignore[arg-type]
     with made as pool:
         if task is not None:
             try:

@@ -26,6 +26,8 @@ _KEEP = re.compile(
 )
 _SHAPE = re.compile(r"shape(\[\d+\])?$")
 _WINDOW = re.compile(r"kernel|window|pool")
+_AXIS = re.compile(r"\[.*|_(depth|height|width|[dhwxyz])$")
+"""What tells the extents of one window apart."""
 _BATCH = re.compile(r"^(b|bs|n_batch|batch.*)$")
 _GROUP = re.compile(r"group|heads?$|n_?head|experts")
 _CHANNEL = re.compile(
@@ -33,6 +35,8 @@ _CHANNEL = re.compile(
 )
 _EXTENT = re.compile(r"height|width|depth|length|seq|dim_?\d|dims|image|resol|^[hwdlst](_in|_out)?$")
 
+_APART = (0, 2, -2, 4, 6, 8, 10, 12)
+"""What tells the sizes of one kind apart."""
 _SMALL_VALUE = 4
 """Values up to this are kept: they are axes, factors, colour channels, or small already."""
 
@@ -91,14 +95,20 @@ def _rounded(known: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 def _caps(known: Mapping[str, int], kinds: Mapping[str, str]) -> Iterator[tuple[int, int]]:
     """(largest channel count, largest extent) to try, in order."""
-    stems = {name.split("[")[0] for name in known if _WINDOW.search(name.lower())}
+    stems: dict[str, int] = {}
+    for name, value in known.items():
+        if _WINDOW.search(name.lower()):
+            stem = _AXIS.sub("", name.lower())
+            stems[stem] = max(stems.get(stem, 0), value)
     dilation = max([v for n, v in known.items() if "dilat" in n.lower()], default=1)
-    windows = sum(max(v for n, v in known.items() if n.split("[")[0] == stem) for stem in stems) * dilation
+    windows = sum(stems.values()) * dilation
     count = Counter(kinds.values())
     for channels, extent in ((8, 8), (16, 16), (32, 32), (64, 64)):
         if count["extent"] == 1:
             extent *= 4
-        wide = windows + 2 if count["extent"] >= 3 else 2 * windows + 2
+        wide = 2 * windows + 2
+        if count["extent"] >= 3:  # a volume pays for each of its extents
+            extent, wide = extent * 3 // 4, windows + 2
         if not count["extent"]:
             # One row size beside a batch is cheap; a matrix product pays for every size.
             rows = count["batch"] == 1 and count["channel"] + count["other"] == 1
@@ -140,7 +150,7 @@ def _unrounded(known: Mapping[str, int], small: Mapping[str, int]) -> Iterator[d
         for name, value in sized.items():
             kind = kinds[name]
             if (kind == "extent" and extents) or (kind in ("channel", "other") and channels):
-                over[name] = (value | 1) + 2 * taken[kind] * apart
+                over[name] = (value | 1) + _APART[taken[kind] % len(_APART)] * apart
                 taken[kind] += 1
             elif kind == "batch":
                 # A batch tied to another size stays tied.
