@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.records import Candidate, Task
@@ -97,9 +97,8 @@ def judge(
 
     decides, *beside = (name.strip() for name in protocol.split(","))
     # The pool checks the names itself; its types say which are right.
-    made = VerifierPool(
-        workers or None, backend, decides, target, deadline_s, beside=beside, sanitize=sanitize
-    )  # type: ignore[arg-type]
+    names: Any = {"backend": backend, "protocol": decides, "beside": beside}
+    made = VerifierPool(workers or None, target=target, deadline_s=deadline_s, sanitize=sanitize, **names)
     with made as pool:
         if task is not None:
             try:
