@@ -17,6 +17,7 @@ from kernelwright.metrics import (
     geometric_mean_interval,
     mean,
     pass_at_k,
+    share_interval,
     summarise,
 )
 from kernelwright.outcomes import Gate, Outcome
@@ -153,6 +154,13 @@ def test_one_value_gives_no_width_and_none_is_an_error() -> None:
     assert bootstrap_interval([0.3]) == (0.3, 0.3)
     with pytest.raises(ValueError, match="no values"):
         bootstrap_interval([])
+
+
+def test_tasks_that_all_agree_leave_as_much_open_as_their_number_says() -> None:
+    low, high = share_interval([1.0] * 100)
+    assert (round(low, 4), high) == (0.9638, 1.0)
+    assert share_interval([0.0] * 100) == pytest.approx((0.0, 1 - low))
+    assert share_interval([1.0, 0.0, 0.5]) == bootstrap_interval([1.0, 0.0, 0.5])
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_law() -> None:

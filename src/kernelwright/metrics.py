@@ -99,6 +99,17 @@ def bootstrap_interval(
     return _percentiles(found, level)
 
 
+def share_interval(rates: Sequence[float], *, level: float = 0.95) -> Interval:
+    """Interval of a share over tasks, one rate each: the bootstrap's, and the exact binomial one (Clopper and Pearson 1934)
+    where all of them succeed, or none, and resampling finds no width."""
+    tail = ((1.0 - level) / 2) ** (1.0 / len(rates))
+    if all(rate == 1.0 for rate in rates):
+        return tail, 1.0
+    if not any(rates):
+        return 0.0, 1.0 - tail
+    return bootstrap_interval(rates, level=level)
+
+
 def geometric_mean_interval(
     groups: Sequence[Sequence[float]], *, level: float = 0.95, resamples: int = _RESAMPLES, seed: int = 0
 ) -> Interval:
@@ -225,7 +236,7 @@ def _table(rollouts: Sequence[Rollout]) -> dict[str, Any]:
         "compile_rate": _share(r.verdict.outcome.compiled for r in judged),
         "correct": sum(r.verdict.correct for r in judged),
         "correct_rate": _share(r.verdict.correct for r in judged),
-        "correct_rate_ci": bootstrap_interval(rates) if len(rates) > 1 else None,
+        "correct_rate_ci": share_interval(rates) if len(rates) > 1 else None,
         "solved": sum(any(group) for group in right),
         "pass_at_k": {str(k): mean([pass_at_k(len(group), sum(group), k) for group in right]) for k in ks},
         "fast_p": {
