@@ -1,6 +1,6 @@
 """The README's table of results and its picture, from the evaluations of a run.
 
-    python benchmarks/readme.py docs/runs/default_model-3
+    python benchmarks/readme.py docs/runs/default_model-4
 
 Reads RUN/level1.json and level2.json (each the metrics.json of `kernelwright eval` on that level of KernelBench), and writes
 what stands between the marks in README.md, and docs/kernelbench.svg. `--check` writes nothing and exits 1 where

@@ -30,7 +30,7 @@ SAMPLES = 8
 """Kernels asked of an agent in a turn for the example."""
 SECONDS = 40.0
 """Of search for the example."""
-FIRST = ("examples/squared_relu.py", "examples/linear_silu.py", "examples/soft_targets.py")
+FIRST = ("examples/linear_silu.py", "examples/rmsnorm_gelu.py", "examples/soft_targets.py")
 FIRST_SECONDS = 20.0
 """Of search for each of these."""
 
