@@ -32,7 +32,7 @@ from kernelwright.train.advantages import group_advantages
 from kernelwright.train.model import load_model, load_tokenizer
 from kernelwright.train.optimizers import muon
 
-_LARGEST = math.exp(3)
+_MOST_NATS = 3.0
 """Ratios are cut off there: one sample must not outweigh the others."""
 
 
@@ -115,7 +115,7 @@ def update(model: Any, optimizer: Any, rl: RlConfig, samples: Sequence[Sample], 
 
 def said_of(samples: Sequence[Sample], before: Sequence[float], after: Sequence[float]) -> str:
     """How much likelier the right and the wrong ones are, and the share that is right within groups that disagree."""
-    ratios = [min(math.exp(min(b - a, 3.0)), _LARGEST) for a, b in zip(before, after, strict=True)]
+    ratios = [math.exp(min(b - a, _MOST_NATS)) for a, b in zip(before, after, strict=True)]
     right = fmean(ratio for ratio, sample in zip(ratios, samples, strict=True) if sample.right)
     wrong = fmean(ratio for ratio, sample in zip(ratios, samples, strict=True) if not sample.right)
     share = fmean(sample.right for sample in samples)

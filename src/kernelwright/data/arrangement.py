@@ -14,7 +14,7 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 
-from kernelwright.parsing import constructor_of, is_self, parse
+from kernelwright.parsing import constructor_of, first_line, is_self, parse, text_of
 
 _GIVEN = frozenset({*dir(builtins), "torch", "nn"})
 """What a constructor may name besides its own arguments and what the module has."""
@@ -41,20 +41,12 @@ def arranged(code: str, lowered: str) -> str:
         return code
     lines = code.splitlines()
     moved: list[_Function | ast.ClassDef] = [model, *functions]
-    defined = min(map(_first, moved))
+    defined = min(map(first_line, moved))
     head = "\n".join(lines[:defined]).strip()
     wrappers = [node for node in functions if not node.decorator_list]
     kernels = [node for node in functions if node.decorator_list]
-    parts = [_class(model, lowered, tree, lines), *(_text(node, lines) for node in (*wrappers, *kernels))]
+    parts = [_class(model, lowered, tree, lines), *(text_of(node, lines) for node in (*wrappers, *kernels))]
     return "\n\n\n".join([head, *parts] if head else parts) + "\n"
-
-
-def _first(node: ast.FunctionDef | ast.ClassDef) -> int:
-    return min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1
-
-
-def _text(node: ast.FunctionDef | ast.ClassDef, lines: Sequence[str]) -> str:
-    return "\n".join(lines[_first(node) : node.end_lineno]).rstrip()
 
 
 def _may_move(tree: ast.Module, functions: Sequence[_Function], model: ast.ClassDef) -> bool:
@@ -93,11 +85,11 @@ def _class(model: ast.ClassDef, lowered: str, tree: ast.Module, lines: Sequence[
     methods = [node for node in model.body if isinstance(node, _Function) and node is not own]
     made = _merged(own, asked, model, tree) if asked is not None else None
     if made is None or len(methods) + (own is not None) < len(model.body):
-        return _text(model, lines)
+        return text_of(model, lines)
     head, held = made
-    texts = "\n\n".join(_text(node, lines) for node in methods)
+    texts = "\n\n".join(text_of(node, lines) for node in methods)
     texts = re.sub(r"\bself\.(\w+)\b", lambda at: held.get(at[1], at[0]), texts)
-    return "\n".join([lines[_first(model)], *head, "", texts])
+    return "\n".join([lines[first_line(model)], *head, "", texts])
 
 
 def _asked(lowered: str) -> tuple[_Function, list[str]] | None:

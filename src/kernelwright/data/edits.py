@@ -13,7 +13,7 @@ import re
 import tokenize
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kernelwright.parsing import Edit, edited, spans
+from kernelwright.parsing import Edit, edited, first_line, spans, text_of
 
 
 def bare(code: str) -> str:
@@ -69,11 +69,10 @@ def once(code: str) -> str:
         for node in ast.parse(code).body:
             if not isinstance(node, ast.FunctionDef):
                 continue
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1
-            text = "\n".join(lines[first : node.end_lineno])
-            name = known.setdefault(re.sub(rf"\b{node.name}\b", "\0", text), node.name)
+            text = re.sub(rf"\b{node.name}\b", "\0", text_of(node, lines))
+            name = known.setdefault(text, node.name)
             if name != node.name:
-                left = "\n".join([*lines[:first], *lines[node.end_lineno :]])
+                left = "\n".join([*lines[: first_line(node)], *lines[node.end_lineno :]])
                 code = re.sub(r"\n{4,}", "\n\n\n", rename(left, {node.name: name})).rstrip("\n") + "\n"
                 break
         else:

@@ -104,11 +104,7 @@ def assemble(assembly: Assembly, target: Target, limit_s: float = 60.0) -> Binar
     """Run the assembler and read its report. Raises CompileError when it refuses the text, TooSlow after `limit_s`
     seconds: large tiles of a policy's keep it busy for minutes."""
     if target.backend == "cuda":
-        if (assembly.text, target.arch) not in _reports:
-            if len(_reports) >= _MOST_REPORTS:
-                _reports.clear()
-            _reports[assembly.text, target.arch] = _ptxas(assembly.text, target.arch, limit_s)
-        registers, spills = _reports[assembly.text, target.arch]
+        registers, spills = _report(assembly.text, target.arch, limit_s)
     else:
         registers, spills = _amdgcn(assembly.text)
     occupancy, _ = target.occupancy(registers, assembly.shared_bytes, assembly.num_warps)
@@ -140,6 +136,17 @@ def _ptxas_path() -> str:
 _reports: dict[tuple[str, str], tuple[int, int]] = {}
 """By text and architecture: registers and bytes of spill stores."""
 _MOST_REPORTS = 4096
+
+
+def _report(ptx: str, arch: str, limit_s: float) -> tuple[int, int]:
+    """The assembler's, or what it said of that text before. Hearings in several threads share these."""
+    found = _reports.get((ptx, arch))
+    if found is None:
+        found = _ptxas(ptx, arch, limit_s)
+        if len(_reports) >= _MOST_REPORTS:
+            _reports.clear()
+        _reports[ptx, arch] = found
+    return found
 
 
 def _ptxas(ptx: str, arch: str, limit_s: float) -> tuple[int, int]:

@@ -56,8 +56,9 @@ Channel = tuple[str, tuple[tuple[str, str], ...]]
 SCALAR: Channel = ("1", ())
 """The shape of a parameter where the kernel knows no channel: one number for all."""
 ARITHMETIC = ("scale", "over", "offset", "minus")
+"""Operators that may share a number of the constructor's."""
 NUMBER = "number"
-"""Operators that may share a number of the constructor's, and what that use is called."""
+"""What they need it for."""
 HELD: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "scale": (
         *(("scaling_factor",),) * 3,
