@@ -16,6 +16,7 @@ from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.hearing import Stop
 from kernelwright.verify.room import Admission, OutOfRoom, ran_out
+from kernelwright.verify.stopwatch import Suspected
 
 GB = 10**9
 
@@ -337,8 +338,8 @@ OUT_OF = [
 ]
 
 
-@pytest.mark.parametrize("error", OUT_OF)
-def test_a_hearing_that_memory_ran_out_for_is_repeated_once_alone(error: Exception) -> None:
+@pytest.mark.parametrize("error", [*OUT_OF, Suspected("claims 1 ms a call")])
+def test_what_others_may_be_to_blame_for_is_heard_once_more_alone(error: Exception) -> None:
     hearing = Crowded(error)
     with VerifierPool(1, "interpret") as pool:
         pool._hearing = lambda *_: hearing  # type: ignore[assignment, return-value, method-assign]

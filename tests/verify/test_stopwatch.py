@@ -38,9 +38,9 @@ class Played:
         return {"delay_ms": FIXED_MS}, []
 
 
-def outside(device: Played, claim: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def outside(device: Played, claim: float, monkeypatch: pytest.MonkeyPatch, alone: bool = True) -> None:
     monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: device.now / 1e3)
-    watch = stopwatch.Stopwatch(device, None, SimpleNamespace(name="full"), None)  # type: ignore[arg-type]
+    watch = stopwatch.Stopwatch(device, None, SimpleNamespace(name="full"), None, alone)  # type: ignore[arg-type]
     watch._outside(claim, REFERENCE_MS)
 
 
@@ -61,6 +61,16 @@ def test_a_claim_of_half_the_time_is_forged(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_padded_batch_is_forged(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Stop, match="a batch costs"):
         outside(Played(own=0.3, reference=REFERENCE_MS, pad=4.0), 0.3, monkeypatch)
+
+
+def test_a_long_call_may_differ_from_itself_by_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of 190 ms a call, batches that are 4 % off: 7.5 ms more than the line from the others says.
+    outside(Played(own=190.0, reference=23.0, pad=7.5), 190.0, monkeypatch)
+
+
+def test_who_is_suspected_beside_others_is_heard_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(stopwatch.Suspected, match="a batch costs"):
+        outside(Played(own=0.3, reference=REFERENCE_MS, pad=4.0), 0.3, monkeypatch, alone=False)
 
 
 def test_a_crooked_line_of_the_references_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,8 +175,8 @@ class _Kernel:
         self.held = held
         uses_first = self.begins and any(step.operand == "first" for step in self.steps)
         self.target = "h" if uses_first else self.main
-        self.names = [f"h{i + 1}" if reference.named else "" for i in group]
-        """Per step, the name of its value where the reference gives it one."""
+        self.names = [f"h{i + 1}" if reference.named and not marks else "" for i in group]
+        """Per step, the name of its value where the reference gives it one. Marked ones get the lowered reference's."""
         row = len(graph.steps) if graph.row_index is None else graph.row_index
         self.tags = [f"{int(i > row)}.{i}" if marks else "" for i in group]
         """Per step, what it is marked with: those before and after the row operator are a chain each."""

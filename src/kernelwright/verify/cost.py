@@ -1,7 +1,7 @@
 """The hardware-agnostic cost model: what a launch does to a GPU, priced on that GPU's sheet.
 
 Work comes from sampled program instances (`interpreter.py`, mode `model`), registers and shared memory from
-the assembler's report. The price is the slowest of DRAM, L2, arithmetic and the dependency chain, softly
+the assembler's report. The price is the slowest of DRAM, L2, L1, arithmetic and the dependency chain, softly
 combined, plus the launch. It ranks kernels; it is not a clock, and its output is always labelled `modelled`.
 
 Known gaps: bank conflicts, instruction issue limits, contention of atomics, overlap between launches.
@@ -24,13 +24,15 @@ _SPLIT_EFFICIENCY = 0.48
 """Of `tf32x3`, whose operands are split first: 60 products of the library on an H200 reach 0.45 to 0.50."""
 _VECTOR_EFFICIENCY = 0.50
 _INDEX_SHARE = 0.05
-"""Integer operations on tiles a second, as a share of the float32 peak. A quarter would be the lanes' own rate; comparisons,
-selections and wide addresses take several instructions each (the convolutions among 56 kernels of an H200
-were modelled at 0.3 to 0.6 of their time without, at 0.6 to 1.4 with it)."""
+_INDEX_WARPS, _INDEX_MOST = 8, 4.0
+"""Integer operations on tiles a second, as a share of the float32 peak, with eight warps on an SM; more warps hide more of
+their latency, up to four times. A quarter of the peak would be the lanes' own rate; comparisons, selections and wide addresses
+take several instructions each. They are issued by the same schedulers as products, so the two add up (convolutions
+and their transposes among 446 kernels of KernelBench on an H200: 0.6 to 2.9 of their time before, 0.6 to 1.3 since)."""
 _L1_BYTES = 192 * 1024
-_L1_BYTES_PER_CLOCK = 36.0
-"""Bytes of 32-byte sectors, repeats counted, that an SM's load path moves in a clock on strided access (measured with
-the pooling golds on an H200; coalesced access reaches 128)."""
+_L1_BYTES_PER_CLOCK = 40.0
+"""Bytes of 32-byte sectors, repeats counted, that an SM's load path moves in a clock on strided access (poolings on an
+H200: between 36 and 60; coalesced access reaches 128)."""
 _CLOCK_GHZ = 1.7
 _L2_REUSE = 1.6
 """How much more than the sheet's L2 bandwidth re-reads see, since part of them hits the L1."""
@@ -39,6 +41,9 @@ _L2_SHARE = 0.6
 _OVERLAP = 4.0
 """Exponent of the soft maximum: larger means better overlap of memory and arithmetic."""
 _LOADS_IN_FLIGHT = 4
+"""Of one warp, towards the bandwidth that it can ask for."""
+_LOADS_AHEAD = 12
+"""Memory instructions for which a warp waits once: most do not need the one before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,17 +122,20 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
     per_program = sum(work.unique_bytes.values())
     rereads = max(0.0, work.touched_bytes - per_program)
 
-    dram = 0.0
+    dram, held = 0.0, _L2_SHARE * target.l2_bytes
     for name, unique in work.unique_bytes.items():
         total, size = unique * programs, float(work.sizes.get(name, unique * programs))
         size = min(max(size, 32.0), total)
-        missed = max(0.0, 1.0 - _L2_SHARE * target.l2_bytes / size) * 0.15
+        missed = max(0.0, 1.0 - held / size) * 0.15
         dram += size + (total - size) * missed
-    if resident * per_program > _L2_SHARE * target.l2_bytes:
-        dram += rereads * programs
+    if resident * per_program > held:
+        dram += rereads * programs * _of_large(work, held)
     fits_l1 = per_program * max(blocks, 1) <= _L1_BYTES
     l2 = programs * (per_program if fits_l1 else per_program + rereads)
-    l2 += 2.0 * spills * work.num_warps * target.warp_size * programs * max(1.0, work.steps / 4)
+    lanes = work.num_warps * target.warp_size
+    l2 += 2.0 * spills * lanes * programs * max(1.0, work.steps / 4)
+    if resident * spills * lanes > held:
+        dram += 2.0 * spills * lanes * programs
 
     latency_s = target.latency_ns * 1e-9
     bytes_per_step = work.touched_bytes / max(work.steps, 1.0)
@@ -139,8 +147,10 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
     for unit, operations in work.flops.items():
         rate = target.peak_tflops.get(unit, target.fp32_tflops) * 1e12
         arithmetic += operations * programs / (rate * _efficiency(unit) * balance)
-    arithmetic += work.indexed * programs / (target.fp32_tflops * 1e12 * _INDEX_SHARE * balance)
-    chain = waves * latency_s * (1.0 + work.steps / _LOADS_IN_FLIGHT)
+    warps = min(max(blocks, 1), math.ceil(programs / target.sms)) * work.num_warps
+    indexing = _INDEX_SHARE * min(max(warps / _INDEX_WARPS, 0.5), _INDEX_MOST)
+    arithmetic += work.indexed * programs / (target.fp32_tflops * 1e12 * indexing * balance)
+    chain = waves * latency_s * (1.0 + work.steps / _LOADS_AHEAD)
 
     l1 = work.touched_bytes * programs / (target.sms * _L1_BYTES_PER_CLOCK * _CLOCK_GHZ * 1e9)
     parts = (dram / bandwidth, l2 / (target.l2_gb_s * _L2_REUSE * 1e9), l1, arithmetic, chain)
@@ -151,6 +161,17 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
         l2_bytes=l2,
         flops=sum(work.flops.values()) * programs,
     )
+
+
+def _of_large(work: Work, held: float) -> float:
+    """The share of what a program reads again that is of arrays larger than the L2 holds."""
+    again = {
+        name: max(0.0, work.loaded_bytes.get(name, 0.0) - unique)
+        for name, unique in work.unique_bytes.items()
+    }
+    total = sum(again.values())
+    large = sum(more for name, more in again.items() if work.sizes.get(name, math.inf) > held)
+    return large / total if total else 1.0
 
 
 def _efficiency(unit: str) -> float:

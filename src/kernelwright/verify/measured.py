@@ -227,7 +227,7 @@ class MeasuredHearing(Hearing):
                         self._carried(device, shapes[0], traces[0])
                         self._repeat(device, shapes[-1])
                     with self._timed(Gate.TIMING):
-                        stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1])
+                        stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1], self.alone)
                         stopwatch.prepare(self.task, self.against_itself)
                 with self._held(lock.exclusive(), device), self._timed(Gate.TIMING):
                     stopwatch.race(self.protocol)

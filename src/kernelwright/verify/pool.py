@@ -2,7 +2,7 @@
 
 Hearings share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote
 and then reported as such; it never becomes the candidate's. A hearing that GPU memory ran out for, the judge's or the
-candidate's, is repeated once with the GPU's memory to itself.
+candidate's, is repeated once with the GPU to itself, and so is one in which the outside clock accuses the candidate.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from kernelwright.verify.interpreted import InterpretedHearing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
 from kernelwright.verify.room import OutOfRoom, ran_out
+from kernelwright.verify.stopwatch import Suspected
 from kernelwright.verify.zygote import Zygote
 
 _OF_THE_GPU = ("AcceleratorError", "OutOfMemoryError")
@@ -233,7 +234,7 @@ class VerifierPool:
                 if isinstance(error, RuntimeError) and not (of_the_gpu or crowded):
                     raise
                 problem = _told(error)
-                if crowded and not alone:
+                if (crowded or isinstance(error, Suspected)) and not alone:
                     alone, tries = True, 1
         failed = Verdict(
             task_id=task.id,

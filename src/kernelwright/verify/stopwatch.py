@@ -22,11 +22,19 @@ _FEW_CALLS, _MORE_CALLS, _MOST_CALLS, _BATCH_MS = 2, 4, 64, 8.0
 _SUSPICIONS = 8
 
 
-class Stopwatch:
-    """For one candidate at one shape. `prepare` works beside others, `race` with the GPU to itself."""
+class Suspected(InfrastructureError):
+    """The outside clock belies a claim while others were heard on the same GPU: worth another hearing, alone."""
 
-    def __init__(self, device: Confined, arena: Any, shape: Any, trace: Trace) -> None:
+
+class Stopwatch:
+    """For one candidate at one shape. `prepare` works beside others, `race` with the GPU to itself.
+
+    `alone`: no other hearing is under way on the GPU, so what the outside clock finds is the candidate's doing.
+    """
+
+    def __init__(self, device: Confined, arena: Any, shape: Any, trace: Trace, alone: bool = False) -> None:
         self._device, self._arena, self._shape, self._trace = device, arena, shape, trace
+        self._alone = alone
         self._answer: dict[str, Any] = {}
         self.share = 1.0
         """Of the GPU time of a call, the candidate's kernels' part."""
@@ -83,7 +91,8 @@ class Stopwatch:
         """A time that the device process cannot have made up: whole batches of two sizes by the judge's clock.
 
         Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused; and where
-        the reference's time is belied just so, it is the clock that something else on the machine disturbs.
+        the reference's time is belied just so, it is the clock that something else on the machine disturbs. Who is
+        suspected beside other hearings is heard again alone (Suspected).
         """
         flush = float(self._device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
         many = max(_MORE_CALLS, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
@@ -107,6 +116,8 @@ class Stopwatch:
                 raise InfrastructureError(
                     f"the clock is disturbed, for the reference is slower than it seemed, too: {fraud}"
                 )
+            if not self._alone:
+                raise Suspected(fraud)
             raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, fraud, where=self._shape.name)
 
     @property

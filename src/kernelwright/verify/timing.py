@@ -44,7 +44,9 @@ SLOPE_SLACK_MS = 0.004
 """And milliseconds: the slope of a few microseconds is known to about this."""
 PADDING_SHARE = 0.30
 PADDING_MS = 2.0
-"""How far a batch's fixed cost may exceed the reference's."""
+PADDING_CALLS = 0.1
+"""How far a batch's fixed cost may exceed the reference's: by so much of that, so many milliseconds, and so much of one call,
+for it is what two long batches differ by (7.5 ms of an honest call of 190 ms, once)."""
 
 
 def t95(degrees: int) -> float:
@@ -118,6 +120,6 @@ def forged(
     usual = max(line(reference)[1], delay_ms)
     if belied(claim_ms, candidate, flush_ms):
         return f"claims {claim_ms:.4f} ms a call; clocked from outside it takes {slope - flush_ms:.4f} ms"
-    if fixed > usual * (1.0 + PADDING_SHARE) + PADDING_MS:
+    if fixed > usual * (1.0 + PADDING_SHARE) + PADDING_MS + PADDING_CALLS * claim_ms:
         return f"a batch costs {fixed:.2f} ms beside its calls; the reference's costs {usual:.2f} ms"
     return ""

@@ -109,7 +109,7 @@ def _as_read(config: BulkConfig, made: Problem) -> Problem:
 def _practice(config: BulkConfig, rng: random.Random, seed: str, sampled: bool) -> Problem:
     """A problem of the training split in one wording: one operator, or two and more."""
     single = rng.random() < config.single
-    lengths = (1,) if single else tuple(n for n in config.lengths if n > 1) or config.lengths
+    lengths = (1,) if single else config.practice_lengths
     wanted = config.model_copy(update={"lengths": lengths, "wordings": 1, "slower": 0.0})
     for attempt in range(_ATTEMPTS):
         drawn = sampled and not single

@@ -1,0 +1,153 @@
+"""Search over a whole suite, from an evaluation: each task's fastest verified kernels, tuned, and the winner heard again.
+
+    python benchmarks/search.py EVAL-RUN OUT.jsonl -s kernelbench:PATH/level1 [--verdicts 12] [--workers 14]
+
+EVAL-RUN is what `kernelwright eval -n N` wrote: its samples are the best of n. What `kernelwright optimize` does with the
+fastest of them (block sizes, warps and stages by hill climbing, at most `verdicts` variants a task, then a hearing by another
+judge with other secrets) is done for several tasks at once, so that the judge always has work. OUT gets each task's winner
+with the verdict of its second hearing, and goes on where it stopped. Prints fast_p over all tasks, geometric means over eager
+and over the faster of the baselines, and what tuning alone made of the kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from kernelwright.metrics import fast_p, geometric_mean, geometric_mean_interval, share_interval
+from kernelwright.progress import Bar
+from kernelwright.records import Candidate, Rollout, Task, Verdict, read_jsonl
+from kernelwright.search.asks import verified
+from kernelwright.search.tune import tune
+from kernelwright.tasks import load_suite
+from kernelwright.verify import VerifierPool
+
+_AGAIN = 3
+"""Kernels that are heard again, should the first be rejected then."""
+
+
+def climbed(task: Task, first: Rollout, pool: VerifierPool, verdicts: int) -> list[Rollout]:
+    """`first` and every variant of it that was accepted, the fastest first."""
+    made = [first]
+    left = verdicts
+
+    def hear(variants: Sequence[Candidate]) -> list[Rollout]:
+        nonlocal left
+        variants = variants[:left]
+        left -= len(variants)
+        heard = [
+            first.model_copy(update={"candidate": variant, "verdict": verdict})
+            for variant, verdict in zip(
+                variants, pool.verify_many([(task, v) for v in variants]), strict=True
+            )
+        ]
+        made.extend(heard)
+        return heard
+
+    best = tune(first, hear)
+    return [best, *(rollout for rollout in verified(made) if rollout is not best)]
+
+
+def won(
+    task: Task, samples: Sequence[Rollout], pool: VerifierPool, again: VerifierPool, verdicts: int
+) -> Rollout | None:
+    """The task's winner with the verdict of its second hearing; None where nothing stands both."""
+    right = verified(samples)
+    if not right:
+        return None
+    for kernel in [*climbed(task, right[0], pool, verdicts), *right[1:]][:_AGAIN]:
+        verdict = again.verify(task, kernel.candidate)
+        if verdict.correct:
+            return kernel.model_copy(update={"verdict": verdict})
+    return None
+
+
+def speedups(verdict: Verdict | None) -> tuple[float | None, float | None]:
+    """Over eager, and over the faster of the baselines."""
+    if verdict is None or verdict.timing is None:
+        return None, None
+    timing = verdict.timing
+    return timing.speedup(), min(timing.baseline_ms.values()) / timing.candidate_ms
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("-s", "--suite", required=True)
+    parser.add_argument("--verdicts", type=int, default=12)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--deadline", type=float, default=30.0)
+    options = parser.parse_args()
+    samples: dict[str, list[Rollout]] = {}
+    for rollout in read_jsonl(options.run / "rollouts.jsonl", Rollout):
+        samples.setdefault(rollout.task_id, []).append(rollout)
+    tasks = [task for task in load_suite(options.suite) if task.id in samples]
+    done = {row["task"] for row in map(json.loads, options.out.open())} if options.out.exists() else set()
+    left = [task for task in tasks if task.id not in done]
+    workers = options.workers or None
+    with (
+        VerifierPool(workers, deadline_s=options.deadline) as pool,
+        VerifierPool(workers, deadline_s=options.deadline) as again,
+        ThreadPoolExecutor(options.workers or 8) as threads,
+        Bar("search", len(tasks), done=len(done)) as bar,
+    ):
+        found = {
+            threads.submit(won, task, samples[task.id], pool, again, options.verdicts): task for task in left
+        }
+        for future in as_completed(found):
+            task, winner = found[future], future.result()
+            before = next(iter(verified(samples[task.id])), None)
+            row = {
+                "task": task.id,
+                "before": before and before.verdict.model_dump(mode="json"),
+                "verdict": winner and winner.verdict.model_dump(mode="json"),
+                "code": winner and winner.candidate.code,
+            }
+            with options.out.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(row) + "\n")
+            bar.advance(1)
+    report([json.loads(line) for line in options.out.open(encoding="utf-8")])
+
+
+def report(rows: Sequence[dict[str, object]]) -> None:
+    both = {
+        kind: [Verdict.model_validate(row[kind]) if row[kind] else None for row in rows]
+        for kind in ("before", "verdict")
+    }
+    print(
+        f"{len(rows)} tasks, {sum(v is not None for v in both['verdict'])} with a kernel that stands two hearings"
+    )
+    for name, place in (("eager", 0), ("the faster of the baselines", 1)):
+        for kind, label in (("before", "best of n"), ("verdict", "after tuning")):
+            over = [speedups(verdict)[place] for verdict in both[kind]]
+            known = [[one] for one in over if one is not None]
+            if not known:
+                continue
+            low, high = geometric_mean_interval(known)
+            shares = ", ".join(f"fast_{p:g} {fast_p(over, p):.0%}" for p in (1.0, 1.2, 2.0))
+            low1, high1 = share_interval([float(one is not None and one > 1) for one in over])
+            mean = geometric_mean([one for [one] in known])
+            print(
+                f"over {name}, {label}: {mean:.3f} [{low:.3f}, {high:.3f}] over {len(known)} tasks; {shares} "
+                f"(fast_1 [{low1:.0%}, {high1:.0%}])"
+            )
+    gains = [
+        [old.timing.candidate_ms / new.timing.candidate_ms]
+        for old, new in zip(both["before"], both["verdict"], strict=True)
+        if old and new and old.timing and new.timing
+    ]
+    if gains:
+        low, high = geometric_mean_interval(gains)
+        print(
+            f"tuning: {geometric_mean([one for [one] in gains]):.3f} times as fast [{low:.3f}, {high:.3f}], {len(gains)} tasks"
+        )
+
+
+if __name__ == "__main__":
+    main()
