@@ -2,9 +2,9 @@
 
     python benchmarks/readme.py docs/runs/default_model-4
 
-Reads RUN/level1.json and level2.json (each the metrics.json of `kernelwright eval` on that level of KernelBench), and writes
-what stands between the marks in README.md, and docs/kernelbench.svg. `--check` writes nothing and exits 1 where
-these are not what the run says.
+Reads RUN/level1.json and level2.json (each the metrics.json of `kernelwright eval` on that level of KernelBench), and where they
+are there level1-h200.json and level2-h200.json (the same on a GPU), and writes what stands between the marks in README.md,
+and docs/kernelbench.svg. `--check` writes nothing and exits 1 where these are not what the run says.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ LEVELS = (1, 2)
 _ROW, _BAR, _LEFT, _TOP = 22, 300, 120, 48
 
 
-def table(found: dict[int, dict[str, Any]]) -> str:
-    """One line a level; shares and intervals are over all samples, speedups over the right ones."""
+def table(found: dict[int, dict[str, Any]], clocked: dict[int, dict[str, Any]]) -> str:
+    """One line a level and place; shares and intervals are over all samples, speedups over the right ones."""
     lines = [
-        "| KernelBench | samples | correct | faster than eager | over eager, where correct | over torch.compile |",
-        "|---|---|---|---|---|---|",
+        "| KernelBench | judged | samples | correct | faster than eager | over eager, where correct | over torch.compile |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for level, metrics in found.items():
-        low, high = metrics["correct_rate_ci"]
-        gains = [metrics["speedup"][baseline] for baseline in ("eager", "compile")]
-        said = [
-            f"{gain['geometric_mean']:.2f}x [{gain['ci'][0]:.2f}, {gain['ci'][1]:.2f}] {metrics['timing']}"
-            for gain in gains
-        ]
-        lines.append(
-            f"| level {level}, {metrics['tasks']} tasks | {metrics['samples']} | {metrics['correct_rate']:.0%} "
-            f"[{low:.0%}, {high:.0%}] | {metrics['fast_p']['1']:.0%} | {said[0]} | {said[1]} |"
-        )
+    for place, metrics_of in (("without a GPU", found), ("on an H200", clocked)):
+        for level, metrics in metrics_of.items():
+            low, high = metrics["correct_rate_ci"]
+            gains = [metrics["speedup"][baseline] for baseline in ("eager", "compile")]
+            said = [
+                f"{gain['geometric_mean']:.2f}x [{gain['ci'][0]:.2f}, {gain['ci'][1]:.2f}] {metrics['timing']}"
+                for gain in gains
+            ]
+            lines.append(
+                f"| level {level}, {metrics['tasks']} tasks | {place} | {metrics['samples']} | {metrics['correct_rate']:.0%} "
+                f"[{low:.0%}, {high:.0%}] | {metrics['fast_p']['1']:.0%} | {said[0]} | {said[1]} |"
+            )
     return "\n".join(lines)
 
 
@@ -75,13 +76,13 @@ def _text(x: float, y: float, text: str, anchor: str = "start", weight: int = 40
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-weight="{weight}">{escape(text)}</text>'
 
 
-def written(readme: str, found: dict[int, dict[str, Any]]) -> str:
+def written(readme: str, found: dict[int, dict[str, Any]], clocked: dict[int, dict[str, Any]]) -> str:
     """`readme` with the table between its marks."""
     before, _, rest = readme.partition(START)
     _, mark, after = rest.partition(END)
     if not mark:
         sys.exit(f"README.md: no {START!r} followed by {END!r}")
-    return f"{before}{START}\n{table(found)}\n\n![correct kernels by category](docs/kernelbench.svg)\n{END}{after}"
+    return f"{before}{START}\n{table(found, clocked)}\n\n![correct kernels by category](docs/kernelbench.svg)\n{END}{after}"
 
 
 def main() -> None:
@@ -90,7 +91,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     found = {level: json.loads((options.run / f"level{level}.json").read_text("utf-8")) for level in LEVELS}
-    new = {README: written(README.read_text("utf-8"), found), PICTURE: picture(found)}
+    on_gpu = {level: options.run / f"level{level}-h200.json" for level in LEVELS}
+    clocked = {level: json.loads(path.read_text("utf-8")) for level, path in on_gpu.items() if path.exists()}
+    new = {README: written(README.read_text("utf-8"), found, clocked), PICTURE: picture(found)}
     if options.check:
         stale = [
             path.name for path, text in new.items() if not path.exists() or path.read_text("utf-8") != text

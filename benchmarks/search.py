@@ -69,8 +69,7 @@ def speedups(verdict: Verdict | None) -> tuple[float | None, float | None]:
     """Over eager, and over the faster of the baselines."""
     if verdict is None or verdict.timing is None:
         return None, None
-    timing = verdict.timing
-    return timing.speedup(), min(timing.baseline_ms.values()) / timing.candidate_ms
+    return verdict.timing.speedup(), min(verdict.timing.baseline_ms.values()) / verdict.timing.candidate_ms
 
 
 def main() -> None:

@@ -226,6 +226,7 @@ def test_a_table_by_hand() -> None:
     assert table["speedup"]["eager"]["geometric_mean"] == pytest.approx(4 ** (1 / 3))
     assert table["speedup"]["eager"]["samples"] == 3
     assert table["speedup"]["eager"]["best"] == 4.0
+    assert table["speedup"]["faster"] == table["speedup"]["compile"]
     assert table["speedup"]["compile"]["geometric_mean"] == pytest.approx(0.5 ** (1 / 3))
     assert table["timing"] == "modelled"
     assert table["reward"] == pytest.approx(0.0)
