@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +85,26 @@ def test_a_child_that_does_not_end_is_not_waited_for() -> None:
     zygote._kill(pid)
     assert zygote._status(pid, 5.0) == -9
     assert zygote._status(pid, 5.0) == -9  # nobody's child any more
+
+
+def test_a_judge_that_leaves_while_it_is_answered_leaves_nobody_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    worker = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def forked(control: socket.socket, fd: int, request: dict[str, Any], target: str) -> dict[str, Any]:
+        os.close(fd)
+        ours.close()
+        return {"pid": worker.pid}
+
+    monkeypatch.setattr(zygote, "_fork", forked)
+    with open(os.devnull) as given, theirs:
+        asked = {"number": 1, "fork": str(scratch), "role": "host", "gpu": None}
+        socket.send_fds(ours, [json.dumps(asked).encode()], [given.fileno()])
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            zygote._serve(theirs, "h200")
+    assert worker.wait(5) == -signal.SIGKILL
+    assert not scratch.exists()

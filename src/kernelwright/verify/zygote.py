@@ -236,33 +236,36 @@ def main(fd: int, target_name: str) -> None:
 
 
 def _serve(control: socket.socket, target_name: str) -> None:
+    """Until the judge hangs up, which it may do before it has its answer: nobody is left behind then either."""
     children: dict[int, str] = {}
     """Scratch folders by process."""
     dying: set[int] = set()
-    while True:
-        data, fds, _, _ = socket.recv_fds(control, 4096, 1)
-        if not data:
-            break
-        request = json.loads(data)
-        dying -= {pid for pid in dying if _status(pid, 0.0) is not None}
-        if "fork" in request:
-            answer = _fork(control, fds[0], request, target_name)
-            children |= {answer["pid"]: request["fork"]} if "pid" in answer else {}
-        else:
-            pid, status = int(request["reap"]), -9
-            if pid in children:
-                del children[pid]
-                found = _status(pid, _FAREWELL_S if request["ended"] else 0.0)
-                if found is None:
-                    _kill(pid)
-                    found = _status(pid, _DEATH_S)
-                    dying |= {pid} if found is None else set()
-                status = -9 if found is None else found
-            answer = {"status": status}
-        control.send(json.dumps({**answer, "number": request["number"]}).encode())
-    for pid, scratch in children.items():
-        _kill(pid)
-        shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        while True:
+            data, fds, _, _ = socket.recv_fds(control, 4096, 1)
+            if not data:
+                break
+            request = json.loads(data)
+            dying -= {pid for pid in dying if _status(pid, 0.0) is not None}
+            if "fork" in request:
+                answer = _fork(control, fds[0], request, target_name)
+                children |= {answer["pid"]: request["fork"]} if "pid" in answer else {}
+            else:
+                pid, status = int(request["reap"]), -9
+                if pid in children:
+                    del children[pid]
+                    found = _status(pid, _FAREWELL_S if request["ended"] else 0.0)
+                    if found is None:
+                        _kill(pid)
+                        found = _status(pid, _DEATH_S)
+                        dying |= {pid} if found is None else set()
+                    status = -9 if found is None else found
+                answer = {"status": status}
+            control.send(json.dumps({**answer, "number": request["number"]}).encode())
+    finally:
+        for pid, scratch in children.items():
+            _kill(pid)
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _fork(control: socket.socket, fd: int, request: dict[str, Any], target_name: str) -> dict[str, Any]:
@@ -273,9 +276,12 @@ def _fork(control: socket.socket, fd: int, request: dict[str, Any], target_name:
         os.close(fd)
         return {"error": str(error)}
     if pid == 0:
-        control.close()
-        sock = socket.socket(fileno=fd)
-        _child(sock, Path(request["fork"]), target_name, request["role"], request["gpu"])
+        try:
+            control.close()
+            sock = socket.socket(fileno=fd)
+            _child(sock, Path(request["fork"]), target_name, request["role"], request["gpu"])
+        finally:
+            os._exit(1)  # whatever happens, it is no second zygote
     os.close(fd)
     return {"pid": pid}
 
