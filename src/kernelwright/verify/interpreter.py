@@ -18,6 +18,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import itertools
 import math
 import random
 import sys
@@ -367,10 +368,14 @@ class Engine:
             yield from values
             return
         yield from values[:LOOP_HEAD]
-        for part in range(LOOP_SAMPLED):
-            low, high = (LOOP_HEAD + middle * end // LOOP_SAMPLED for end in (part, part + 1))
+        parts = [LOOP_HEAD + middle * end // LOOP_SAMPLED for end in range(LOOP_SAMPLED + 1)]
+        drawn = traffic.iterations.get(values)
+        if drawn is None:
+            drawn = [self.dice.randrange(low, high) for low, high in itertools.pairwise(parts)]
+            traffic.iterations[values] = drawn
+        for place, (low, high) in zip(drawn, itertools.pairwise(parts), strict=True):
             before = traffic.totals()
-            yield values[self.dice.randrange(low, high)]
+            yield values[place]
             traffic.extrapolate(before, high - low - 1)
         yield from values[-LOOP_TAIL:]
 

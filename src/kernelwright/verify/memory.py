@@ -132,6 +132,9 @@ class Traffic:
     """Memory instructions that were really interpreted; `steps` counts those of skipped iterations too."""
     skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
     """Distinct sectors per argument that skipped iterations would have added."""
+    iterations: dict[range, list[int]] = dataclasses.field(default_factory=dict)
+    """Which places stand for a loop over such a range: the same each time, or a second walk over a row would seem to read
+    another one."""
 
     def access(
         self, region: Region | None, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str
