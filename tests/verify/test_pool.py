@@ -182,12 +182,14 @@ def test_descriptors_and_threads_stay_flat(pool: VerifierPool) -> None:
 
 
 SCRIPT = """
+import signal
 import sys
 from kernelwright.records import Candidate
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     (task,) = load_suite("wright/relu")
     code = gold(task.id).replace("out = torch.empty_like(x)", "out = torch.empty_like(x)\\n        while True: pass")
     try:
