@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from kernelwright.cli import read
 from kernelwright.metrics import fast_p, geometric_mean, geometric_mean_interval, share_interval
 from kernelwright.progress import Bar
-from kernelwright.records import Candidate, Rollout, Task, Verdict, read_jsonl
+from kernelwright.records import FASTER, Candidate, Rollout, Task, Verdict, read_jsonl
 from kernelwright.search.asks import verified
 from kernelwright.search.tune import tune
-from kernelwright.tasks import load_suite
 from kernelwright.verify import VerifierPool
 
 _AGAIN = 3
@@ -65,13 +65,6 @@ def won(
     return None
 
 
-def speedups(verdict: Verdict | None) -> tuple[float | None, float | None]:
-    """Over eager, and over the faster of the baselines."""
-    if verdict is None or verdict.timing is None:
-        return None, None
-    return verdict.timing.speedup(), min(verdict.timing.baseline_ms.values()) / verdict.timing.candidate_ms
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -86,7 +79,7 @@ def main() -> None:
     samples: dict[str, list[Rollout]] = {}
     for rollout in read_jsonl(options.run / "rollouts.jsonl", Rollout):
         samples.setdefault(rollout.task_id, []).append(rollout)
-    tasks = [task for task in load_suite(options.suite) if task.id in samples]
+    tasks = [task for task in read.suite(options.suite) if task.id in samples]
     done = {row["task"] for row in map(json.loads, options.out.open())} if options.out.exists() else set()
     left = [task for task in tasks if task.id not in done]
     workers = options.workers or None
@@ -122,9 +115,9 @@ def report(rows: Sequence[dict[str, object]]) -> None:
     print(
         f"{len(rows)} tasks, {sum(v is not None for v in both['verdict'])} with a kernel that stands two hearings"
     )
-    for name, place in (("eager", 0), ("the faster of the baselines", 1)):
+    for baseline, name in (("eager", "eager"), (FASTER, "the faster of the baselines")):
         for kind, label in (("before", "best of n"), ("verdict", "after tuning")):
-            over = [speedups(verdict)[place] for verdict in both[kind]]
+            over = [verdict.speedup(baseline) if verdict else None for verdict in both[kind]]
             known = [[one] for one in over if one is not None]
             if not known:
                 continue

@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelwright.outcomes import Category, Outcome
-from kernelwright.records import Rollout, Task
+from kernelwright.records import FASTER, Rollout, Task
 
 SPEEDS = (1.0, 1.5, 2.0)
 """The p of fast_p that `summarise` reports."""
 KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
 """The k of pass@k that `summarise` reports, as far as there are samples."""
-FASTER = "faster"
-"""Whichever of a verdict's baselines takes less time."""
 BASELINES = ("eager", "compile", FASTER)
 _RESAMPLES = 2000
 
@@ -279,11 +277,7 @@ def _speedups(groups: Iterable[Sequence[float | None]]) -> dict[str, Any]:
 def _speedup(rollout: Rollout, baseline: str) -> float | None:
     """Baseline over candidate; None for a wrong or untimed sample, or a ratio out of a float's range."""
     timing = rollout.verdict.timing
-    if timing is None:
-        return None
-    if baseline == FASTER:
-        baseline = min(timing.baseline_ms, key=timing.baseline_ms.__getitem__)
-    if baseline not in timing.baseline_ms:
+    if timing is None or baseline not in (*timing.baseline_ms, FASTER):
         return None
     value = timing.speedup(baseline)
     return value if 0 < value < math.inf else None

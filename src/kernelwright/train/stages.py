@@ -36,9 +36,9 @@ def train(
 ) -> Path:
     """Run every stage of `recipe` in the folder `out`. Returns the last checkpoint.
 
-    `verifier` judges the reinforcement stages; by default, and where a stage has its own `judge` or
-    `deadline_s`, a VerifierPool as the recipe says. `after_stage` is called with each stage's name and checkpoint as it is done, also for stages done
-    before a resume.
+    `verifier` judges the reinforcement stages; by default, and where a stage has its own `judge` or `deadline_s`, a
+    VerifierPool as the recipe says. `after_stage` is called with each stage's name and checkpoint as it is done, also for
+    stages done before a resume.
     Raises UserError for what the user can mend, InfrastructureError when the judge fails.
     """
     run = RunFolder(out)

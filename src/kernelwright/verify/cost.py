@@ -115,7 +115,8 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
         (binary.registers, binary.shared_bytes, binary.spills) if binary else (64, 0, 0)
     )
     _, blocks = target.occupancy(registers, shared, work.num_warps)
-    slots = target.sms * max(blocks, 1)
+    blocks = max(blocks, 1)
+    slots = target.sms * blocks
     programs = max(work.programs, 1)
     resident = min(programs, slots)
     waves = math.ceil(programs / slots)
@@ -130,7 +131,7 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
         dram += size + (total - size) * missed
     if resident * per_program > held:
         dram += rereads * programs * _of_large(work, held)
-    fits_l1 = per_program * max(blocks, 1) <= _L1_BYTES
+    fits_l1 = per_program * blocks <= _L1_BYTES
     l2 = programs * (per_program if fits_l1 else per_program + rereads)
     lanes = work.num_warps * target.warp_size
     l2 += 2.0 * spills * lanes * programs * max(1.0, work.steps / 4)
@@ -147,7 +148,7 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
     for unit, operations in work.flops.items():
         rate = target.peak_tflops.get(unit, target.fp32_tflops) * 1e12
         arithmetic += operations * programs / (rate * _efficiency(unit) * balance)
-    warps = min(max(blocks, 1), math.ceil(programs / target.sms)) * work.num_warps
+    warps = min(blocks, math.ceil(programs / target.sms)) * work.num_warps
     indexing = _INDEX_SHARE * min(max(warps / _INDEX_WARPS, 0.5), _INDEX_MOST)
     arithmetic += work.indexed * programs / (target.fp32_tflops * 1e12 * indexing * balance)
     chain = waves * latency_s * (1.0 + work.steps / _LOADS_AHEAD)

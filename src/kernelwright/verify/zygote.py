@@ -175,10 +175,13 @@ class Zygote:
         shutil.rmtree(self._binaries, ignore_errors=True)
 
 
-def _child(sock: socket.socket, scratch: Path, target_name: str, role: Role, gpu: int | None) -> None:
-    """In the forked worker: confine, then serve. Never returns."""
+def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name: str) -> None:
+    """In the forked worker: confine, then serve. Never returns, whatever happens: it is no second zygote."""
     status = 1
     try:
+        control.close()
+        sock = socket.socket(fileno=fd)
+        scratch, role, gpu = Path(request["fork"]), request["role"], request["gpu"]
         from kernelwright.hardware import target
         from kernelwright.verify import sandbox, service
         from kernelwright.verify.device import pretend_torch_cuda
@@ -276,12 +279,7 @@ def _fork(control: socket.socket, fd: int, request: dict[str, Any], target_name:
         os.close(fd)
         return {"error": str(error)}
     if pid == 0:
-        try:
-            control.close()
-            sock = socket.socket(fileno=fd)
-            _child(sock, Path(request["fork"]), target_name, request["role"], request["gpu"])
-        finally:
-            os._exit(1)  # whatever happens, it is no second zygote
+        _child(control, fd, request, target_name)
     os.close(fd)
     return {"pid": pid}
 

@@ -59,8 +59,8 @@ def rows(
     by_row: bool = False,
 ) -> Stage:
     """Along the last dimension, `width` long at full size. `operator` is one of FORMULAS, by name, or another one.
-    `before` and `after` are done on the way; `keep` keeps a reduced dimension; `other` is the name of a second input that is added first; `by_row` says that a row is of one
-    channel."""
+    `before` and `after` are done on the way; `keep` keeps a reduced dimension; `other` is the name of a second input that
+    is added first; `by_row` says that a row is of one channel."""
     walks = width > LONGEST or (draw.slow and draw.tune.random() < 0.8)
     wide = widened(dtype)
     formula = FORMULAS[operator] if isinstance(operator, str) else operator
