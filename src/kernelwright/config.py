@@ -227,9 +227,9 @@ class RlConfig(Section):
     close their success rate so far is to one half."""
     weights: Mapping[str, Annotated[float, Field(ge=0)]] = {}
     """Mixture of task families, such as `{ norm = 2.0, scan = 0.5 }`; a family not named weighs 1."""
-    judge: Literal["", "interpret", "cuda"] = ""
-    """Backend of the verifier in this stage, such as `interpret` where only correctness is paid: no kernel waits for a
-    clock. Empty: `verify.backend`."""
+    judge: Literal["", "interpret", "values", "cuda"] = ""
+    """Backend of the verifier in this stage. Where only correctness is paid, `values`: on the CPU cores, without binaries
+    or times. Empty: `verify.backend`."""
     deadline_s: float = Field(0.0, ge=0)
     """Seconds that a hearing may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
     overlap: bool = False
@@ -303,6 +303,8 @@ class VerifyConfig(Section):
     """GPUs to judge on, by index; all by default. Give training others where there are several."""
     compiled: bool = False
     """Also clock torch.compile, once a task: some ten seconds each."""
+    priced: bool = True
+    """Without a GPU, also make the target's binary of what is right and model its time."""
     deadline_s: float = Field(30.0, gt=0)
     """Seconds that a hearing may take before the candidate has run out of time, compilation included."""
 
@@ -348,7 +350,8 @@ class Recipe(Section):
         """Who judges in one of the reinforcement stages."""
         rl = self.rl(stage)
         chosen = {
-            "backend": rl.judge or self.verify.backend,
+            "backend": "interpret" if rl.judge == "values" else rl.judge or self.verify.backend,
+            "priced": self.verify.priced and rl.judge != "values",
             "deadline_s": rl.deadline_s or self.verify.deadline_s,
         }
         return self.verify.model_copy(update=chosen)

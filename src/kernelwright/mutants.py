@@ -184,7 +184,7 @@ class Pool(VerifierPool):
     """A pool that remembers what candidates compile to."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+        super().__init__(*args, **{"judges": 1, **options})
         self._compiled: dict[tuple[str, str], Any] = {}
         self._tapes: dict[tuple[str, str], _Tapes] = {}
 

@@ -173,6 +173,10 @@ PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
 }
 
 
+UNTIMED = frozenset(["toronto-frontend", "autotriton"])
+"""Presets that pay every correct candidate alike, however fast it is."""
+
+
 def discounted(turns: Sequence[Reward], gamma: float = 0.4) -> list[Reward]:
     """Returns of a conversation's turns: each turn's reward plus gamma times the return of the next.
 

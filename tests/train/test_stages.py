@@ -20,6 +20,7 @@ from kernelwright.records import Rollout, read_jsonl
 from kernelwright.rollouts import roll
 from kernelwright.runs import RunFolder
 from kernelwright.train import train
+from kernelwright.train.stages import train_stage
 
 
 def run(recipe: Recipe, out: Path, judge: ReadJudge | None = None, **options: Any) -> Path:
@@ -260,6 +261,13 @@ def test_a_dead_verifier_stops_the_run_in_one_line(recipe: Recipe, after_sft: Pa
 
     with pytest.raises(InfrastructureError, match=r"(?s)the verifier failed.*no zygote.*--resume"):
         run(recipe, after_sft, ReadJudge(crash), resume=True)
+
+
+def test_a_reward_for_speed_needs_a_judge_that_prices(data: Path, after_sft: Path) -> None:
+    recipe = make_recipe(data)
+    frontend = recipe.frontend.model_copy(update={"judge": "values", "reward": "wright"})
+    with pytest.raises(UserError, match="frontend: reward 'wright' pays for speed"):
+        train_stage(recipe.model_copy(update={"frontend": frontend}), RunFolder(after_sft), "frontend")
 
 
 def test_missing_examples_are_one_line(data: Path, tmp_path: Path) -> None:

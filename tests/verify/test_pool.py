@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -203,9 +204,10 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_judge_leaves_no_orphans(how: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("judges", [1, 2])
+def test_a_stopped_judge_leaves_no_orphans(how: int, judges: int, tmp_path: Path) -> None:
     path = tmp_path / "judge.py"
-    path.write_text(SCRIPT)
+    path.write_text(SCRIPT.replace("workers=2", f"workers=2, judges={judges}"))
     process = subprocess.Popen(
         [sys.executable, str(path)], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -219,13 +221,89 @@ def test_a_stopped_judge_leaves_no_orphans(how: int, tmp_path: Path) -> None:
     assert len(below) >= 3
     process.send_signal(how)
     process.wait(timeout=30)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + (5 if judges == 1 else 20)  # a shard looks up when it has imported everything
     while any(os.path.exists(f"/proc/{pid}") for pid in below) and time.monotonic() < deadline:
         time.sleep(0.1)
     left = [pid for pid in below if os.path.exists(f"/proc/{pid}")]
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
+
+
+# several judges
+
+
+@pytest.fixture(scope="module")
+def sharded() -> Iterator[VerifierPool]:
+    with VerifierPool(workers=2, judges=2, backend="interpret", priced=False) as pool:
+        yield pool
+
+
+def test_shards_say_what_one_judge_says(pool: VerifierPool, sharded: VerifierPool) -> None:
+    cases = [(RELU, GOLD), (RELU, EMPTY), _softmax(), (RELU, WRONG), (RELU, GOLD)]
+    alone, together = pool.verify_many(cases), sharded.verify_many(cases)
+    assert [(v.outcome, v.gate, v.task_id) for v in together] == [
+        (v.outcome, v.gate, v.task_id) for v in alone
+    ]
+
+
+def test_what_is_not_priced_has_no_binary_and_no_time(sharded: VerifierPool) -> None:
+    verdict = sharded.verify(RELU, GOLD)
+    assert verdict.correct
+    assert (verdict.timing, verdict.evidence.binaries, verdict.evidence.cost) == (None, (), None)
+
+
+def test_what_only_fails_to_compile_at_full_size_does_so_without_a_price(sharded: VerifierPool) -> None:
+    whole = GOLD.code.replace("BLOCK = 1024", "BLOCK = triton.next_power_of_2(n_elements)")
+    assert whole != GOLD.code
+    verdict = sharded.verify(RELU, Candidate(code=whole))
+    assert (verdict.outcome, verdict.gate) == (Outcome.COMPILE_ERROR, Gate.COMPILE)
+
+
+def test_a_broken_task_is_a_user_error_from_a_shard_too(sharded: VerifierPool) -> None:
+    with pytest.raises(UserError, match="no shape set"):
+        sharded.verify(RELU.model_copy(update={"shapes": {}}), GOLD)
+
+
+def test_shards_take_back_what_has_not_started() -> None:
+    with VerifierPool(workers=2, judges=2, backend="interpret", deadline_s=3.0) as pool:
+        running = [pool.submit(RELU, Candidate(code=f"{ENDLESS.code}# {n}")) for n in range(2)]
+        waiting = [pool.submit(RELU, Candidate(code=f"{ENDLESS.code}# {n}")) for n in range(2, 12)]
+        assert all(future.cancel() for future in waiting)
+        assert [future.result().outcome for future in running] == [Outcome.TIMEOUT] * 2
+        start = time.monotonic()
+        assert pool.verify(RELU, GOLD).correct
+        assert time.monotonic() - start < 6
+
+
+def test_a_shard_that_dies_is_replaced_and_asked_again() -> None:
+    with VerifierPool(workers=2, judges=2, backend="interpret", deadline_s=4.0) as pool:
+        assert pool.verify(RELU, GOLD).correct
+        assert pool._shards is not None
+        future = pool.submit(RELU, ENDLESS)
+        for shard in pool._shards._shards:
+            shard._process.kill()
+        assert future.result().outcome is Outcome.TIMEOUT
+        assert pool.verify(RELU, GOLD).correct
+
+
+def test_shards_that_cannot_start_are_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with VerifierPool(workers=2, judges=2, backend="interpret") as pool:
+        verdict = pool.verify(RELU, GOLD)
+    assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
+    assert "died" in verdict.detail
+
+
+def test_a_closed_pool_of_shards_takes_nothing_more() -> None:
+    before = set(children(os.getpid()))
+    pool = VerifierPool(workers=2, judges=2, backend="interpret")
+    future = pool.submit(RELU, GOLD)
+    pool.close()
+    assert future.result().correct
+    with pytest.raises(InfrastructureError, match="closed"):
+        pool.submit(RELU, GOLD)
+    assert set(children(os.getpid())) <= before
 
 
 # the machine's failures

@@ -20,6 +20,7 @@ from typing import Any
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.records import Example, Rollout
+from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
@@ -108,6 +109,11 @@ def _reinforce(
     from kernelwright.train.prompts import frontend_asks, midend_asks, read_tasks, refuse_heldout
 
     rl = recipe.rl(stage)
+    if not recipe.judging(stage).priced and rl.reward not in UNTIMED:
+        raise UserError(
+            f"{stage}: reward {rl.reward!r} pays for speed, and nothing is priced; set {stage}.judge to another backend, "
+            f"or {stage}.reward to one of {', '.join(sorted(UNTIMED))}"
+        )
     logged = run.rows("rollouts.jsonl", Rollout)
     tasks = read_tasks(Path(recipe.data.tasks or run.path / "data" / "tasks.jsonl"))
     if stage == "frontend":

@@ -181,8 +181,9 @@ class InterpretDevice(Service):
             "units": sorted(self.engine.units),
         }
 
-    def model(self, trace: dict[str, Any], to_assembly: bool, samples: int) -> dict[str, Any]:
-        """Play the steady call without memory: launches with their work, and their assembler text."""
+    def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, Any]:
+        """Play the steady call without memory: launches with their work. They are compiled as far as `depth` says:
+        to "assembly", whose text comes with them, to "ir", or not at all ("")."""
         candidate = Candidate(trace)
         kernels = Kernels(trace["kernels"], self._built)
         session = InterpretedSession("meta", kernels, self.engine, self._choices)
@@ -206,9 +207,11 @@ class InterpretDevice(Service):
                 finally:
                     self.engine.all_zero = False
         launches = list(self.engine.launches)
+        if depth == "ir":
+            self._compiles(launches)
         return {
             "launches": [describe(launch) for launch in launches],
-            "assemblies": self._assemblies(launches) if to_assembly else [],
+            "assemblies": self._assemblies(launches) if depth == "assembly" else [],
         }
 
     def spot(

@@ -86,7 +86,7 @@ class InterpretedHearing(Hearing):
             if base is None or full is None or modelled is None:
                 return None
             launches = self._covered(device, base, full, modelled, shapes[0], traces[0])
-            return self._price(base, full, launches)
+            return self._price(base, full, launches) if self.judge.priced else None
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
@@ -115,11 +115,13 @@ class InterpretedHearing(Hearing):
     # -- compile and model -------------------------------------------------------------------------------------
 
     def _model(self, device: Confined, full: Trace | None) -> list[dict[str, Any]] | None:
-        """Launches at full size with their work, and every specialisation through compiler and assembler."""
+        """Launches at full size with their work, and every specialisation through compiler and assembler; where nothing
+        will be priced, through the compiler's front end."""
         if full is None:
             return None
         with self._timed(Gate.COMPILE):
-            body = {"command": "model", "trace": full.answer, "compile": True, "samples": _SAMPLES}
+            depth = "assembly" if self.judge.priced else "ir"
+            body = {"command": "model", "trace": full.answer, "compile": depth, "samples": _SAMPLES}
             answer, _ = device.ask(Gate.COMPILE, body)
             self._assemble(answer["assemblies"])
             return list(answer["launches"])
@@ -316,7 +318,7 @@ class InterpretedHearing(Hearing):
         problem = ""
         for samples in (_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES):
             if samples > _SAMPLES:
-                body = {"command": "model", "trace": full.answer, "compile": False, "samples": samples}
+                body = {"command": "model", "trace": full.answer, "compile": "", "samples": samples}
                 launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
             problem = _unwritten(full, launches) or self._unread(
                 device, base, full, launches, shape, small, samples
@@ -380,7 +382,7 @@ class InterpretedHearing(Hearing):
             if now >= least:
                 continue
             if before is None:
-                body = {"command": "model", "trace": small.answer, "compile": False, "samples": samples}
+                body = {"command": "model", "trace": small.answer, "compile": "", "samples": samples}
                 before = _moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), "loaded_bytes")
             then = _share_read(small, before, index)
             if then < _WHOLE:  # windows with gaps between them, and how they meet the edge

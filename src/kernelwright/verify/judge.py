@@ -70,11 +70,13 @@ class Judge:
         deadline_s: float = 30.0,
         compiled: bool = True,
         beside: Sequence[Protocol] = (),
+        priced: bool = True,
     ) -> None:
-        """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too."""
+        """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too.
+        `priced`: without a GPU, also make the binary and model the time of what is right."""
         self.protocol, self.beside = protocol, tuple(beside)
         self.target = target_sheet(target)
-        self.deadline_s = deadline_s
+        self.deadline_s, self.priced = deadline_s, priced
         self._secret = secret
         self._cases = Kept(_CACHED_TASKS)
         self._gpu_cases = Kept(_GPU_TASKS)

@@ -123,7 +123,7 @@ class _Player(InterpretDevice):
         """The accesses at full size. Seeded, so that another player looks at the same instances."""
         self.witness.accesses, self.witness.watching = [], True
         self.witness.dice.seed(0)
-        self.answer({"command": "model", "trace": trace.answer, "compile": False, "samples": 1}, [], [])
+        self.answer({"command": "model", "trace": trace.answer, "compile": "", "samples": 1}, [], [])
         return self.witness.accesses
 
 

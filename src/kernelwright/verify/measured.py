@@ -175,7 +175,7 @@ class MeasuredHearing(Hearing):
 
     def _look_at_full_size(self, device: Confined, trace: Trace) -> None:
         """A few program instances without memory: no value is known, but every address is."""
-        body = {"command": "model", "trace": trace.answer, "compile": False, "samples": _MODEL_SAMPLES}
+        body = {"command": "model", "trace": trace.answer, "compile": "", "samples": _MODEL_SAMPLES}
         try:
             self._launches = list(device.ask(Gate.FULL, body)[0]["launches"])
         except Stop as stop:

@@ -1,5 +1,7 @@
 """Many hearings at once: a zygote, a few threads that each follow one worker, and a future per candidate.
 
+With many workers and no GPU there are several of this (`shards.py`).
+
 Hearings share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote
 and then reported as such; it never becomes the candidate's. A hearing that GPU memory ran out for, the judge's or the
 candidate's, is repeated once with the GPU to itself, and so is one in which the outside clock accuses the candidate.
@@ -29,6 +31,7 @@ from kernelwright.verify.interpreted import InterpretedHearing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
 from kernelwright.verify.room import OutOfRoom, ran_out
+from kernelwright.verify.shards import WORKERS, Shards
 from kernelwright.verify.stopwatch import Suspected
 from kernelwright.verify.zygote import Zygote
 
@@ -46,6 +49,8 @@ class VerifierPool:
     `beside` names protocols whose verdicts come along in `Verdict.beside`: from the same execution for a candidate that
     `protocol` accepts, from a hearing of their own for one that it rejects.
     `sanitize` has what is accepted watched by compute-sanitizer as well, on a GPU and where it is installed.
+    Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time.
+    `judges` are processes that share the judge's own work where there is no GPU; 0: as many as the workers need.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
 
@@ -61,6 +66,8 @@ class VerifierPool:
         compiled: bool = True,
         beside: Sequence[ProtocolName] = (),
         sanitize: bool = False,
+        priced: bool = True,
+        judges: int = 0,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
@@ -77,13 +84,20 @@ class VerifierPool:
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
         secret = secrets.randbits(31) if secret is None else secret
         others = [protocol_rules(name) for name in beside]
-        self.judge = Judge(protocol_rules(protocol), target, secret, deadline_s, compiled, others)
-        self._others = [Judge(other, target, secret, deadline_s, compiled=False) for other in others]
+        self.judge = Judge(protocol_rules(protocol), target, secret, deadline_s, compiled, others, priced)
+        self._others = [
+            Judge(other, target, secret, deadline_s, compiled=False, priced=priced) for other in others
+        ]
         self.sanitize = sanitize and not sanitizer.unavailable(self.backend)
         self._zygote: Zygote | None = None
         self._closed = False
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="hearing")
+        self._shards: Shards | None = None
+        if not self.gpus and (judges or -(-self.workers // WORKERS)) > 1:
+            options = {"protocol": protocol, "target": target, "deadline_s": deadline_s, "secret": secret}
+            options |= {"beside": tuple(beside), "sanitize": sanitize, "priced": priced}
+            self._shards = Shards(self.workers, judges, options, self._failed)
 
     @classmethod
     def of(cls, config: VerifyConfig) -> Self:
@@ -96,10 +110,13 @@ class VerifierPool:
             config.deadline_s,
             devices=config.devices,
             compiled=config.compiled,
+            priced=config.priced,
         )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         """Start a hearing; `.result()` is its verdict. Cancelling a future that has not started is free."""
+        if self._shards is not None:
+            return self._shards.submit(task, candidate)
         return self._threads.submit(self._hear, task, candidate)
 
     def verify(self, task: Task, candidate: Candidate) -> Verdict:
@@ -143,6 +160,8 @@ class VerifierPool:
         if abort:
             self._end_processes()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        if self._shards is not None:
+            self._shards.close(abort)
         self._end_processes()
 
     def _end_processes(self) -> None:
@@ -236,16 +255,19 @@ class VerifierPool:
                 problem = _told(error)
                 if (crowded or isinstance(error, Suspected)) and not alone:
                     alone, tries = True, 1
-        failed = Verdict(
+        return self._failed(task, candidate, problem, judge), None
+
+    def _failed(self, task: Task, candidate: Candidate, problem: str, judge: Judge | None = None) -> Verdict:
+        """What is said of a candidate that the judge could not hear."""
+        return Verdict(
             task_id=task.id,
             outcome=Outcome.INFRASTRUCTURE_ERROR,
             gate=Gate.LOAD,
             detail=problem[:600],
-            protocol=judge.protocol.name,
+            protocol=(judge or self.judge).protocol.name,
             backend=self.backend,
             candidate_digest=candidate.digest,
         )
-        return failed, None
 
 
 def _ran_out(error: Exception) -> bool:

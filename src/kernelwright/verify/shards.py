@@ -1,0 +1,221 @@
+"""A pool's judge, several times over: processes that each hear their share of the candidates with workers of their own.
+
+What a judge itself does (references, tapes, comparisons) is 20 ms of Python a verdict and 130 ms a new task, one after
+the other however many workers it has: beside a dozen of them everybody waits for it. Where values come from CPU cores,
+nothing but the secret is shared, so a pool with many workers is several small ones, and a task's candidates
+go to the one that has its cases.
+
+Shards are part of the judge: they are trusted, and what they say is taken as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from kernelwright.errors import InfrastructureError
+from kernelwright.records import Candidate, Task, Verdict
+
+WORKERS = 5
+"""Workers that one judge keeps busy."""
+_FAREWELL_S = 10.0
+
+
+@dataclass(eq=False)
+class _Case:
+    """What a shard was asked, until it answers."""
+
+    task: Task
+    candidate: Candidate
+    future: Future[Verdict] = field(default_factory=Future)
+    again: bool = False
+    """Whether another process was asked before, and died."""
+
+
+class Shards:
+    """Judges by process. `submit` is thread-safe; processes start at once and warm up in parallel."""
+
+    def __init__(
+        self,
+        workers: int,
+        judges: int,
+        options: dict[str, Any],
+        failed: Callable[[Task, Candidate, str], Verdict],
+    ) -> None:
+        """`workers` are all there shall be, `judges` the processes (0: what the workers need), `options` those of
+        `VerifierPool`. `failed` words the verdict of a candidate whose judge died twice."""
+        count = min(judges or -(-workers // WORKERS), workers)
+        shares = [workers // count + (number < workers % count) for number in range(count)]
+        self._shards = [_Shard({**options, "workers": share, "judges": 1}, failed) for share in shares]
+        self._most = max(shares)
+        self._lock = threading.Lock()
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        with self._lock:
+            favourite = self._shards[int(task.digest, 16) % len(self._shards)]
+            idlest = min(self._shards, key=lambda shard: shard.busy)
+            # Making a task's cases once more is dear, but not as dear as workers without work.
+            chosen = favourite if favourite.busy <= idlest.busy + self._most else idlest
+            return chosen.submit(task, candidate)
+
+    def close(self, abort: bool = False) -> None:
+        """What was submitted is waited for, or with `abort` cut off."""
+        if not abort:
+            wait([case.future for shard in self._shards for case in shard.cases()])
+        for shard in self._shards:
+            shard.close()
+
+
+class _Shard:
+    """One process, and the thread that listens to it. A process that dies is replaced, and asked again once."""
+
+    def __init__(self, options: dict[str, Any], failed: Callable[[Task, Candidate, str], Verdict]) -> None:
+        self._options, self._failed = options, failed
+        self._lock = threading.Lock()
+        self._pending: dict[int, _Case] = {}
+        self._number = 0
+        self._closed = self._dead = False
+        self._start()
+
+    @property
+    def busy(self) -> int:
+        """Candidates that it has not answered."""
+        return len(self._pending)
+
+    def cases(self) -> list[_Case]:
+        with self._lock:
+            return list(self._pending.values())
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        case = _Case(task, candidate)
+        with self._lock:
+            if self._closed:
+                raise InfrastructureError("the pool is closed")
+            self._ask(case)
+        return case.future
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            # Not `close`: the listening thread is waiting on it.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+        self._listener.join()
+
+    def _start(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            # In a session of its own: Ctrl-C is the pool's to hear, who then hangs up.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kernelwright.verify.shards", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            )
+        self._connection = Connection(os.dup(self._socket.fileno()))
+        with contextlib.suppress(OSError):
+            self._connection.send(self._options)
+        self._dead = False
+        self._listener = threading.Thread(target=self._listen, name="shard", daemon=True)
+        self._listener.start()
+
+    def _ask(self, case: _Case) -> None:
+        if self._dead:
+            self._start()
+        self._number += 1
+        number = self._number
+        self._pending[number] = case
+        case.future.add_done_callback(lambda future: self._forget(number) if future.cancelled() else None)
+        with contextlib.suppress(OSError):  # it died: the listener sees to that
+            self._connection.send((number, case.task, case.candidate))
+
+    def _forget(self, number: int) -> None:
+        """Whoever asked does not want to know any more."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._pending.pop(number, None) is not None and not self._dead:
+                self._connection.send((number, None, None))
+
+    def _listen(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                number, verdict, error = self._connection.recv()
+                with self._lock:
+                    case = self._pending.pop(number, None)
+                if case is not None:
+                    _settle(case.future, verdict, error)
+        with self._lock:
+            left, self._pending, self._dead = list(self._pending.values()), {}, True
+            self._connection.close()
+            self._socket.close()
+            self._end()
+            lost = [case for case in left if self._closed or case.again]
+            problem = "the pool was closed" if self._closed else "the judge's process died, twice"
+            for case in left:
+                if case not in lost:
+                    case.again = True
+                    self._ask(case)
+        for case in lost:
+            _settle(case.future, self._failed(case.task, case.candidate, problem), None)
+
+    def _end(self) -> None:
+        try:
+            self._process.wait(_FAREWELL_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _settle(future: Future[Verdict], verdict: Verdict | None, error: BaseException | None) -> None:
+    """Unless whoever asked has cancelled it meanwhile."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if verdict is not None:
+        future.set_result(verdict)
+    else:
+        future.set_exception(error or InfrastructureError("the judge's process did not say"))
+
+
+def main(fd: int) -> None:
+    """A shard's own process: hear what arrives until the pool hangs up."""
+    from kernelwright.verify.pool import VerifierPool
+
+    connection, lock = Connection(fd), threading.Lock()
+    pool = VerifierPool(backend="interpret", **connection.recv())
+
+    def tell(number: int, future: Future[Verdict]) -> None:
+        try:
+            answer: tuple[Any, ...] = (number, future.result(), None)
+        except CancelledError:
+            return
+        except Exception as error:
+            answer = (number, None, error)
+        with lock, contextlib.suppress(OSError):
+            connection.send(answer)
+
+    heard: dict[int, Future[Verdict]] = {}
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            number, task, candidate = connection.recv()
+            heard = {known: future for known, future in heard.items() if not future.done()}
+            if task is None:
+                if number in heard:
+                    heard[number].cancel()
+                continue
+            heard[number] = pool.submit(task, candidate)
+            heard[number].add_done_callback(functools.partial(tell, number))
+    pool.close(abort=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
