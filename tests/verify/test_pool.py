@@ -221,7 +221,9 @@ def test_a_stopped_judge_leaves_no_orphans(how: int, judges: int, tmp_path: Path
     assert len(below) >= 3
     process.send_signal(how)
     process.wait(timeout=30)
-    deadline = time.monotonic() + (5 if judges == 1 else 20)  # a shard looks up when it has imported everything
+    deadline = time.monotonic() + (
+        5 if judges == 1 else 20
+    )  # a shard looks up when it has imported everything
     while any(os.path.exists(f"/proc/{pid}") for pid in below) and time.monotonic() < deadline:
         time.sleep(0.1)
     left = [pid for pid in below if os.path.exists(f"/proc/{pid}")]

@@ -32,7 +32,8 @@ def make(
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes, each with a judge; 0: one a core.", min=0)] = 0,
     against: Annotated[
-        list[Path] | None, typer.Option(help="A benchmark's checkout; what is in it is left out.")
+        list[Path] | None,
+        typer.Option(help="A benchmark's checkout, or a JSONL of tasks; what is in it is left out."),
     ] = None,
 ) -> int:
     """Draw problems, have every kernel heard, and write the corpus with its card; resumable."""

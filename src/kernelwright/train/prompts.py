@@ -44,22 +44,27 @@ def read_examples(path: Path) -> list[Example]:
     return read_splits(path)[0]
 
 
-def read_splits(path: Path) -> tuple[list[Example], list[Example]]:
-    """(training split, validation split) of a JSONL file of examples. Raises UserError where nothing is to train on."""
+def read_splits(path: Path, needed: bool = True) -> tuple[list[Example], list[Example]]:
+    """(training split, validation split) of a JSONL file of examples. Raises UserError where nothing is to train on, unless
+    they are not `needed`."""
     if not path.exists():
+        if not needed:
+            return [], []
         raise UserError(
             f"no examples at {path}; make them with kernelwright data make or data synth, or set data.examples"
         )
     splits: dict[str, list[Example]] = {"train": [], "validation": [], "heldout": []}
     for example in read_jsonl(path, Example):
         splits[example.split].append(example)
-    if not splits["train"]:
+    if needed and not splits["train"]:
         raise UserError(f'{path} holds no example with split = "train"')
     return splits["train"], splits["validation"]
 
 
 def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:
     """Raises UserError when an ask is about a task that the examples in `path` hold out, by content."""
+    if not path.exists():
+        return
     held = {e.task.digest: e.split for e in read_jsonl(path, Example) if e.split != "train"}
     leaked = sorted({ask.task.id for ask in asks if ask.task.digest in held})
     if leaked:

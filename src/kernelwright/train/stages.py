@@ -69,7 +69,11 @@ def train_stage(
     from kernelwright.train.prompts import read_splits
 
     check_fits(recipe, stage)
-    examples, validation = read_splits(Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
+    practice = Path(recipe.data.tasks or run.path / "data" / "tasks.jsonl")
+    examples, validation = read_splits(
+        Path(recipe.data.examples or run.path / "data" / "examples.jsonl"),
+        needed=stage == "sft" or not practice.exists(),
+    )
     reached = last_checkpoint(steps_dir)
     updates = 1 if stage == "sft" else recipe.rl(stage).updates_per_step
     if processes.first():

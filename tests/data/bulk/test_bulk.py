@@ -20,7 +20,8 @@ from kernelwright.data.bulk.values import same, varies
 from kernelwright.data.inductor import Lesson
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Outcome
-from kernelwright.records import Example, Task, read_jsonl
+from kernelwright.records import Example, Task, read_jsonl, write_jsonl
+from kernelwright.train.prompts import read_splits
 
 SMALL = BulkConfig(
     families=10,
@@ -281,6 +282,31 @@ def test_a_benchmark_is_known_by_its_syntax_tree_and_by_its_graph_with_shapes(tm
         folder.mkdir()
         (folder / "a.py").write_text(f"# other\n{text}")
         assert benchmarks.Benchmarks([folder]).leak(entry)[0] in ("syntax tree", "operator graph and shapes")
+
+
+def test_frozen_tasks_are_left_out_too(tmp_path: Path) -> None:
+    made = problem(SMALL, "families", 1)
+    [entry, *_] = heard(made.model_copy(update={"mutants": ()})).entries
+    path = tmp_path / "frozen.jsonl"
+    write_jsonl(path, [entry.example.task])
+    found = benchmarks.Benchmarks([path])
+    assert found.references == 1
+    assert found.leak(entry) == ("source", f"frozen.jsonl/{entry.example.task.id}")
+    path.write_text("no task\n")
+    with pytest.raises(UserError, match="not a Task record"):
+        benchmarks.Benchmarks([path])
+
+
+def test_a_corpus_may_be_practice_alone(tmp_path: Path) -> None:
+    lay(tmp_path)
+    for path in (tmp_path / "parts").iterdir():
+        if not path.name.startswith("practice-"):
+            path.unlink()
+    found = merge(SMALL, tmp_path)
+    assert found["practice"] == len(list(read_jsonl(tmp_path / "tasks.jsonl", Task))) > 0
+    assert found["examples"] == 0
+    assert read_splits(tmp_path / "examples.jsonl", needed=False) == ([], [])
+    assert read_splits(tmp_path / "nothing.jsonl", needed=False) == ([], [])
 
 
 def test_a_folder_without_python_is_one_line(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What must not be trained on: checkouts of KernelBench, TritonBench or any other folder of Python files.
+"""What must not be trained on: checkouts of KernelBench, TritonBench or any other folder of Python files, and JSONL files
+of tasks.
 
 An example goes when its reference is one of the benchmark's: the same text but for white space, the same syntax tree
 but for names, docstrings and sizes, or the same operator graph with the same shapes; or when its answer holds one of
@@ -23,7 +24,7 @@ from kernelwright.data import normal
 from kernelwright.data.bulk.hear import Entry, Practice, reference_form
 from kernelwright.data.fingerprint import prints
 from kernelwright.errors import UserError
-from kernelwright.records import Task
+from kernelwright.records import Task, read_jsonl
 from kernelwright.tasks import tritonbench
 
 SECONDS = 4.0
@@ -48,7 +49,7 @@ class Benchmarks:
     """The digests of everything in some folders, and where each comes from."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        """Raises UserError for a folder that is missing or holds no Python file."""
+        """Raises UserError for a folder that is missing or holds no Python file, and for a file that holds no tasks."""
         prints(_WARM_UP)  # what torch imports late, once and not in every child
         self.files = 0
         self.references = 0
@@ -58,6 +59,10 @@ class Benchmarks:
         """References whose operator graph is not known: text and syntax tree are compared all the same."""
         self._known: dict[tuple[str, str], str] = {}
         for folder in folders:
+            if folder.is_file():
+                for task in read_jsonl(folder, Task):
+                    self._reference(task, f"{folder.name}/{task.id}")
+                continue
             files = sorted(folder.rglob("*.py")) if folder.is_dir() else []
             if not files:
                 raise UserError(f"{folder} holds no Python file; name the folder of a benchmark's checkout")

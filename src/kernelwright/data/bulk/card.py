@@ -41,7 +41,8 @@ class Table:
     """Counts that grow with every example."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, Counter[str]] = defaultdict(Counter)
+        names = ("splits", "kinds", "teachers", "operators", "types", "categories")
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in names}
         self.coverage: dict[str, Counter[str]] = defaultdict(Counter)
         self.lengths: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._kernels: set[int] = set()
@@ -142,7 +143,9 @@ def acceptance(found: Mapping[str, Any]) -> list[Acceptance]:
 
 
 def short(found: Mapping[str, Any]) -> list[str]:
-    """Of a card: every aim that the corpus misses, a line each; empty where it meets them all."""
+    """Of a card: every aim that the corpus misses, a line each; empty where it meets them all, or is for practice alone."""
+    if not found["examples"]:
+        return []
     pairs = {name: count for name, _, count, _ in coverage(found) if name in LEVEL_1}
     lines = [f"{name}: {count} of {AIM_PAIRS} pairs" for name, count in pairs.items() if count < AIM_PAIRS]
     lines += [

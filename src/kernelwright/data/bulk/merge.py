@@ -76,7 +76,8 @@ def merge(
 ) -> dict[str, Any]:
     """Write the corpus of `folder` and its card, anew. Returns the card.
 
-    Raises UserError when no example for training is left, or a benchmark's folder holds none.
+    A corpus may be practice tasks alone: for reinforcement from a model that is there. Raises UserError when neither
+    examples for training nor practice tasks are left, or a benchmark's folder holds none.
     """
     run = RunFolder(folder)
     forbidden = Benchmarks(benchmarks)
@@ -84,11 +85,11 @@ def merge(
     found = _read(folder, forbidden, dropped, progress)
     kept, graphs = _choose(config, found.examples, dropped)
     random.Random(config.seed).shuffle(kept)
-    if not any(key.split == "train" for _, key in kept):
+    if not any(key.split == "train" for _, key in kept) and not found.practised:
         raise UserError(
             f"data: no example for training was accepted; {folder / 'parts'}/*.rejected.jsonl say why"
         )
-    tokenizer = _tokenizer(config, folder, kept) if config.style != "chat" else None
+    tokenizer = _tokenizer(config, folder, kept) if config.style != "chat" and kept else None
     table = _write(config, folder, kept, tokenizer, dropped, progress)
     tasks = _practice(found.practised, graphs, {(key.graph, key.sizes) for _, key in kept}, dropped)
     write_text(folder / "tasks.jsonl", "".join(line + "\n" for line in tasks))
