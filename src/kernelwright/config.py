@@ -202,6 +202,8 @@ class RlConfig(Section):
     baseline: Literal["mean", "leave_one_out"] = "mean"
     negatives: float = Field(1.0, ge=0, le=1)
     """Weight of negative advantages. Below 1 a step learns more from what was right than from what was wrong."""
+    modal: bool = False
+    """Of right samples learn from the likely tokens alone, and of wrong ones from the unlikely."""
     truncated: Literal["keep", "mask", "drop"] = "keep"
     """Completions that ran out of tokens: trained on; out of the loss but in the baseline; out of both."""
     save_every: int = Field(5, gt=0)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.train.advantages import agreeing, drop, group_advantages, token_advantages
+from kernelwright.train.advantages import agreeing, drop, group_advantages, modal, token_advantages
 
 NAN = math.nan
 finite = st.floats(-10, 10, allow_nan=False, width=32)
@@ -65,6 +65,13 @@ def test_negatives_can_weigh_less(rewards: list[float]) -> None:
     values = torch.tensor(rewards)
     full, half = group_advantages(values, 4), group_advantages(values, 4, negatives=0.5)
     torch.testing.assert_close(half, full.clamp(min=0) + 0.5 * full.clamp(max=0))
+
+
+def test_of_right_samples_the_likely_tokens_count_and_of_wrong_ones_the_unlikely() -> None:
+    advantages = torch.tensor([[2.0, 2.0, 2.0], [-1.0, -1.0, -1.0], [0.0, 0.0, 0.0]])
+    odds = torch.tensor([[0.9, 0.5, 0.4], [0.9, 0.5, 0.4], [0.9, 0.5, 0.4]])
+    expected = torch.tensor([[2.0, 2.0, 0.0], [0.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
+    torch.testing.assert_close(modal(advantages, odds.log()), expected)
 
 
 @given(groups(), st.data())

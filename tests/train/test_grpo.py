@@ -182,6 +182,14 @@ def test_plan_and_code_tokens_get_their_own_advantage(trainer: Any) -> None:
     assert "class" not in said
 
 
+def test_likely_tokens_are_not_unlearned_where_only_slips_shall_be(trainer: Any) -> None:
+    """The script's samples were certain of every token."""
+    whole = batch_of(trainer(Scripted, scale="none"), EQUAL)["advantages"]
+    part = batch_of(trainer(Scripted, scale="none", modal=True), EQUAL)["advantages"]
+    assert whole.min() < 0 < whole.max()
+    torch.testing.assert_close(part, whole.clamp(min=0))
+
+
 def test_samples_without_a_reward_are_dropped_and_the_others_are_a_smaller_group(trainer: Any) -> None:
     script = [(text("fast"), 1.0, 1.0, "stop"), (text("slow"), 0.0, 0.0, "stop"), (text("x"), None, None, "stop"),
               ("garbage", 0.0, 0.0, "stop")]  # fmt: skip

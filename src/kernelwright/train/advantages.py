@@ -10,6 +10,7 @@ A reward of None (the judge failed) is NaN here: the sample is no part of its gr
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -94,6 +95,16 @@ def spread(plan: Tensor, code: Tensor, labels: Tensor, *, alpha: float = 1.0) ->
     """
     both = torch.stack([alpha * plan, code], 2).flatten(1)
     return both.gather(1, labels.clamp(min=0)).masked_fill(labels < 0, 0.0)
+
+
+def modal(advantages: Tensor, logprobs: Tensor) -> Tensor:
+    """`advantages` (B, T) without those above 0 of tokens that had less than even odds (`logprobs` (B, T), as they were
+    sampled), and those below 0 of tokens that had more.
+
+    What is rare in a right sample is mostly a matter of taste, such as a name, and outweighs all else in its gradient (Yang
+    et al. 2025, arXiv 2505.12929, on tokens of low probability); what is rare in a wrong one is often the slip.
+    """
+    return advantages * ((advantages > 0) == (logprobs >= math.log(0.5)))
 
 
 def drop(rewards: Tensor, dropped: Tensor) -> Tensor:

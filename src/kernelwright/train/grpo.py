@@ -31,7 +31,7 @@ from kernelwright.records import Prompt, Rollout, Task
 from kernelwright.rollouts import Judge, Rolling, Verifier, hushed, roll
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
-from kernelwright.train.advantages import agreeing, spread, turn_advantages
+from kernelwright.train.advantages import agreeing, modal, spread, turn_advantages
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
 from kernelwright.train.credit import Conversation, agree, repaid, returns, row
 from kernelwright.train.curriculum import Curriculum
@@ -373,6 +373,8 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         labels = labels.to(device)
         alpha = self.rl.alpha if self.rl.credit == "hierarchical" else 1.0
         batch["advantages"] = spread(plan[mine], code[mine], labels, alpha=alpha)
+        if self.rl.modal:
+            batch["advantages"] = modal(batch["advantages"], batch["sampling_per_token_logps"])
         trained = trained_turns(paid, self.rl)[mine]
         if self.rl.truncated == "mask":
             for i, slot in enumerate(inputs):

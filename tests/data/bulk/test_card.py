@@ -16,6 +16,7 @@ def found(**changes: Any) -> dict[str, Any]:
     """A card that meets every aim, but for `changes`."""
     lengths = {"median": 400, "p95": 1200, "max": 2048}
     return {
+        "examples": 2707,
         "coverage": {name: {"one": 250, "two": 50} for name in card.LEVEL_1} | {"fusion": {"three": 7}},
         "heard": {
             "families: correct": 97,
@@ -52,6 +53,10 @@ def test_a_corpus_is_short_of_pairs_acceptance_and_room() -> None:
         "tokens: an example of 2049, 2048 allowed",
         "tokens: median 900, under 900 wanted",
     ]
+
+
+def test_practice_alone_is_short_of_nothing() -> None:
+    assert card.short(found(examples=0, coverage={}, heard={})) == []
 
 
 def test_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
