@@ -65,10 +65,10 @@ def rows(
     wide = widened(dtype)
     formula = FORMULAS[operator] if isinstance(operator, str) else operator
     reduces = formula.final is None
-    block = draw.tile("BLOCK", (1024, 2048, 4096), (128, 256)) if walks else "triton.next_power_of_2(n)"
+    block = draw.tile("BLOCK", (TILE,), (128, 256)) if walks else "triton.next_power_of_2(n)"
     warps = draw.tune.choice((4, 8)) if width > 1024 else draw.tune.choice((1, 2, 4))
-    if width >= 8192 and not walks:
-        warps = draw.tune.choice((8, 16))
+    if width >= 8192:
+        warps = 8 if walks else draw.tune.choice((8, 16))
     inside = f"row * n + {'cols'}"
     load = [f"x = tl.load(x_ptr + {inside}, mask=mask, other=0.0){wide}"]
     if other:

@@ -395,7 +395,7 @@ def large_k(draw: Draw) -> Design:
     )
     size, step = 64, 64 if dtype != "float32" else 32
     tiles = -(-sizes["M"].full // size) * -(-sizes["N"].full // size)
-    split = draw.tile("SPLIT_K", (1 << min(max(3, (4 * CORES // tiles).bit_length() - 1), 5),), (2,))
+    split = draw.tile("SPLIT_K", (1 << min(max(3, (8 * CORES // tiles).bit_length() - 1), 6),), (2,))
     block = draw.tile("BLOCK", (512, 1024), (128,))
     body = [
         "m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)",

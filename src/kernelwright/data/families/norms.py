@@ -627,7 +627,7 @@ def frobenius(draw: Draw) -> Design:
         ),
         inputs=(("x", tensor(shape_of(rank))),),
     )
-    block, most = draw.tile("BLOCK", (1024, 2048), (256,)), draw.tune.choice((256, 512, 1024))
+    block, most = draw.tile("BLOCK", (1024, 2048), (256,)), draw.tune.choice((512, 1024))
     partial = kernel(
         "squares_kernel",
         ["x_ptr", "partial_ptr", "size", "BLOCK: tl.constexpr"],
@@ -656,7 +656,7 @@ def frobenius(draw: Draw) -> Design:
         f"parts = min({most}, triton.cdiv(size, {block}))",
         "partial = torch.empty(parts, device=x.device, dtype=torch.float32)",
         *launch(
-            "squares_kernel", "parts,", ["x", "partial", "size", f"BLOCK={block}", draw.warps((4, 8), (1,))]
+            "squares_kernel", "parts,", ["x", "partial", "size", f"BLOCK={block}", draw.warps((8,), (1,))]
         ),
         "y = torch.empty_like(x)",
         *launch(
