@@ -1,6 +1,6 @@
 """Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
 
-Triton's own interpreter does the arithmetic; this file replaces how it gets its arguments (fake addresses,
+Triton's own interpreter does the arithmetic, once for all instances that take the same way (`straight.py`); this file replaces how it gets its arguments (fake addresses,
 see `memory.py`), how it touches memory, and what happens at a launch. Three modes:
 
     execute   all program instances, real memory
@@ -40,6 +40,7 @@ from kernelwright.verify.kernels import HELPERS, tree_of
 from kernelwright.verify.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic
 from kernelwright.verify.races import Race, Races
 from kernelwright.verify.spot import Spot, Unsure
+from kernelwright.verify.straight import Instances
 
 Mode = Literal["execute", "model", "spot"]
 Path = tuple[int, ...]
@@ -148,6 +149,7 @@ class Engine:
         """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
         self.spot = Spot()
         """Memory of the mode of that name."""
+        self._instances = Instances(self._did)
         self._restore: list[Callable[[], None]] = []
 
     # -- launch ---------------------------------------------------------------------------------------
@@ -224,15 +226,21 @@ class Engine:
             self._watch = Races(self.memory, math.prod(grid), known)
             if not _waits(function):  # one that waits for an earlier instance would wait for ever
                 order = reversed(range(math.prod(grid)))
+        self._instances.begin(function.fn, grid, arguments)
         try:
             with _kernel_errors():
                 for linear in order:
                     builder.set_grid_idx(*_index(linear, grid))
                     if self._watch is not None:
                         self._watch.start(linear)
-                    body(**arguments)
+                    self._instances.run(body, arguments)
         finally:
             self._watch = None
+
+    def _did(self, operations: float) -> float:
+        """Count operations; how many there are."""
+        self.flops += operations
+        return self.flops
 
     def _spot(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
         """Run a few instances on the memory of `spot`, each also as it is priced. Raises Unsure."""
@@ -495,6 +503,8 @@ class Engine:
 
         def multiple_of(input: Any, values: Any) -> Any:
             _check_promise(input, values)
+            if engine._instances.making is not None:
+                engine._instances.making.usable = False  # every instance is looked at
             return promise(input, values)
 
         def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:

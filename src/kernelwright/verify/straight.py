@@ -1,0 +1,327 @@
+"""Program instances of a launch as straight lines: what the first one did, done again for the others.
+
+Triton's interpreter spends nine tenths of its time on the language: types, broadcasts, promotions, wrappers. Instances of
+one launch mostly take the same way through it. So the first is interpreted with a recorder in front of the builder, and what came of that is a list of the builder's calls, of which those that hang on neither the place in
+the grid nor on memory were done once and for all. The others do the rest of the list, in its order, through the same
+functions: every access is checked, counted and watched as before.
+
+Where a value decides (a loop's bound, a condition), an instance whose value is another leaves the list and is interpreted.
+That has to be before it has written anything, so a kernel that decides after it wrote is always interpreted; and so is
+one that does what is not understood here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import triton.language as tl
+from triton.runtime import interpreter
+
+_Handle = interpreter.TensorHandle
+_WAYS = 64
+"""Recordings of a launch: ways that its instances take through the kernel."""
+_ALIKE = 3
+"""Of them, those whose first decision is the same."""
+_LAUNCHES = 64
+"""Launches whose recordings are remembered: the same kernel with the same grid and arguments, addresses included."""
+_WRITES = ("store", "atomic", "scatter")
+_READS = ("load", "get_program_id", "descriptor_gather")
+_SPEAKS = ("create_print", "create_assert", "create_assume", "create_barrier")
+"""What is done for its effect, whatever it is given."""
+
+
+class _Diverged(Exception):
+    """This instance takes another way than the recorded one."""
+
+
+class Recording:
+    """The list of one instance. `record` is used around its interpretation, `play` for another instance."""
+
+    def __init__(self, arguments: dict[str, Any], flops: Callable[[float], float]) -> None:
+        """`arguments` are the launch's, the same for every instance; `flops(x)` adds to the operations done, and says how
+        many there are."""
+        self.usable = True
+        self._flops = flops
+        self._values: list[Any] = []
+        """Constants, and at the places of what hangs on the instance, what the one now playing has."""
+        self._steps: list[tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], Any]] = []
+        self._places: dict[int, int] = {}
+        """By identity of a handle that hangs on the instance: its place in `_values`."""
+        self._kept: list[Any] = []
+        """So that no identity is given twice."""
+        self._constants = {id(one) for one in _handles(arguments)}
+        self._once = 0.0
+        """Operations of an instance that are not done again."""
+        self._first: tuple[int, Callable[[Any], Any]] | None = None
+        """The step that decides first, and how what it decides on is read."""
+        self.decision: Any = None
+        """What that was when it was recorded; None where nothing decides."""
+        self._wrote = False
+        self._inside = 0
+
+    # -- recording ----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def record(self) -> Iterator[None]:
+        """While an instance is interpreted."""
+        builder = interpreter.interpreter_builder
+        saved = [(owner, name, owner.__dict__[name]) for owner, name in _HOOKS]
+        for name in _METHODS:
+            builder.__dict__[name] = functools.partial(self._called, name, getattr(builder, name))
+        for owner, name, own in saved:
+            setattr(owner, name, self._hook(name, own))
+        try:
+            yield
+        finally:
+            for name in _METHODS:
+                del builder.__dict__[name]
+            for owner, name, own in saved:
+                setattr(owner, name, own)
+            self._places.clear()
+            self._kept.clear()
+
+    def _called(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Do a call of the builder's, and note it unless it can be done once and for all."""
+        if self._inside:
+            return function(*args, **kwargs)
+        given = list(_handles((args, kwargs)))
+        for one in given:
+            # Python's numbers become handles of one element; anything else was made where nobody looked.
+            if id(one) not in self._places and id(one) not in self._constants and one.data.shape != (1,):
+                self.usable = False
+        dynamic = any(id(one) in self._places for one in given)
+        acts = name in _SPEAKS or any(word in name for word in (*_WRITES, *_READS))
+        before = self._flops(0.0)
+        self._inside += 1
+        try:
+            made = function(*args, **kwargs)
+        finally:
+            self._inside -= 1
+        if not dynamic and not acts:
+            self._once += self._flops(0.0) - before
+            for one in _handles(made):
+                self._constants.add(id(one))
+                self._kept.append(one)
+            return made
+        self._wrote |= any(word in name for word in _WRITES)
+        self._note(function, args, kwargs, made)
+        return made
+
+    def _note(self, function: Callable[..., Any], args: Any, kwargs: Any, made: Any) -> None:
+        if any(id(one) in self._places for one in _handles(kwargs)):
+            args, kwargs, function = (
+                (*args, *kwargs.values()),
+                {},
+                _by_name(function, len(args), list(kwargs)),
+            )
+        places = []
+        for one in args:
+            if isinstance(one, list | tuple) and any(id(part) in self._places for part in _handles(one)):
+                self._steps.append((_pack(type(one)), tuple(map(self._place, one)), {}, len(self._values)))
+                places.append(len(self._values))
+                self._values.append(None)
+            else:
+                places.append(self._place(one))
+        out: Any = None
+        if isinstance(made, _Handle):
+            out = self._new(made)
+        elif isinstance(made, list | tuple) and all(isinstance(one, _Handle) for one in made):
+            out = tuple(map(self._new, made))
+        elif made is not None:
+            self.usable = False
+        self._steps.append((function, tuple(places), kwargs, out))
+
+    def _place(self, one: Any) -> int:
+        known = self._places.get(id(one)) if isinstance(one, _Handle) else None
+        if known is not None:
+            return known
+        if any(id(part) in self._places for part in _handles(one)):
+            self.usable = False  # deeper than the builder's calls ever nest them
+        self._values.append(one)
+        return len(self._values) - 1
+
+    def _new(self, handle: Any) -> int:
+        self._places[id(handle)] = len(self._values)
+        self._kept.append(handle)
+        self._values.append(None)
+        return len(self._values) - 1
+
+    def _hook(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+        """For what reads or makes tensors beside the builder."""
+        if name in ("__index__", "__bool__"):
+
+            def decided(tensor: Any) -> Any:
+                found = own(tensor)
+                if not self._inside and id(tensor.handle) in self._places and tensor.handle.data.size == 1:
+                    self.usable &= not self._wrote
+                    place, kind = self._places[id(tensor.handle)], tensor.type
+                    if self._first is None:
+                        self._first = len(self._steps), lambda handle: own(tl.tensor(handle, kind))
+                        self.decision = found
+                    self._steps.append((_same(own, kind, found), (place,), {}, None))
+                return found
+
+            return decided
+
+        def applied(operator: Any, values: Any) -> Any:
+            if self._inside:
+                return own(operator, values)
+            given = values if isinstance(values, tuple) else (values,)
+            kinds, single = [one.type for one in given], not isinstance(values, tuple)
+            found: list[Any] = []
+
+            def again(*handles: Any) -> Any:
+                tensors = tuple(tl.tensor(one, kind) for one, kind in zip(handles, kinds, strict=True))
+                made = own(operator, tensors[0] if single else tensors)
+                found[:] = [made]
+                return [one.handle for one in made] if isinstance(made, list | tuple) else made.handle
+
+            self._called("reduce", again, *(one.handle for one in given))
+            return found[0]
+
+        return applied
+
+    # -- playing ------------------------------------------------------------------------------------------------
+
+    def decides(self) -> Any:
+        """What `decision` is for the instance that the builder stands at: all of a launch's do the same until then."""
+        if self._first is None:
+            return None
+        count, read = self._first
+        before = self._flops(0.0)
+        for step in self._steps[:count]:
+            self._do(*step)
+        self._flops(before - self._flops(0.0))
+        return read(self._values[self._steps[count][1][0]])
+
+    def _do(
+        self, function: Callable[..., Any], places: tuple[int, ...], kwargs: dict[str, Any], out: Any
+    ) -> None:
+        values = self._values
+        made = function(*[values[place] for place in places], **kwargs)
+        if type(out) is int:
+            values[out] = made
+        elif out is not None:
+            for place, one in zip(out, made, strict=True):
+                values[place] = one
+
+    def play(self) -> bool:
+        """Do the list for the instance that the builder stands at. False where it takes another way; nothing was written
+        then."""
+        before = self._flops(0.0)
+        try:
+            for step in self._steps:
+                self._do(*step)
+        except _Diverged:
+            self._flops(before - self._flops(0.0))
+            return False
+        self._flops(self._once)
+        return True
+
+
+class Instances:
+    """Runs the instances of launches, by a recording where there is one."""
+
+    def __init__(self, flops: Callable[[float], float]) -> None:
+        """`flops`: see `Recording`."""
+        self.making: Recording | None = None
+        """What is being recorded."""
+        self._flops = flops
+        self._known: dict[Any, dict[Any, list[Recording]] | None] = {}
+        """By launch, its recordings by what they decide first; None where there can be none."""
+        self._launch: Any = None
+
+    def begin(self, function: Any, grid: tuple[int, ...], arguments: dict[str, Any]) -> None:
+        """What follows are instances of this launch."""
+        self._launch = (function, grid, tuple((name, _said(value)) for name, value in arguments.items()))
+        try:
+            known = self._launch in self._known
+        except TypeError:  # an argument that cannot be a key
+            self._launch, known = object(), False
+        if not known:
+            if len(self._known) >= _LAUNCHES:
+                self._known.clear()
+            self._known[self._launch] = {}
+
+    def run(self, body: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        """The instance that the builder stands at."""
+        ways = self._known[self._launch]
+        if ways is None:
+            body(**arguments)
+            return
+        some = next(iter(ways.values()), None)
+        alike = ways.get(some[0].decides(), []) if some is not None else []
+        for place in reversed(range(len(alike))):
+            if alike[place].play():
+                alike.append(alike.pop(place))  # neighbours mostly take the same way
+                return
+        if len(alike) == _ALIKE or len(ways) == _WAYS:
+            body(**arguments)
+            return
+        self.making = made = Recording(arguments, self._flops)
+        try:
+            with made.record():
+                body(**arguments)
+        finally:
+            self.making = None
+        if made.usable:
+            ways.setdefault(made.decision, []).append(made)
+        else:
+            self._known[self._launch] = None
+
+
+def _said(value: Any) -> Any:
+    """What tells an argument from others, by value."""
+    if isinstance(value, tl.tensor):
+        return str(value.type), value.handle.data.tobytes()
+    if isinstance(value, tl.constexpr):
+        return _said(value.value)
+    if isinstance(value, tuple):
+        return tuple(map(_said, value))
+    return type(value), value
+
+
+_METHODS = tuple(
+    name
+    for name in dir(interpreter.InterpreterBuilder)
+    if not name.startswith("__") and callable(getattr(interpreter.InterpreterBuilder, name))
+)
+"""The builder's: while an instance is recorded, its own attributes of these names come first."""
+_HOOKS: tuple[tuple[Any, str], ...] = (
+    (tl.tensor, "__index__"),
+    (tl.tensor, "__bool__"),
+    (interpreter.ReduceOps, "apply_impl"),
+    (interpreter.ScanOps, "apply_impl"),
+)
+
+
+def _handles(value: Any) -> Iterator[Any]:
+    if isinstance(value, _Handle):
+        yield value
+    elif isinstance(value, tl.tensor):
+        yield value.handle
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _handles(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _handles(one)
+
+
+def _by_name(function: Callable[..., Any], count: int, names: list[str]) -> Callable[..., Any]:
+    return lambda *args: function(*args[:count], **dict(zip(names, args[count:], strict=True)))
+
+
+def _pack(kind: type) -> Callable[..., Any]:
+    return lambda *parts: kind(parts)
+
+
+def _same(own: Callable[..., Any], kind: Any, expected: Any) -> Callable[..., Any]:
+    def check(handle: Any) -> None:
+        if own(tl.tensor(handle, kind)) != expected:
+            raise _Diverged
+
+    return check

@@ -1,0 +1,193 @@
+"""Instances as straight lines do what interpreted ones do: values, counts, checks, and who is not taken for another."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from kernelwright.verify.interpreter import Engine, KernelError, Race
+from kernelwright.verify.memory import OutOfBounds
+from kernelwright.verify.straight import Instances, Recording
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    torch.manual_seed(0)
+    made = Engine(lambda launch: 1.0)
+    with made.installed():
+        yield made
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each attempt to play a recording went through."""
+    seen: list[bool] = []
+    own = Recording.play
+
+    def play(self: Recording) -> bool:
+        seen.append(own(self))
+        return seen[-1]
+
+    monkeypatch.setattr(Recording, "play", play)
+    return seen
+
+
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Instances, "run", lambda self, body, arguments: body(**arguments))
+
+
+@triton.jit
+def _twice(x):
+    return x + x
+
+
+@triton.jit
+def _larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def everything_kernel(x_ptr, y_ptr, out_ptr, n, scale, BLOCK: tl.constexpr, PARTS: tl.constexpr):
+    row = tl.program_id(0)
+    part = tl.program_id(1)
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    most = tl.full([BLOCK], -float("inf"), tl.float32)
+    for start in range(part * BLOCK, n, PARTS * BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * n + cols, mask=cols < n, other=0.0)
+        y = tl.load(y_ptr + cols, mask=cols < n, other=1.0).to(tl.float16).to(tl.float32)
+        z = tl.where(x > 0, _twice(x) * y, tl.exp(x) / 3.0)
+        total += tl.where(cols < n, z, 0.0)
+        most = tl.maximum(most, tl.where(cols < n, z, -float("inf")))
+    if part % 2 == 0:
+        total = total * scale
+    sums = tl.cumsum(total, 0)
+    both = tl.sum(sums, 0) + tl.reduce(most, 0, _larger) + tl.argmax(total, 0)
+    tl.store(out_ptr + row * PARTS + part, both)
+
+
+@triton.jit
+def product_kernel(a_ptr, b_ptr, c_ptr, M, K, N, BLOCK: tl.constexpr):
+    m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+    for start in range(0, K, BLOCK):
+        k = start + tl.arange(0, BLOCK)
+        a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=(m < M)[:, None] & (k < K)[None, :], other=0.0)
+        b = tl.load(b_ptr + n[:, None] * K + k[None, :], mask=(n < N)[:, None] & (k < K)[None, :], other=0.0)
+        acc = tl.dot(a, tl.trans(b), acc, input_precision="ieee")
+    mask = (m < M)[:, None] & (n < N)[None, :]
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=mask)
+
+
+@pytest.mark.parametrize("races", [False, True])
+def test_values_and_counts_are_those_of_the_interpreter(
+    engine: Engine, played: list[bool], races: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = torch.randn(7, 300), torch.rand(300)
+    a, b = torch.randn(50, 40), torch.randn(45, 40)
+    found = []
+    for number in range(2):
+        if number:
+            interpreted(monkeypatch)
+        out, c = torch.full((7, 4), float("nan")), torch.full((50, 45), float("nan"))
+        engine.races, engine.flops, engine.launches = races, 0.0, []
+        for _ in range(2):  # the second time, by what was recorded in the first
+            engine.launch(everything_kernel, (7, 4), (x, y, out, 300, 0.3), {"BLOCK": 32, "PARTS": 4})
+            engine.launch(product_kernel, (4, 3), (a, b, c, 50, 40, 45), {"BLOCK": 16})
+        found.append((out, c, engine.flops, set(engine.units)))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+    assert found[0][2:] == found[1][2:]
+    assert played.count(True) >= 60
+    torch.testing.assert_close(found[0][1], a @ b.T)
+
+
+@triton.jit
+def branch_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0)
+    if tl.load(x_ptr + at) > 0.0:
+        tl.store(out_ptr + at, 1.0)
+    else:
+        tl.store(out_ptr + at, tl.load(x_ptr + at) * 2.0)
+
+
+@triton.jit
+def late_branch_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0)
+    x = tl.load(x_ptr + at)
+    tl.store(x_ptr + at, x + 1.0)
+    if x > 0.0:
+        tl.store(out_ptr + at, 1.0)
+    else:
+        tl.store(out_ptr + at, x)
+
+
+@triton.jit
+def turned_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    rows, cols = tl.arange(0, BLOCK), tl.arange(0, BLOCK)
+    base = tl.program_id(0) * BLOCK * BLOCK
+    x = tl.load(x_ptr + base + rows[:, None] * BLOCK + cols[None, :])
+    tl.store(out_ptr + base + rows[:, None] * BLOCK + cols[None, :], x.T)
+
+
+def test_values_that_decide_are_each_instances_own(engine: Engine, played: list[bool]) -> None:
+    x = torch.randn(40)
+    for kernel in (branch_kernel, late_branch_kernel):
+        own, out = x.clone(), torch.zeros(40)
+        engine.launch(kernel, (40,), (own, out), {"BLOCK": 1})
+        expected = torch.where(x > 0, 1.0, 2.0 * x if kernel is branch_kernel else x)
+        assert torch.equal(out, expected)
+    assert True in played
+
+
+def test_what_is_made_where_nobody_looks_is_interpreted(engine: Engine, played: list[bool]) -> None:
+    x, out = torch.randn(6, 4, 4), torch.zeros(6, 4, 4)
+    engine.launch(turned_kernel, (6,), (x, out), {"BLOCK": 4})
+    assert torch.equal(out, x.transpose(1, 2))
+    assert played == []
+
+
+def test_other_arguments_are_another_launch(engine: Engine) -> None:
+    x = torch.randn(4, 96)
+    for n in (96, 64, 33):
+        out, y = torch.zeros(4, 2), torch.rand(96)
+        engine.launch(everything_kernel, (4, 2), (x, y, out, n, 1.0), {"BLOCK": 32, "PARTS": 2})
+        again = torch.zeros(4, 2)
+        other = Engine(lambda launch: 1.0)
+        engine.uninstall()
+        with other.installed():
+            other.launch(everything_kernel, (4, 2), (x, y, again, n, 1.0), {"BLOCK": 32, "PARTS": 2})
+        engine.install()
+        assert torch.equal(out, again)
+
+
+@triton.jit
+def unmasked_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n, other=0.0))
+
+
+@triton.jit
+def sure_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.multiple_of(tl.program_id(0) * tl.program_id(0) * 2, 8)
+    tl.store(out_ptr + at, tl.load(x_ptr + at))
+
+
+@triton.jit
+def shared_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0)
+    tl.store(out_ptr + at // 2, tl.load(x_ptr + at))
+
+
+def test_the_checks_are_each_instances_own(engine: Engine) -> None:
+    x = torch.randn(100)
+    with pytest.raises(OutOfBounds, match="element 100"):
+        engine.launch(unmasked_kernel, (7,), (x, torch.zeros(100), 100), {"BLOCK": 16})
+    with pytest.raises(KernelError, match="promises a multiple of 8"):
+        engine.launch(sure_kernel, (4,), (x, torch.zeros(100)), {"BLOCK": 1})
+    engine.races = True
+    with pytest.raises(Race):
+        engine.launch(shared_kernel, (8,), (x, torch.zeros(100)), {"BLOCK": 1})
