@@ -348,6 +348,14 @@ class Recipe(Section):
         config: RlConfig = getattr(self, stage)
         return config
 
+    def examples_in(self, run: Path) -> Path:
+        """Where the examples of a run in the folder `run` are."""
+        return Path(self.data.examples or run / "data" / "examples.jsonl")
+
+    def tasks_in(self, run: Path) -> Path:
+        """Where its practice tasks are, if there are any."""
+        return Path(self.data.tasks or run / "data" / "tasks.jsonl")
+
     def judging(self, stage: str) -> VerifyConfig:
         """Who judges in one of the reinforcement stages."""
         rl = self.rl(stage)

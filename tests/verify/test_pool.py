@@ -18,6 +18,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
+from kernelwright.verify.shards import _portable
 from kernelwright.verify.zygote import Zygote
 
 (RELU,) = load_suite("wright/relu")
@@ -265,6 +266,19 @@ def test_what_only_fails_to_compile_at_full_size_does_so_without_a_price(sharded
 def test_a_broken_task_is_a_user_error_from_a_shard_too(sharded: VerifierPool) -> None:
     with pytest.raises(UserError, match="no shape set"):
         sharded.verify(RELU.model_copy(update={"shapes": {}}), GOLD)
+
+
+class Odd(Exception):
+    """One that cannot be sent: it is not made from its message."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(one + other)
+
+
+def test_what_a_shard_raises_can_be_sent() -> None:
+    error = UserError("as it is")
+    assert _portable(error) is error
+    assert str(_portable(Odd("a", "b"))) == "Odd: ab"
 
 
 def test_shards_take_back_what_has_not_started() -> None:

@@ -127,7 +127,7 @@ def heldout(recipe: Recipe, folder: RunFolder) -> list[Task]:
 
     if recipe.eval.suite != "heldout":
         return suite(recipe.eval.suite, recipe.eval.limit)
-    path = Path(recipe.data.examples or folder.path / "data" / "examples.jsonl")
+    path = recipe.examples_in(folder.path)
     found = {e.task.id: e.task for e in read_jsonl(path, Example) if e.split == "heldout"}
     if not found:
         raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')

@@ -336,7 +336,7 @@ def _generate_seconds(
 
 def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
     """(an epoch of SFT, what the data are)."""
-    path = Path(recipe.data.examples or out / "data" / "examples.jsonl")
+    path = recipe.examples_in(out)
     longest = float(min(recipe.data.max_tokens or recipe.model.context, recipe.model.context))
     if path.exists():
         splits: dict[str, int] = {}

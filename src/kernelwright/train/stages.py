@@ -69,11 +69,8 @@ def train_stage(
     from kernelwright.train.prompts import read_splits
 
     check_fits(recipe, stage)
-    practice = Path(recipe.data.tasks or run.path / "data" / "tasks.jsonl")
-    examples, validation = read_splits(
-        Path(recipe.data.examples or run.path / "data" / "examples.jsonl"),
-        needed=stage == "sft" or not practice.exists(),
-    )
+    needed = stage == "sft" or not recipe.tasks_in(run.path).exists()
+    examples, validation = read_splits(recipe.examples_in(run.path), needed)
     reached = last_checkpoint(steps_dir)
     updates = 1 if stage == "sft" else recipe.rl(stage).updates_per_step
     if processes.first():
@@ -119,14 +116,14 @@ def _reinforce(
             f"or {stage}.reward to one of {', '.join(sorted(UNTIMED))}"
         )
     logged = run.rows("rollouts.jsonl", Rollout)
-    tasks = read_tasks(Path(recipe.data.tasks or run.path / "data" / "tasks.jsonl"))
+    tasks = read_tasks(recipe.tasks_in(run.path))
     if stage == "frontend":
         asks = frontend_asks(tasks or [example.task for example in examples], rl.families)
     else:
         accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]
         target = recipe.verify.target if stage == "backend" else ""
         asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
-    refuse_heldout(asks, Path(recipe.data.examples or run.path / "data" / "examples.jsonl"))
+    refuse_heldout(asks, recipe.examples_in(run.path))
     room = recipe.model.context - rl.max_tokens
     lengths = processes.on_all_cores(
         lambda ask: len(prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens))), asks

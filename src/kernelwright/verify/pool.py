@@ -94,7 +94,8 @@ class VerifierPool:
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="hearing")
         self._shards: Shards | None = None
-        if not self.gpus and (judges or -(-self.workers // WORKERS)) > 1:
+        judges = min(judges or -(-self.workers // WORKERS), self.workers)
+        if not self.gpus and judges > 1:
             options = {"protocol": protocol, "target": target, "deadline_s": deadline_s, "secret": secret}
             options |= {"beside": tuple(beside), "sanitize": sanitize, "priced": priced}
             self._shards = Shards(self.workers, judges, options, self._failed)

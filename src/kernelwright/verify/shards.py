@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -52,10 +53,9 @@ class Shards:
         options: dict[str, Any],
         failed: Callable[[Task, Candidate, str], Verdict],
     ) -> None:
-        """`workers` are all there shall be, `judges` the processes (0: what the workers need), `options` those of
+        """`workers` are all there shall be, `judges` the processes they are dealt out to, `options` those of
         `VerifierPool`. `failed` words the verdict of a candidate whose judge died twice."""
-        count = min(judges or -(-workers // WORKERS), workers)
-        shares = [workers // count + (number < workers % count) for number in range(count)]
+        shares = [workers // judges + (number < workers % judges) for number in range(judges)]
         self._shards = [_Shard({**options, "workers": share, "judges": 1}, failed) for share in shares]
         self._most = max(shares)
         self._lock = threading.Lock()
@@ -186,6 +186,15 @@ def _settle(future: Future[Verdict], verdict: Verdict | None, error: BaseExcepti
         future.set_exception(error or InfrastructureError("the judge's process did not say"))
 
 
+def _portable(error: Exception) -> Exception:
+    """The same, or where it cannot be sent (a task may raise what it defines itself) one that says as much."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
 def main(fd: int) -> None:
     """A shard's own process: hear what arrives until the pool hangs up."""
     from kernelwright.verify.pool import VerifierPool
@@ -193,27 +202,28 @@ def main(fd: int) -> None:
     connection, lock = Connection(fd), threading.Lock()
     pool = VerifierPool(backend="interpret", **connection.recv())
 
+    heard: dict[int, Future[Verdict]] = {}
+
     def tell(number: int, future: Future[Verdict]) -> None:
+        heard.pop(number, None)
         try:
             answer: tuple[Any, ...] = (number, future.result(), None)
         except CancelledError:
             return
         except Exception as error:
-            answer = (number, None, error)
+            answer = (number, None, _portable(error))
         with lock, contextlib.suppress(OSError):
             connection.send(answer)
 
-    heard: dict[int, Future[Verdict]] = {}
     with contextlib.suppress(EOFError, OSError):
         while True:
             number, task, candidate = connection.recv()
-            heard = {known: future for known, future in heard.items() if not future.done()}
             if task is None:
-                if number in heard:
-                    heard[number].cancel()
+                if (future := heard.get(number)) is not None:
+                    future.cancel()
                 continue
-            heard[number] = pool.submit(task, candidate)
-            heard[number].add_done_callback(functools.partial(tell, number))
+            heard[number] = future = pool.submit(task, candidate)
+            future.add_done_callback(functools.partial(tell, number))
     pool.close(abort=True)
 
 

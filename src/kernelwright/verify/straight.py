@@ -158,10 +158,13 @@ class Recording:
                 if not self._inside and id(tensor.handle) in self._places and tensor.handle.data.size == 1:
                     self.usable &= not self._wrote
                     place, kind = self._places[id(tensor.handle)], tensor.type
+
+                    def read(handle: Any) -> Any:
+                        return own(tl.tensor(handle, kind))
+
                     if self._first is None:
-                        self._first = len(self._steps), lambda handle: own(tl.tensor(handle, kind))
-                        self.decision = found
-                    self._steps.append((_same(own, kind, found), (place,), {}, None))
+                        self._first, self.decision = (len(self._steps), read), found
+                    self._steps.append((functools.partial(_check, read, found), (place,), {}, None))
                 return found
 
             return decided
@@ -319,9 +322,7 @@ def _pack(kind: type) -> Callable[..., Any]:
     return lambda *parts: kind(parts)
 
 
-def _same(own: Callable[..., Any], kind: Any, expected: Any) -> Callable[..., Any]:
-    def check(handle: Any) -> None:
-        if own(tl.tensor(handle, kind)) != expected:
-            raise _Diverged
-
-    return check
+def _check(read: Callable[[Any], Any], expected: Any, handle: Any) -> None:
+    """Raises _Diverged where a value decides otherwise."""
+    if read(handle) != expected:
+        raise _Diverged
