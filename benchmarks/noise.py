@@ -1,6 +1,6 @@
 """Kernels raced against themselves: how often does the clock call one faster, and does its interval hold the truth?
 
-    python benchmarks/noise.py [--tasks relu,softmax_rows,layernorm,matmul_batched] [--races 50]
+    python benchmarks/noise.py [--tasks relu,softmax_rows,layernorm,matmul_batched] [--races 50] [--precision 0.01]
 
 The truth is a ratio of 1. Prints the share of races whose interval's lower end lies beyond the 3 % dead band (a false
 "faster"), and the share whose 95 % interval contains 1.
@@ -13,6 +13,7 @@ from kernelwright import tasks
 from kernelwright.records import Candidate
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.measured import MeasuredHearing
+from kernelwright.verify.timing import PRECISION
 
 DEAD_BAND = 0.03
 
@@ -21,10 +22,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", default="relu,softmax_rows,layernorm,matmul_batched,cumsum,loss_mse")
     parser.add_argument("--races", type=int, default=50)
+    parser.add_argument("--precision", type=float, default=PRECISION)
     options = parser.parse_args()
     suite = tasks.load_suite(f"wright/{options.tasks}")
     false, held, total = 0, 0, 0
-    with VerifierPool(1, "cuda", compiled=False) as pool:
+    with VerifierPool(1, "cuda", compiled=False, precision=options.precision) as pool:
         for task in suite:
             candidate = Candidate(code=tasks.gold(task.id))
             widest, start = 0.0, time.perf_counter()

@@ -234,6 +234,8 @@ class RlConfig(Section):
     or times. Empty: `verify.backend`."""
     deadline_s: float = Field(0.0, ge=0)
     """Seconds that a hearing may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
+    precision: float = Field(0.0, ge=0, le=0.2)
+    """As `verify.precision`, in this stage: the clock has the GPU to itself, and a reward needs less than a table. 0: that."""
     overlap: bool = False
     """Generate the next step's samples while this one's are verified: one step off-policy, by importance ratio."""
 
@@ -307,6 +309,8 @@ class VerifyConfig(Section):
     """Also clock torch.compile, once a task: some ten seconds each."""
     priced: bool = True
     """Without a GPU, also make the target's binary of what is right and model its time."""
+    precision: float = Field(0.01, ge=0.001, le=0.2)
+    """Half the 95 % interval of a measured time, as a share of it, at which clocking ends."""
     deadline_s: float = Field(30.0, gt=0)
     """Seconds that a hearing may take before the candidate has run out of time, compilation included."""
 
@@ -363,6 +367,7 @@ class Recipe(Section):
             "backend": "interpret" if rl.judge == "values" else rl.judge or self.verify.backend,
             "priced": self.verify.priced and rl.judge != "values",
             "deadline_s": rl.deadline_s or self.verify.deadline_s,
+            "precision": rl.precision or self.verify.precision,
         }
         return self.verify.model_copy(update=chosen)
 

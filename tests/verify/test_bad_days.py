@@ -617,6 +617,48 @@ def test_a_killed_pool_gives_the_clock_free(theirs: str, ours: str, lock: Lock) 
     assert came.wait(5)
 
 
+def test_clocks_of_a_pool_run_one_after_the_other(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Correctness is let in after a few of them, and after the last."""
+    monkeypatch.setattr(gpus, "_CLOCKS_IN_A_ROW", 2)
+    order: list[str] = []
+    inside, go = threading.Event(), threading.Event()
+
+    def clock(name: str) -> None:
+        with lock.exclusive():
+            order.append(name)
+            if name == "first":
+                inside.set()
+                assert go.wait(10)
+
+    def share() -> None:
+        with lock.shared():
+            order.append("shared")
+
+    threads = [threading.Thread(target=clock, args=("first",))]
+    threads[0].start()
+    assert inside.wait(10)
+    threads += [threading.Thread(target=clock, args=("later",)) for _ in range(2)]
+    for thread in threads[1:]:
+        thread.start()
+    while lock._waiting < 2:
+        time.sleep(0.001)
+    threads.append(threading.Thread(target=share))
+    threads[-1].start()
+    time.sleep(0.2)
+    go.set()
+    for thread in threads:
+        thread.join(10)
+    assert order[:2] == ["first", "later"]
+    assert sorted(order[2:]) == ["later", "shared"]
+    assert entered(lock.exclusive()).wait(5)
+
+
+def test_a_clock_that_fails_gives_the_gpu_back(lock: Lock) -> None:
+    with pytest.raises(Stop), lock.exclusive():
+        raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, "")
+    assert entered(lock.shared()).wait(5)
+
+
 def test_pools_share_a_gpu_for_correctness(lock: Lock) -> None:
     process = holder(lock, "shared")
     try:

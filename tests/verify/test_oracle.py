@@ -5,6 +5,7 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -407,3 +408,17 @@ def test_digits_lost_everywhere_show_in_the_spread() -> None:
     comparison = compare(0, exact.bfloat16().half(), expected, rules)
     assert comparison.kind == "low_precision"
     assert comparison.mismatch is not None
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.0])
+def test_a_long_sum_may_be_taken_one_term_after_the_other(mean: float) -> None:
+    """As atomics do; where the honest run sums as a tree, which is far more exact."""
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(4):
+        values = torch.randn(65536, 64, generator=generator) + mean
+        expected = dataclasses.replace(expected_of(values.double().sum(0), values.sum(0)), terms=65536.0)
+        in_turn = torch.from_numpy(np.add.accumulate(values.numpy(), axis=0, dtype=np.float32)[-1].copy())
+        assert not compare(0, in_turn, expected, STRICT).kind
+        if not mean:  # else the sum is so large that both are its rounding: draws around zero tell
+            assert compare(0, in_turn - values[-1], expected, STRICT).kind
+            assert compare(0, values.bfloat16().float().sum(0), expected, STRICT).kind

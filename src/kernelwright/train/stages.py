@@ -138,7 +138,7 @@ def _reinforce(
         print(f"{stage}: {len(asks) - len(fitting)} of {len(asks)} prompts are too long", file=sys.stderr)
     curriculum = Curriculum(fitting, recipe.seed, kind=rl.curriculum, weights=rl.weights, steps=rl.steps)
     curriculum.observe(r for r in logged if r.stage == stage)
-    if verifier is not None and not rl.judge and not rl.deadline_s:
+    if verifier is not None and recipe.judging(stage) == recipe.verify:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
     from kernelwright.verify import VerifierPool
 

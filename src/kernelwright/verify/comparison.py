@@ -19,6 +19,10 @@ from kernelwright.verify.protocol import Protocol
 # Multiples of (honest error, eps * |expected|) that are allowed, by precision class.
 _FULL_PRECISION = (16.0, 64.0)
 _HALF_PRECISION = (4.0, 4.0)
+_CANCELLED, _ONE_BY_ONE = 32.0, 1.2
+"""Multiples of eps * typical: allowed in any case, and for each root of the terms. A sum of n terms taken one after the
+other (by atomics, say) has a rounding in each partial sum: a standard error of eps * sqrt(n) / 4 of a sum that wanders, sqrt(n) / 6
+of one that grows, which the honest run's tree does not have. So many standard errors are more than four."""
 _HALF_SPREAD = (2.0, 0.5)
 """In half precision the final rounding is most of an honest error, so the root mean square over many elements is
 known well: multiples of (honest one, eps * that of the values). Digits lost everywhere show there, however small each
@@ -45,7 +49,9 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
         return rtol, atol, expected.typical, 0.0, math.inf, expected.slack
     eps = expected.epsilon
     of_error, of_value = _HALF_PRECISION if expected.half else _FULL_PRECISION
-    floor = of_error * expected.honest_error + eps * 32.0 * expected.typical + 1e-30
+    # Half precision is summed in single, whose roundings do not show there.
+    of_typical = _CANCELLED if expected.half else max(_CANCELLED, _ONE_BY_ONE * math.sqrt(expected.terms))
+    floor = of_error * expected.honest_error + eps * of_typical * expected.typical + 1e-30
     return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
 
 

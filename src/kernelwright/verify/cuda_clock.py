@@ -28,14 +28,14 @@ _FLUSH_BYTES = 256 << 20
 _SLEEP_CYCLES_PER_US = 2000
 """`torch.cuda._sleep` counts cycles; at least this many pass in a microsecond on any GPU here."""
 _LEAST_BATCH_DELAY, _MOST_BATCH_DELAY = (_SLEEP_CYCLES_PER_US * us for us in (4_000, 200_000))
-_HALF_WIDTH = 0.01
 _BUDGET_S = 0.4
-"""Rounds end when the interval's half is narrower than this share, or after so long."""
+"""Rounds end when the interval is narrow enough, or after so long."""
 _LEAST_ROUNDS, _MOST_ROUNDS = 6, 40
 _FEW_CALLS_ROUNDS = 8
 """Rounds at least, where a round is a single call."""
 _ROUND_MS = 2.0
-_MOST_CALLS = 20
+_MOST_CALLS, _LEAST_CALLS = 20, 5
+"""In a round, as many as take so long at the usual precision; of short calls at least the latter at any."""
 _SHARE_CALLS = 5
 _RESOLUTION_MS = 1.5e-4
 """Half an interval that is no wider than the events' own steps is not narrowed further."""
@@ -115,8 +115,12 @@ class Clock:
         inputs: Inputs,
         audit: Callable[[], None] = lambda: None,
         anew: bool = False,
+        precision: float = timing.PRECISION,
     ) -> dict[str, Any]:
         """Medians (ms of GPU time) of rounds that alternate the sides: `{"rounds": [[...]], "calls": n}`.
+
+        They end when half a 95 % interval is at most `precision` of its centre; where that may be coarse, a round
+        has fewer calls, too.
 
         The GPU is kept busy while the host enqueues, so that what is clocked is the device's work and not the
         interpreter's that launches it, for both alike. `audit` takes the first side's outputs after one of its calls;
@@ -127,6 +131,7 @@ class Clock:
             side.learn_delay()
         first = [statistics.median(self._clocked(side, inputs, anew, 2)) for side in sides]
         calls = max(1, min(_MOST_CALLS, math.ceil(_ROUND_MS / max(sum(first), 1e-3))))
+        calls = min(calls, max(_LEAST_CALLS, math.ceil(calls * timing.PRECISION / precision)))
         least = _FEW_CALLS_ROUNDS if calls == 1 else _LEAST_ROUNDS
         audited = secrets.randbelow(least)
         rounds: list[list[float]] = []
@@ -141,7 +146,7 @@ class Clock:
             for index in order:
                 medians[index] = statistics.median(self._clocked(sides[index], inputs, anew, calls))
             rounds.append(medians)
-            if len(rounds) >= least and (_settled(rounds) or time.perf_counter() > end):
+            if len(rounds) >= least and (_settled(rounds, precision) or time.perf_counter() > end):
                 break
         return {"rounds": rounds, "calls": calls}
 
@@ -200,11 +205,11 @@ class Clock:
         return [max(start.elapsed_time(end), 1e-6) for start, end in pairs]
 
 
-def _settled(rounds: list[list[float]]) -> bool:
+def _settled(rounds: list[list[float]], precision: float) -> bool:
     """Whether the interval of the ratio and that of the first side are narrow enough."""
     own = timing.geometric([entry[0] for entry in rounds])
     ratio = timing.geometric([entry[-1] / entry[0] for entry in rounds])
-    finest = max(_HALF_WIDTH, _RESOLUTION_MS / own.centre)
+    finest = max(precision, _RESOLUTION_MS / own.centre)
     return max(ratio.half_width, own.half_width) <= finest
 
 

@@ -411,6 +411,7 @@ class CudaDevice(Service):
         unseen: list[Any],
         outputs: list[Any],
         anew: bool,
+        precision: float,
     ) -> dict[str, Any]:
         """See `Clock.rounds`. What the audited call wrote is copied to the places given."""
         assert self.arena is not None
@@ -427,7 +428,7 @@ class CudaDevice(Service):
             [locate(arena, item) for item in audited],
             [{"at": item["at"], "values": locate(arena, item)} for item in unseen],
         )
-        answer = self._clock.rounds(self._sides, inputs, audit, anew)
+        answer = self._clock.rounds(self._sides, inputs, audit, anew, precision)
         if session.kept_changed():
             detail = "memory that lives on from call to call was first changed while the kernel was clocked"
             raise Failure(Outcome.STATEFUL, detail)

@@ -39,6 +39,8 @@ class Expected:
     """Root of the mean squared error of the reference in its own precision."""
     root_mean_square: float = 0.0
     """Of the values."""
+    terms: float = 1.0
+    """Elements of the largest input for each of the output: so many may be summed one after the other."""
     tf32: bool = False
     """Products behind it may be made in TF32."""
 

@@ -2,8 +2,9 @@
 for the clock.
 
 Correctness of several candidates runs side by side under a shared lock; whoever times takes it exclusively, also
-against other pools on the same GPU (lock files per GPU). Waiting clocks go first, so that they are not starved. A
-trainer that works on the GPU for long keeps clocks away, and them only: correctness goes on beside it.
+against other pools on the same GPU (lock files per GPU). Waiting clocks go first, so that they are not starved, and
+several one after the other, so that correctness is not drained for each of them. A trainer that works on the GPU for
+long keeps clocks away, and them only: correctness goes on beside it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _START_S = 120.0
 _ANSWER_S = 30.0
 _MOST_FAILURES = 3
 """Device processes in a row that could not be started: then the GPU is given up."""
+_CLOCKS_IN_A_ROW = 8
+"""Of one process, before others get the GPU."""
 _LIKE_A_LOST_GPU = (Outcome.RUNTIME_ERROR, Outcome.OUT_OF_BOUNDS, Outcome.TIMEOUT, Outcome.EARLY_EXIT)
 
 
@@ -35,6 +38,10 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self._path, self._turn, self._busy = path, path.with_suffix(".turn"), path.with_suffix(".busy")
+        self._clock, self._count = threading.Lock(), threading.Lock()
+        self._waiting = self._in_a_row = 0
+        self._held: contextlib.ExitStack | None = None
+        """What a clock of this process has locked, and leaves locked for the next."""
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
@@ -54,14 +61,30 @@ class Lock:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Whoever waits for sharers to finish holds the turn, so that no more come in."""
-        with _flock(self._busy, fcntl.LOCK_EX):
-            with _flock(self._turn, fcntl.LOCK_EX):
-                held = _open(self._path, fcntl.LOCK_EX)
+        """Whoever waits for sharers to finish holds the turn, so that no more come in; and hands on to who waits here."""
+        with self._count:
+            self._waiting += 1
+        with self._clock:
+            with self._count:
+                self._waiting -= 1
+            if self._held is None:
+                self._held, self._in_a_row = self._alone(), 0
+            self._in_a_row += 1
             try:
                 yield
             finally:
-                os.close(held)
+                with self._count:
+                    on = self._waiting > 0 and self._in_a_row < _CLOCKS_IN_A_ROW
+                if not on:
+                    self._held.close()
+                    self._held = None
+
+    def _alone(self) -> contextlib.ExitStack:
+        with contextlib.ExitStack() as held:
+            held.enter_context(_flock(self._busy, fcntl.LOCK_EX))
+            with _flock(self._turn, fcntl.LOCK_EX):
+                held.enter_context(_flock(self._path, fcntl.LOCK_EX))
+            return held.pop_all()
 
 
 @contextlib.contextmanager

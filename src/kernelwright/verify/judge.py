@@ -20,6 +20,7 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.store import Store
+from kernelwright.verify.timing import PRECISION
 
 _CACHED_TASKS = 512
 _PATCHES = 256
@@ -71,12 +72,14 @@ class Judge:
         compiled: bool = True,
         beside: Sequence[Protocol] = (),
         priced: bool = True,
+        precision: float = PRECISION,
     ) -> None:
         """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too.
-        `priced`: without a GPU, also make the binary and model the time of what is right."""
+        `priced`: without a GPU, also make the binary and model the time of what is right. `precision`: of a measured
+        time, see `Clock.rounds`."""
         self.protocol, self.beside = protocol, tuple(beside)
         self.target = target_sheet(target)
-        self.deadline_s, self.priced = deadline_s, priced
+        self.deadline_s, self.priced, self.precision = deadline_s, priced, precision
         self._secret = secret
         self._cases = Kept(_CACHED_TASKS)
         self._gpu_cases = Kept(_GPU_TASKS)

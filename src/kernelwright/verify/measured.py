@@ -230,7 +230,7 @@ class MeasuredHearing(Hearing):
                         stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1], self.alone)
                         stopwatch.prepare(self.task, self.against_itself)
                 with self._held(lock.exclusive(), device), self._timed(Gate.TIMING):
-                    stopwatch.race(self.protocol)
+                    stopwatch.race(self.protocol, self.judge.precision)
                     self._enough(stopwatch.share, shapes[-1].name)
                     if self.protocol.honesty:
                         self._weights(device, shapes[-1], traces[-1])

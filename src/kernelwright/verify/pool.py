@@ -33,6 +33,7 @@ from kernelwright.verify.protocol import protocol as protocol_rules
 from kernelwright.verify.room import OutOfRoom, ran_out
 from kernelwright.verify.shards import WORKERS, Shards
 from kernelwright.verify.stopwatch import Suspected
+from kernelwright.verify.timing import PRECISION
 from kernelwright.verify.zygote import Zygote
 
 _OF_THE_GPU = ("AcceleratorError", "OutOfMemoryError")
@@ -50,6 +51,7 @@ class VerifierPool:
     `protocol` accepts, from a hearing of their own for one that it rejects.
     `sanitize` has what is accepted watched by compute-sanitizer as well, on a GPU and where it is installed.
     Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time.
+    On a GPU a kernel is clocked until half the 95 % interval of its time is `precision` of it.
     `judges` are processes that share the judge's own work where there is no GPU; 0: as many as the workers need.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
@@ -67,6 +69,7 @@ class VerifierPool:
         beside: Sequence[ProtocolName] = (),
         sanitize: bool = False,
         priced: bool = True,
+        precision: float = PRECISION,
         judges: int = 0,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
@@ -84,9 +87,11 @@ class VerifierPool:
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
         secret = secrets.randbits(31) if secret is None else secret
         others = [protocol_rules(name) for name in beside]
-        self.judge = Judge(protocol_rules(protocol), target, secret, deadline_s, compiled, others, priced)
+        ours = protocol_rules(protocol)
+        self.judge = Judge(ours, target, secret, deadline_s, compiled, others, priced, precision)
         self._others = [
-            Judge(other, target, secret, deadline_s, compiled=False, priced=priced) for other in others
+            Judge(other, target, secret, deadline_s, False, priced=priced, precision=precision)
+            for other in others
         ]
         self.sanitize = sanitize and not sanitizer.unavailable(self.backend)
         self._zygote: Zygote | None = None
@@ -112,6 +117,7 @@ class VerifierPool:
             devices=config.devices,
             compiled=config.compiled,
             priced=config.priced,
+            precision=config.precision,
         )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:

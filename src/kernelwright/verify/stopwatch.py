@@ -68,8 +68,8 @@ class Stopwatch:
         start = secrets.randbelow(whole.numel() - count + 1)
         return {**self._arena.place(whole[start : start + count]), "at": start}
 
-    def race(self, protocol: Any) -> None:
-        """Clock both sides in turn, hold one clocked output against the oracle, then clock whole batches. Raises Stop."""
+    def race(self, protocol: Any, precision: float) -> None:
+        """Clock both sides in turn, to that precision (see `Clock.rounds`), hold one clocked output against the oracle, then clock whole batches. Raises Stop."""
         body = {
             "command": "time",
             "key": self._shape.name,
@@ -77,6 +77,7 @@ class Stopwatch:
             "unseen": self._unseen,
             "outputs": self._outputs,
             "anew": self._shape.changes_inputs,
+            "precision": precision,
         }
         self._answer, _ = self._device.ask(Gate.TIMING, body)
         wrong = self._shape.audit.compare([self._arena.locate(slot) for slot in self._outputs], protocol)

@@ -34,6 +34,8 @@ _T95 = (
     2.131,
 )
 
+PRECISION = 0.01
+"""Half a 95 % interval of a time, as a share of it, at which rounds end."""
 _STOPPING = 1.15
 """Rounds end when the interval is narrow, which favours rounds that happen to agree: 93 % of plain 95 % intervals held
 the truth (benchmarks/noise.py); wider by so much, they do as they say."""
