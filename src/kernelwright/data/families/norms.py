@@ -24,7 +24,7 @@ from kernelwright.data.families.spec import (
 )
 from kernelwright.data.operators import ROWS, Statistic
 
-HELD = 16384
+HELD = 32768
 """Elements of a segment that are held at once."""
 PARTS = 16
 """Programs that share the sums of a longer one."""
@@ -176,7 +176,9 @@ def segments(
         *finish,
     ]
     parameters = [*pointers, "size", *numbers, "eps", "BLOCK: tl.constexpr"]
-    warps = draw.warps((8,) if length > 4096 else (4, 8) if length > 1024 else (1, 2, 4))
+    warps = draw.warps(
+        (16,) if length > 16384 else (8,) if length > 4096 else (4, 8) if length > 1024 else (1, 2, 4)
+    )
     passed += ["size", *numbers, eps, "BLOCK=triton.next_power_of_2(size)", warps]
     lines = [
         *host,
