@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import render
 from kernelwright.records import Rollout
-from kernelwright.rollouts import Judge, hand_on, hushed, roll
+from kernelwright.rollouts import Judge, hand_on, hushed, roll, spent_on_gpus
 
 TASK = task("one")
 PROMPT = render("frontend", TASK, style="compact")
@@ -130,3 +131,9 @@ def test_no_clock_runs_on_the_judges_gpu_while_a_local_policy_writes() -> None:
     assert rollout.verdict.correct
     assert held == ["held", "free"]
     assert hushed(ReadJudge()) is None
+
+
+def test_what_gpus_spent_is_added_up() -> None:
+    pool = SimpleNamespace(gpus=[SimpleNamespace(spent={"clock": 1.0, "cases": 2.0}) for _ in range(2)])
+    assert spent_on_gpus(Judge(pool)) == {"clock": 2.0, "cases": 4.0}
+    assert spent_on_gpus(SimpleNamespace(gpus=[])) == {}

@@ -162,6 +162,16 @@ def hushed(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | No
     return getattr(pool, "at_work", None) if getattr(pool, "gpus", None) else None
 
 
+def spent_on_gpus(verifier: Verifier) -> dict[str, float]:
+    """Seconds so far that the verifier's GPUs spent on references and on clocks; empty without GPUs."""
+    pool = verifier._pool if isinstance(verifier, Judge) else verifier
+    total: dict[str, float] = {}
+    for gpu in getattr(pool, "gpus", None) or ():
+        for what, seconds in gpu.spent.items():
+            total[what] = total.get(what, 0.0) + seconds
+    return total
+
+
 def hand_on(given: Rollout, made: Rollout) -> Rollout:
     """What a stage of the pipeline hands on: `made` where it is verified and faster, else what it was given."""
     return made if made.verdict.correct and faster(made.verdict.timing, given.verdict.timing) else given

@@ -19,7 +19,7 @@ from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, train
 from kernelwright.train.curves import Curves
 from kernelwright.train.heldout import HeldOut, held_out
 from kernelwright.train.model import compile_layers, load_tokenizer, new_model
-from kernelwright.train.sft import sft_trainer
+from kernelwright.train.sft import on_one_gpu, sft_trainer
 
 
 def rows_of(lengths: list[int], kinds: list[Any] | None = None) -> Rows:
@@ -233,3 +233,20 @@ def test_lines_end_with_logs_evaluations_checkpoints_and_the_last_step(
     monkeypatch.undo()
     train(recipe, tmp_path / "run", resume=True, quiet=True)
     assert curve(tmp_path / "run") == lines
+
+
+class TwoGpus:
+    """As TRL's settings are without a launcher: the GPUs are counted when the device is asked for."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @property
+    def device(self) -> torch.device:
+        self._n_gpu = 2 if self.kind == "cuda" else 0
+        return torch.device(self.kind)
+
+
+def test_without_a_launcher_one_gpu_is_trained_on() -> None:
+    assert on_one_gpu(TwoGpus("cuda"))._n_gpu == 1
+    assert on_one_gpu(TwoGpus("cpu"))._n_gpu == 0

@@ -451,6 +451,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> gpus.Gpu:
     made = object.__new__(gpus.Gpu)
     made.index, made.lost, made._failures = 0, "", 0
     made._idle, made._guard = [], threading.Lock()
+    made.spent = {"cases": 0.0, "clock": 0.0}
     return made
 
 

@@ -57,7 +57,8 @@ def figures(line: Mapping[str, Any]) -> Figures:
         "tokens/s": _per(line.get("tokens"), seconds.get("generate")),
         "verdicts/s": _per(total, seconds.get("step")),
     }
-    for phase in ("generate", "verify", "update", "step"):
+    on_gpus = [what for what in ("cases", "clock") if what in seconds]
+    for phase in ("generate", "verify", *on_gpus, "update", "step"):
         shown[f"{phase}, s"] = seconds.get(phase)
     hacks = {name: count for name, count in outcomes.items() if name.category is Category.CHEATING}
     shown["hacks"] = sum(hacks.values()) / total if total else None

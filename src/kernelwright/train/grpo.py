@@ -28,7 +28,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.policy.text import prompt_ids
 from kernelwright.records import Prompt, Rollout, Task
-from kernelwright.rollouts import Judge, Rolling, Verifier, hushed, roll
+from kernelwright.rollouts import Judge, Rolling, Verifier, hushed, roll, spent_on_gpus
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import agreeing, modal, spread, turn_advantages
@@ -41,7 +41,7 @@ from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.overlap import load_ahead, save_ahead
 from kernelwright.train.prompts import Ask
 from kernelwright.train.scoring import ORDERLESS, by_length, scored
-from kernelwright.train.sft import PAD_TO, common_args, fit
+from kernelwright.train.sft import PAD_TO, common_args, fit, on_one_gpu
 from kernelwright.train.turns import converse
 from kernelwright.train.vllm import VllmPolicy, vllm_args
 
@@ -97,6 +97,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self._hush = hushed(verifier)
         self._busy = contextlib.ExitStack()
         self._seconds = {"generate": 0.0, "verify": 0.0}
+        self._spent = spent_on_gpus(verifier)
         # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         super().__init__(
@@ -283,7 +284,9 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             )
         if self.accelerator.is_main_process:
             self.run_folder.append("rollouts.jsonl", rollouts)
-            seconds = {phase: round(spent, 3) for phase, spent in self._seconds.items()}
+            before, self._spent = self._spent, spent_on_gpus(self.judge)
+            judged = {what: spent - before[what] for what, spent in self._spent.items()}
+            seconds = {phase: round(spent, 3) for phase, spent in (self._seconds | judged).items()}
             self.curves.extra = {**rollout_curve(groups), "seconds": seconds}
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
@@ -455,7 +458,7 @@ def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
     processes.share_of(rl.prompts, f"{stage}.prompts")
     update = rl.prompts * rl.samples // rl.updates // world
     minibatch = min(rl.minibatch or update, update)
-    return trl.GRPOConfig(
+    config = trl.GRPOConfig(
         **common_args(recipe, steps_dir, rl.save_every * per_step, rl.learning_rate, rl.warmup),
         logging_steps=per_step,
         per_device_train_batch_size=minibatch,
@@ -480,3 +483,4 @@ def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
         log_completions=False,
         **vllm_args(recipe, stage, world),
     )
+    return on_one_gpu(config)

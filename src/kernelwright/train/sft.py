@@ -126,7 +126,7 @@ def sft_trainer(
     collate = Collator(rows, tokenizer.pad_token_id, PAD_TO if cuda else 1, recipe.model.context)
     trainer = Trainer(
         model=model,
-        args=trl.SFTConfig(**(arguments | changes)),
+        args=on_one_gpu(trl.SFTConfig(**(arguments | changes))),
         data_collator=collate,
         train_dataset=Dataset.from_dict({"row": range(len(rows))}),
         processing_class=tokenizer,
@@ -163,6 +163,14 @@ def common_args(
         "log_level": "error",
         "ddp_timeout": PATIENCE_S,
     }
+
+
+def on_one_gpu(args: Any) -> Any:
+    """The same settings for a process that no launcher started, too: it trains on the first GPU alone, and not on all that it
+    sees as `nn.DataParallel`, which TRL refuses. The others are there for the judge."""
+    if args.device.type == "cuda":  # asked first, for it is what counts them
+        args._n_gpu = 1
+    return args
 
 
 def fit(trainer: Any, steps_dir: Path, curves: Curves) -> Any:

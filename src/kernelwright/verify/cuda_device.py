@@ -379,7 +379,7 @@ class CudaDevice(Service):
             self._sides.append(session.prepared(candidate.steady))
             return {}
         stated = Task.model_validate(task)
-        module = oracle.Reference(stated, sizes, self.device).build().to(self.device)
+        module = oracle.Reference(stated, sizes, self.device).build_there()
         torch.backends.cuda.matmul.allow_tf32 = tf32_statement.stated(stated.source)
         arguments = channel.decode(inputs, [session.tensor(view) for view in candidate.inputs[-1]])
         self._sides.append(Side(lambda: module(*arguments)))

@@ -133,9 +133,21 @@ class Gpu:
         """Under way."""
         self.lost = ""
         """Why the GPU was given up; empty while it works."""
+        self.spent = {"cases": 0.0, "clock": 0.0}
+        """Seconds so far in which references were computed (several at once count each), and the GPU was one clock's."""
         self._failures = 0
         self._idle: list[Confined] = []
         self._guard = threading.Lock()
+
+    @contextlib.contextmanager
+    def counted(self, what: str) -> Iterator[None]:
+        """What happens here is entered in `spent`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            with self._guard:
+                self.spent[what] += time.perf_counter() - start
 
     @contextlib.contextmanager
     def process(self, zygote: Zygote) -> Iterator[Confined]:

@@ -150,7 +150,7 @@ class Judge:
         """
 
         def make() -> list[Any]:
-            with held:
+            with held, gpu.counted("cases"):
                 made = self._make_gpu_cases(task, gpu)
                 gpu.admission.register(made)
             return made

@@ -212,7 +212,7 @@ class MeasuredHearing(Hearing):
         with self._held(room, device) as free:
             try:
                 with self._held(lock.shared(), device):
-                    with self._unclocked():
+                    with self._unclocked(), self.gpu.counted("cases"):
                         for shape in shapes:
                             shape.make()
                     device.deadline = self.deadline
@@ -229,7 +229,8 @@ class MeasuredHearing(Hearing):
                     with self._timed(Gate.TIMING):
                         stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1], self.alone)
                         stopwatch.prepare(self.task, self.against_itself)
-                with self._held(lock.exclusive(), device), self._timed(Gate.TIMING):
+                alone = _both(lock.exclusive(), self.gpu.counted("clock"))
+                with self._held(alone, device), self._timed(Gate.TIMING):
                     stopwatch.race(self.protocol, self.judge.precision)
                     self._enough(stopwatch.share, shapes[-1].name)
                     if self.protocol.honesty:
