@@ -10,6 +10,7 @@ from tiny import examples, make_recipe
 from kernelwright.cli.app import run
 from kernelwright.config import Recipe, load_recipe
 from kernelwright.errors import UserError
+from kernelwright.records import write_jsonl
 from kernelwright.train import estimate as module
 from kernelwright.train.batches import tokenised
 from kernelwright.train.estimate import Device, check_fits, estimate
@@ -129,3 +130,14 @@ def test_without_a_tokenizer_an_example_is_as_long_as_it_may_be(tmp_path: Path) 
     epoch = estimate(shipped("laptop"), tmp_path, "h200").stages[0].epoch
     assert epoch is not None
     assert (epoch.measured, epoch.length) == (False, shipped("laptop").data.max_tokens)
+
+
+def test_reinforcement_alone_needs_no_examples(tmp_path: Path, capsys: Any) -> None:
+    tasks = [example.task for example in examples()]
+    write_jsonl(tmp_path / "tasks.jsonl", tasks)
+    said = (f"data.tasks={tmp_path / 'tasks.jsonl'}", f"data.examples={tmp_path / 'none.jsonl'}")
+    command = ["train", str(FOLDER / "laptop.toml"), "--dry-run", 'stages=["frontend"]', *said]
+    assert run(command) == 0
+    assert f"{len(tasks)} tasks to practise on" in capsys.readouterr().out
+    with pytest.raises(UserError, match="no examples at"):
+        run([*command, 'stages=["sft"]'])

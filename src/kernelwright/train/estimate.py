@@ -20,6 +20,7 @@ from kernelwright.errors import UserError
 from kernelwright.records import Example, read_jsonl
 from kernelwright.train.architectures import known
 from kernelwright.train.processes import count as process_count
+from kernelwright.train.prompts import read_tasks
 
 GPU_GB = {"h200": 141, "h100": 80, "a100": 80, "mi300x": 192}
 """Memory by the vendors' data sheets, in 1e9 bytes."""
@@ -352,6 +353,9 @@ def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
         measured = _mean_length(recipe, train, out)
         epoch = Epoch(_shares(recipe, kinds), measured or longest, measured is not None)
         return epoch, f"{path}: {counts or 'no examples'}"
+    tasks = recipe.tasks_in(out)
+    if "sft" not in recipe.stages and tasks.exists():
+        return Epoch({}, longest, False), f"{tasks}: {len(read_tasks(tasks))} tasks to practise on"
     if recipe.data.examples:
         raise UserError(
             f"no examples at {path}; make them with kernelwright data make or data synth, or set data.examples"
