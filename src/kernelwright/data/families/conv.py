@@ -2,6 +2,10 @@
 
 Written for one to three spatial dimensions; strides, padding, dilation and groups are in the code only where the task
 has them. Tensors are contiguous, channels before space. A tile is (places, channels out): of places there are many.
+
+What a step of the product takes of the window is chosen for the integers that it costs. Tap by tap, channels run and
+all coordinates are those of places; where channels are too few for that, row by row, the last axis' taps and channels
+run together; whole windows cost a division and two comparisons an axis for every element, and are the slow form.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.gemm import blocks
 from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, precision, widened
 
+FEW = 16
+"""Channels into a group, of which fewer do not fill a step of the product."""
 Extent = tuple[int, int, int, int]
 """Places, channels out of a group, images with their groups, and channels into a group, at full size."""
 
@@ -252,9 +258,13 @@ def _takes(g: Geometry, module: str, after: Chain) -> tuple[tuple[str, str], ...
     return (("x", "{x}"), weight, *bias, *g.takes(module), *after.takes, *more)
 
 
-def _tiles(draw: Draw, dtype: Dtype, extent: Extent) -> tuple[dict[str, str], str]:
+def _tiles(draw: Draw, dtype: Dtype, extent: Extent, form: str = "window") -> tuple[dict[str, str], str]:
     """The tile's sizes, and the keyword of the warps."""
     p, co, r, warps = draw.tune.choice(blocks(draw, dtype != "float32", extent[:3], extent[3]))
+    if form == "tap":
+        r = min(r, max(16, 1 << (extent[3] - 1).bit_length()))
+    elif form == "row" and extent[3] <= 5:
+        r = 16
     warps = 8 if p * co >= 8192 else warps  # addresses take more registers than those of a plain product
     tiles = {"BLOCK_P": p, "BLOCK_CO": co, "BLOCK_R": r}
     if draw.tune.random() < 0.35:
@@ -279,13 +289,10 @@ def _finish(g: Geometry, after: Chain, channel: str, outs: str, at: str = "p", i
     return [*lines, "tl.store(y_ptr + offs, acc, mask=mask)"]
 
 
-def _windows(g: Geometry, taps: list[str], *, sign: str = "+", bounded: bool = True) -> list[str]:
-    """Loop lines that load `x` of (places, window): `taps` are lines that make `ci` and the taps from `r`.
-
-    `sign` joins a window's first coordinate and a tap; a transposed convolution's taps are taken away.
-    """
+def _windows(g: Geometry, taps: list[str]) -> list[str]:
+    """Loop lines that load `x` of (places, window): `taps` are lines that make `ci` and the taps from `r`."""
     lines = ["r = start + tl.arange(0, BLOCK_R)", *taps]
-    if not bounded:
+    if not g.padding:
         rows, columns = _flat(g), _flat(g)
         for axis in g.axes:
             rows, columns = _spelled(rows, axis, f"{axis}0"), _spelled(columns, axis, f"k{axis}")
@@ -297,13 +304,130 @@ def _windows(g: Geometry, taps: list[str], *, sign: str = "+", bounded: bool = T
             "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
         ]
     for axis in g.axes:
-        lines.append(f"{axis} = {axis}0[:, None] {sign} k{axis}[None, :]")
+        lines.append(f"{axis} = {axis}0[:, None] + k{axis}[None, :]")
     lines.append(f"inside = {_inside(g, True)} & (r < R)[None, :]")
     return [
         *lines,
         f"x_at = (ci * {_parens(' * '.join(g.sizes()))})[None, :] + {_flat(g)}",
         "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
     ]
+
+
+Steps = tuple[list[str], str, list[str]]
+"""Kernel lines before a loop, its header, and the lines in it that load `x` of a step."""
+
+
+def _by_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
+    """Of each step (places, channels `ci`) at one `tap` of `counts` an axis; `phased` taps are needed one by one, too."""
+    lines = ["tap = k // steps", "ci = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    for index, axis in enumerate(g.axes):
+        place = _wrapped("tap", counts, index)
+        if phased:
+            lines.append(f"k{axis} = {place}")
+            place = f"k{axis}"
+        lines += _reached(g, axis, sign, place)
+    bounds = _bounds(g, g.axes, sign)
+    lines += [
+        f"inside = {bounds or f'p < {_area(g, outs=True)}'}",
+        f"x_at = {_column(_flat(g))} + (ci * {_parens(_area(g))})[None, :]",
+        "x = tl.load(x_ptr + x_at, mask=inside[:, None] & (ci < CI)[None, :], other=0.0)",
+    ]
+    return ["steps = tl.cdiv(CI, BLOCK_R)"], f"for k in range({' * '.join(counts)} * steps):", lines
+
+
+def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
+    """Of each step (places, taps `r` of the last axis with their channels) at one tap of each other axis, a `line`."""
+    last, others = g.axes[-1], g.axes[:-1]
+    lines = ["line = k // steps", "r = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    if not others:
+        lines = ["r = k * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    lines += ["ci = r % CI", f"k{last} = {_reach(g, last, 'r // CI')}"]
+    for index, axis in enumerate(others):
+        place = _wrapped("line", counts[:-1], index)
+        if phased:
+            lines.append(f"k{axis} = {place}")
+            place = f"k{axis}"
+        lines += _reached(g, axis, sign, place)
+    inside = [f"(p < {_area(g, outs=True)})[:, None]"]
+    if bounds := _bounds(g, last, sign):
+        lines.append(f"{last} = {last}0[:, None] {sign} k{last}[None, :]")
+        inside = [*([f"({_bounds(g, others, sign)})[:, None]"] if others else []), bounds]
+    start = _column(_spelled(_flat(g), last, f"{last}0"))
+    lines += [
+        f"inside = {' & '.join([*inside, '(r < row)[None, :]'])}",
+        f"x_at = {start} + (ci * {_parens(_area(g))} {sign} k{last})[None, :]",
+        "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
+    ]
+    before = [f"row = {counts[-1]} * CI", "steps = tl.cdiv(row, BLOCK_R)"]
+    return before, f"for k in range({' * '.join([*counts[:-1], 'steps'])}):", lines
+
+
+def _products(
+    g: Geometry, form: str, counts: list[str], sign: str, channel: str, dtype: Dtype, phase: str = ""
+) -> list[str]:
+    """Kernel lines: `acc`, and the loop that adds up products with filters whose channels come last. `phase` is the place in
+    a filter of the taps kd, kh, kw, where those are of one phase."""
+    write = {"tap": _by_tap, "row": _by_row}[form]
+    before, header, lines = write(g, counts, sign, bool(phase))
+    step, end = {"tap": ("ci", "CI"), "row": ("r", "row")}[form]
+    at = "tap * CI + ci" if form == "tap" else "line * row + r" if g.rank > 1 else "r"
+    lines += [
+        f"w_at = {f'({phase}) * CI + ci' if phase else at}",
+        f"w_mask = ({step} < {end})[:, None] & (co < CO)[None, :]",
+        f"weight = tl.load(w_ptr + {channel}[None, :] * ({g.taps()} * CI) + w_at[:, None], mask=w_mask, other=0.0)",
+        _product(dtype),
+    ]
+    return [*before, _ZEROS, header, *(f"    {line}" for line in lines)]
+
+
+def _form(draw: Draw, g: Geometry, channels: int, sign: str) -> str:
+    """How a window is walked: by tap, by row, or unfolded whole."""
+    if draw.slow and draw.tune.random() < 0.4 and sign == "+":
+        return "window"
+    return "row" if channels < FEW and not _divided(g, sign) else "tap"
+
+
+def _wrapped(flat: str, counts: list[str], index: int) -> str:
+    """The coordinate on the `index`-th axis of `flat`, of `counts` an axis."""
+    return _place(flat, counts, index) + (f" % {counts[index]}" if index else "")
+
+
+def _reach(g: Geometry, axis: str, tap: str) -> str:
+    """How far a tap reaches."""
+    return f"{tap} * {g.tap('D', axis)}" if g.dilation else tap
+
+
+def _reached(g: Geometry, axis: str, sign: str, tap: str) -> list[str]:
+    """Lines that set an axis' coordinate: of the window that begins at `{axis}0`, at a tap."""
+    place = f"{axis}0 {sign} {_reach(g, axis, tap)}"
+    if not _divided(g, sign):
+        return [f"{axis} = {place}"]
+    return [f"t{axis} = {place}", f"{axis} = t{axis} // {g.tap('S', axis)}"]
+
+
+def _divided(g: Geometry, sign: str) -> bool:
+    """Whether only coordinates that the stride divides are the input's: where a transposed convolution has a dilation, too,
+    its outputs have no phases."""
+    return sign == "-" and g.stride and g.dilation
+
+
+def _bounds(g: Geometry, axes: str, sign: str) -> str:
+    """Whether coordinates lie in the input; empty where all do, for any place of the output."""
+    if not g.padding and sign == "+":
+        return ""
+    if _divided(g, sign):
+        whole = [f"(t{a} >= 0) & (t{a} % {g.tap('S', a)} == 0) & ({a} < {a.upper()})" for a in axes]
+        return " & ".join(whole)
+    return " & ".join(f"({axis} >= 0) & ({axis} < {axis.upper()})" for axis in axes)
+
+
+def _area(g: Geometry, outs: bool = False) -> str:
+    """Places of a channel of the input, or of the output."""
+    return " * ".join(g.sizes("O" if outs else ""))
+
+
+def _column(text: str) -> str:
+    return f"{text}[:, None]" if text.isidentifier() else f"({text})[:, None]"
 
 
 def _spelled(text: str, axis: str, name: str) -> str:
@@ -328,17 +452,26 @@ def forward_conv(
     if g.groups:
         body.append("channel = (image % groups) * CO + co")
         channel = "channel"
-    unfolded = [f"ci = r // {_parens(taps)}"]
-    unfolded += [f"k{axis} = {_tap_of(g, index, axis)}" for index, axis in enumerate(g.axes)]
-    loop = [
-        *_windows(g, unfolded, bounded=g.padding),
-        "w_mask = (r < R)[:, None] & (co < CO)[None, :]",
-        f"weight = tl.load(w_ptr + {channel}[None, :] * R + r[:, None], mask=w_mask, other=0.0)",
-        _product(dtype),
-    ]
-    body += [f"R = CI * {taps}", _ZEROS, "for start in range(0, R, BLOCK_R):", *(f"    {x}" for x in loop)]
+    form = _form(draw, g, extent[3], "+")
+    if form == "window":
+        unfolded = [f"ci = r // {_parens(taps)}"]
+        unfolded += [f"k{axis} = {_tap_of(g, index, axis)}" for index, axis in enumerate(g.axes)]
+        loop = [
+            *_windows(g, unfolded),
+            "w_mask = (r < R)[:, None] & (co < CO)[None, :]",
+            f"weight = tl.load(w_ptr + {channel}[None, :] * R + r[:, None], mask=w_mask, other=0.0)",
+            _product(dtype),
+        ]
+        body += [f"R = CI * {taps}", _ZEROS, "for start in range(0, R, BLOCK_R):"]
+        body += [f"    {line}" for line in loop]
+    else:
+        body += _products(g, form, [g.tap("K", axis) for axis in g.axes], "+", channel, dtype)
     body += _finish(g, after, channel, outs)
-    tiles, warps = _tiles(draw, dtype, extent)
+    tiles, warps = _tiles(draw, dtype, extent, form)
+    host = host_sizes(g)
+    if form != "window":
+        order = ", ".join(str(dim) for dim in (0, *range(2, g.rank + 2), 1))
+        host.append(f"filters = weight.permute({order}).contiguous()")
     per_out = "co // groups" if g.groups else "co"
     return _stage(
         name,
@@ -349,9 +482,10 @@ def forward_conv(
         sizes=_sizes(g, "per_group", per_out),
         constants=[*g.constants(), *tiles.items()],
         warps=warps,
-        host=host_sizes(g),
+        host=host,
         shape=f"n, co, {', '.join(_outs(g))}",
         grid=_grid(_outs(g), tiles, per_out, ["n", *["groups"] * g.groups]),
+        weight="weight" if form == "window" else "filters",
     )
 
 
@@ -441,7 +575,7 @@ def transposed(
     """A transposed convolution by gathering. With a stride, outputs of one phase, `o + PAD` modulo the stride, are
     reached through the same taps and no others: a program has outputs of one phase. The filters are laid out with
     their channels in last, so that a tile of them is read in a row."""
-    places, outs, taps = " * ".join(g.sizes()), " * ".join(g.sizes("O")), g.taps()
+    places, outs = _area(g), _area(g, outs=True)
     phased = g.stride and not g.dilation
     steps = [g.tap("S", axis) for axis in g.axes]
     body = _tile(places, outs, " * ".join(steps) if phased else "")
@@ -459,33 +593,15 @@ def transposed(
         wraps = [f" % {extent}" if index else "" for index, extent in enumerate(extents)]
         body += [f"{a}0 = {_place('p', extents, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
         body += [f"n{a} = tl.cdiv({k} - f{a}, {s})" for a, k, s in zip(g.axes, filters, steps, strict=True)]
-        window = " * ".join(counts)
-        unfolded = ["ci = r % CI"]
-        unfolded += [
-            f"k{a} = {_place('r // CI', counts, i)}{f' % n{a}' * (i > 0)}" for i, a in enumerate(g.axes)
-        ]
         tap = _tap_place(g)
         for axis, step in zip(g.axes, steps, strict=True):
             tap = _spelled(tap, f"k{axis}", f"(k{axis} * {step} + f{axis})")
         tap = tap if g.rank > 1 else tap[1:-1]
     else:
         body += _coordinates(g, flip=True)
-        window, tap = taps, ""
-        unfolded = ["ci = r % CI"]
-        for i, (axis, k) in enumerate(zip(g.axes, filters, strict=True)):
-            place = f"{_place('r // CI', filters, i)}{f' % {k}' * (i > 0)}"
-            unfolded.append(f"k{axis} = {place}" + (f" * {g.tap('D', axis)}" if g.dilation else ""))
-    at_channel = f"{channel}[None, :] * {f'({taps} * CI)' if phased else 'R'}"
-    loop = _windows(g, unfolded, sign="-")
-    if g.stride and g.dilation:
-        loop = _divided(g, loop)
-    loop += [
-        *([f"tap = {tap}", "w_at = tap * CI + ci"] if phased else []),
-        "w_mask = (r < R)[:, None] & (co < CO)[None, :]",
-        f"weight = tl.load(w_ptr + {at_channel} + {'w_at' if phased else 'r'}[:, None], mask=w_mask, other=0.0)",
-        _product(dtype),
-    ]
-    body += [f"R = {window} * CI", _ZEROS, "for start in range(0, R, BLOCK_R):", *(f"    {x}" for x in loop)]
+        counts, tap = filters, ""
+    form = _form(draw, g, extent[3], "-")
+    body += _products(g, form, counts, "-", channel, dtype, tap)
     if phased:
         ends = []
         for axis, step in zip(g.axes, steps, strict=True):
@@ -496,7 +612,7 @@ def transposed(
         for axis in g.axes:
             at = _spelled(_spelled(at, axis, f"o{axis}"), axis.upper(), f"O{axis.upper()}")
     body += _finish(g, after, channel, outs, at, inside)
-    tiles, warps = _tiles(draw, dtype, extent)
+    tiles, warps = _tiles(draw, dtype, extent, form)
     host = [
         f"n, ci, {', '.join(g.axes)} = x.shape",
         f"_, co, {', '.join(f'k{a}' for a in g.axes)} = weight.shape",
@@ -537,19 +653,3 @@ def transposed(
         grid=_grid(tiled, tiles, "co", images),
         weight="filters",
     )
-
-
-def _divided(g: Geometry, loop: list[str]) -> list[str]:
-    """With a stride and a dilation: `loop`, whose coordinates are the input's only where the stride divides them."""
-    found = []
-    for line in loop:
-        axis = line.partition(" = ")[0]
-        if axis in g.axes:
-            found += [f"t{axis} = {line.partition(' = ')[2]}", f"{axis} = t{axis} // {g.tap('S', axis)}"]
-        elif axis == "inside":
-            steps = " & ".join(f"(t{a} >= 0) & (t{a} % {g.tap('S', a)} == 0)" for a in g.axes)
-            found.append(f"inside = {_inside(g, False)} & (r < R)[None, :]")
-            found.append(f"inside &= {steps}")
-        else:
-            found.append(line)
-    return found
