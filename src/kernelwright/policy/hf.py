@@ -24,6 +24,9 @@ from kernelwright.policy.slots import Job, engine_for, has_room
 from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Prompt
 
+_WIDEST_DRAW = 1 << 14
+"""Vocabulary of which a row is drawn from by one program of a GPU."""
+
 _BATCH = 64
 """Rows decoded at once where nothing else is said and there are no slots."""
 
@@ -252,6 +255,10 @@ def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> t
 
     `logits` is (B, V). Top-p keeps the smallest set of tokens whose probability reaches `top_p`.
     """
+    if logits.is_cuda and temperature > 0 and top_p == 1 and logits.shape[1] <= _WIDEST_DRAW:
+        from kernelwright.policy import fused
+
+        return fused.draw(logits, uniform, temperature)
     logits = logits.float()
     if temperature == 0:
         token = logits.argmax(-1)

@@ -117,6 +117,9 @@ class Slots:
             config.head_dim,
         )
         self.eps, self.graphs = config.rms_norm_eps, device.type == "cuda"
+        whole_head = self.dim >= 16 and self.dim & (self.dim - 1) == 0
+        self.fused = self.graphs and whole_head and dtype in (torch.float16, torch.bfloat16)
+        """Whether `fused.py` does what lies between the matrix products."""
         with torch.no_grad():
             self.layers = [_Layer(layer, self.heads, self.kv).to(dtype) for layer in model.model.layers]
         self.embed = model.model.embed_tokens.weight.detach().to(dtype, copy=True)
@@ -245,6 +248,7 @@ class Slots:
         if not self.graphs:
             self._step(window, draw)
             return
+        window = self.total if self.fused else window  # which reads each row as far as it goes
         name = (window, key)
         if name not in self._captured:
             self._captured[name] = self._capture(window, draw)
@@ -271,6 +275,11 @@ class Slots:
 
     def _step(self, window: int, draw: Draw) -> None:
         """Append each row's last token to its cache and draw the next. Rows that are done stay as they are."""
+        if self.fused:
+            logits = self._fused()
+            self.length += self.active
+            self._take(self.each, logits, draw)
+            return
         at = self.length.clamp(max=self.total - 1)
         cos, sin = self.cos[at][:, None], self.sin[at][:, None]
         seen = self.places[:window] <= at[:, None]
@@ -287,6 +296,23 @@ class Slots:
             x = layer.finish(x, (scores @ values).view(self.rows, -1), self.eps)
         self.length += self.active
         self._take(self.each, self._logits(x), draw)
+
+    def _fused(self) -> Tensor:
+        """Append each row's last token to its cache; the logits of the next."""
+        from kernelwright.policy import fused
+
+        x = F.embedding(self.token, self.embed)
+        normed = F.rms_norm(x, x.shape[-1:], self.layers[0].before, self.eps)
+        after = [*(layer.before for layer in self.layers[1:]), self.norm]
+        for layer, keys, values, norm in zip(self.layers, self.keys, self.values, after, strict=True):
+            qkv = F.linear(normed, layer.in_proj)
+            seen = fused.attend(
+                qkv, layer.qk_norm, self.cos, self.sin, keys, values, self.length, self.eps
+            )
+            x, normed = fused.add_norm(x, F.linear(seen, layer.out_proj), layer.after, self.eps)
+            inner = fused.gated(F.linear(normed, layer.gate_up))
+            x, normed = fused.add_norm(x, F.linear(inner, layer.down), norm, self.eps)
+        return F.linear(normed, self.head)
 
     def _take(self, rows: Tensor, logits: Tensor, draw: Draw) -> None:
         """Draw a token for each of `rows`, write it down, and mark the rows that are done."""
