@@ -306,9 +306,7 @@ class Slots:
         after = [*(layer.before for layer in self.layers[1:]), self.norm]
         for layer, keys, values, norm in zip(self.layers, self.keys, self.values, after, strict=True):
             qkv = F.linear(normed, layer.in_proj)
-            seen = fused.attend(
-                qkv, layer.qk_norm, self.cos, self.sin, keys, values, self.length, self.eps
-            )
+            seen = fused.attend(qkv, layer.qk_norm, self.cos, self.sin, keys, values, self.length, self.eps)
             x, normed = fused.add_norm(x, F.linear(seen, layer.out_proj), layer.after, self.eps)
             inner = fused.gated(F.linear(normed, layer.gate_up))
             x, normed = fused.add_norm(x, F.linear(inner, layer.down), norm, self.eps)

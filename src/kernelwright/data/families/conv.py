@@ -1,151 +1,35 @@
-"""Convolutions as stages: implicit GEMM of unfolded windows and filters, depthwise and transposed forms.
+"""Convolutions as stages: implicit GEMM of windows and filters, depthwise and transposed forms.
 
 Written for one to three spatial dimensions; strides, padding, dilation and groups are in the code only where the task
 has them. Tensors are contiguous, channels before space. A tile is (places, channels out): of places there are many.
-
-What a step of the product takes of the window is chosen for the integers that it costs. Tap by tap, channels run and
-all coordinates are those of places; where channels are too few for that, row by row, the last axis' taps and channels
-run together; whole windows cost a division and two comparisons an axis for every element, and are the slow form.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.gemm import blocks
-from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, precision, widened
+from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, widened
+from kernelwright.data.families.windows import (
+    ZEROS,
+    Geometry,
+    area,
+    coordinates,
+    flat_place,
+    form_of,
+    over_taps,
+    parens,
+    place_on,
+    product,
+    products,
+    spelled,
+    tap_place,
+    within,
+)
 
-FEW = 16
-"""Channels into a group, of which fewer do not fill a step of the product."""
 Extent = tuple[int, int, int, int]
 """Places, channels out of a group, images with their groups, and channels into a group, at full size."""
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """Which parts a convolution has."""
-
-    rank: int
-    uniform: bool = True
-    """One kernel size, stride, ... for all dimensions."""
-    stride: bool = False
-    padding: bool = False
-    dilation: bool = False
-    groups: bool = False
-    bias: bool = True
-    output_padding: bool = False
-
-    @property
-    def axes(self) -> str:
-        return "dhw"[-self.rank :]
-
-    def tap(self, what: str, axis: str) -> str:
-        """The constexpr that holds the kernel size (K), stride (S), padding (P) or dilation (D) of an axis."""
-        if not self.uniform:
-            return f"{what}{axis.upper()}"
-        return {"K": "KERNEL", "S": "STRIDE", "P": "PAD", "D": "DILATION"}[what]
-
-    def constants(self) -> list[tuple[str, str]]:
-        """(constexpr, host expression) of all that is used."""
-        kinds = [("K", "kernel"), ("S", "stride"), ("P", "padding"), ("D", "dilation")]
-        has = {"K": True, "S": self.stride, "P": self.padding, "D": self.dilation}
-        found = []
-        for what, host in kinds:
-            if not has[what]:
-                continue
-            for index, axis in enumerate(self.axes):
-                value = f"k{axis}" if what == "K" else f"{host}[{index}]"
-                found.append((self.tap(what, axis), value))
-                if self.uniform:
-                    break
-        return found
-
-    def sizes(self, prefix: str = "") -> list[str]:
-        """Parameters of a kernel that hold the spatial sizes of the input, or with `O` of the output."""
-        return [f"{prefix}{axis.upper()}" for axis in self.axes]
-
-    def takes(self, module: str) -> list[tuple[str, str]]:
-        """Host parameters besides x, weight and bias."""
-        names = [
-            ("stride", self.stride),
-            ("padding", self.padding),
-            ("dilation", self.dilation),
-            ("groups", self.groups),
-        ]
-        return [(name, f"self.{module}.{name}") for name, has in names if has]
-
-    def taps(self) -> str:
-        """The number of taps, as an expression over constexprs."""
-        if self.uniform:
-            return " * ".join(["KERNEL"] * self.rank)
-        return " * ".join(self.tap("K", axis) for axis in self.axes)
-
-
-def _place(flat: str, extents: list[str], index: int) -> str:
-    """The coordinate on the `index`-th axis of a flat place, not yet wrapped at the axis's own extent."""
-    inner = " * ".join(extents[index + 1 :])
-    return f"{flat} // {_parens(inner)}" if inner else flat
-
-
-def _coordinates(g: Geometry, *, flip: bool = False) -> list[str]:
-    """Kernel lines: the window's first coordinate on each axis, from the output's flat place `p`.
-
-    With `flip`, of a transposed convolution: what the input's coordinate times the stride, plus the tap, must be.
-    """
-    lines = []
-    for index, axis in enumerate(g.axes):
-        place = _place("p", g.sizes("O"), index)
-        if index:
-            place += f" % O{axis.upper()}"
-        if g.stride and not flip:
-            place += f" * {g.tap('S', axis)}"
-        if g.padding:
-            place += f" {'+' if flip else '-'} {g.tap('P', axis)}"
-        lines.append(f"{axis}0 = {place}")
-    return lines
-
-
-def _tap_of(g: Geometry, index: int, axis: str) -> str:
-    """The tap on an axis of the flat window place `r`, as far as it reaches."""
-    place = f"{_place('r', [g.tap('K', a) for a in g.axes], index)} % {g.tap('K', axis)}"
-    return f"{place} * {g.tap('D', axis)}" if g.dilation else place
-
-
-def _over_taps(g: Geometry, loop: str, lines: Callable[[str, str], list[str]]) -> tuple[list[str], str]:
-    """Nested loops over the taps, and the indent inside; in each, `lines(axis, step)`, `step` being how far it reaches."""
-    body, indent = [], ""
-    for axis in g.axes:
-        body.append(f"{indent}for k{axis} in {loop}({g.tap('K', axis)}):")
-        indent += "    "
-        step = f"k{axis} * {g.tap('D', axis)}" if g.dilation else f"k{axis}"
-        body += [indent + line for line in lines(axis, step)]
-    return body, indent
-
-
-def _inside(g: Geometry, negative: bool) -> str:
-    parts = []
-    for axis in g.axes:
-        if negative:
-            parts.append(f"({axis} >= 0)")
-        parts.append(f"({axis} < {axis.upper()})")
-    return " & ".join(parts)
-
-
-def _flat(g: Geometry) -> str:
-    """The place in a channel of the coordinates d, h, w."""
-    return {1: "w", 2: "h * W + w", 3: "(d * H + h) * W + w"}[g.rank]
-
-
-def _tap_place(g: Geometry) -> str:
-    """The place in a filter of the taps kd, kh, kw."""
-    return {
-        1: "kw",
-        2: f"kh * {g.tap('K', 'w')} + kw",
-        3: f"(kd * {g.tap('K', 'h')} + kh) * {g.tap('K', 'w')} + kw",
-    }[g.rank]
 
 
 def host_sizes(g: Geometry) -> list[str]:
@@ -168,26 +52,19 @@ def host_sizes(g: Geometry) -> list[str]:
     return lines
 
 
-_ZEROS = "acc = tl.zeros((BLOCK_P, BLOCK_CO), dtype=tl.float32)"
-
-
 def _tile(places: str, outs: str, phases: str = "") -> list[str]:
     """Kernel lines: which outputs, channels, image and, of `phases`, phase a program has."""
     image = "image = tl.program_id(2).to(tl.int64)"
     if phases:
-        image = f"image = (tl.program_id(2) // {_parens(phases)}).to(tl.int64)"
+        image = f"image = (tl.program_id(2) // {parens(phases)}).to(tl.int64)"
     return [
         "p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)",
         "co = tl.program_id(1) * BLOCK_CO + tl.arange(0, BLOCK_CO)",
-        *([f"phase = tl.program_id(2) % {_parens(phases)}"] if phases else []),
+        *([f"phase = tl.program_id(2) % {parens(phases)}"] if phases else []),
         image,
         f"x_ptr += image * CI * {places}",
         f"y_ptr += image * CO * {outs}",
     ]
-
-
-def _product(dtype: Dtype) -> str:
-    return f"acc = tl.dot(x, weight, acc{precision(dtype)})"
 
 
 def _outs(g: Geometry) -> list[str]:
@@ -247,10 +124,6 @@ def _stage(
     return Stage(name, (text,), _takes(g, module, after), lines, after.helpers)
 
 
-def _parens(text: str) -> str:
-    return f"({text})" if "*" in text else text
-
-
 def _takes(g: Geometry, module: str, after: Chain) -> tuple[tuple[str, str], ...]:
     bias = [("bias", f"self.{module}.bias")] if g.bias else []
     more = [("output_padding", f"self.{module}.output_padding")] if g.output_padding else []
@@ -280,159 +153,13 @@ def _finish(g: Geometry, after: Chain, channel: str, outs: str, at: str = "p", i
         lines.append(f"acc += tl.load(b_ptr + {channel}, mask=co < CO, other=0.0)[None, :]")
     lines += [
         f"mask = ({inside or f'p < {outs}'})[:, None] & (co < CO)[None, :]",
-        f"offs = ({at})[:, None] + co[None, :] * {_parens(outs)}".replace("(p)[", "p["),
+        f"offs = ({at})[:, None] + co[None, :] * {parens(outs)}".replace("(p)[", "p["),
     ]
     full = f"image * CO * {outs} + offs"
     lines += after.lines(
         "acc", channel=channel, channel_mask="co < CO", expand="[None, :]", offsets=full, mask="mask"
     )
     return [*lines, "tl.store(y_ptr + offs, acc, mask=mask)"]
-
-
-def _windows(g: Geometry, taps: list[str]) -> list[str]:
-    """Loop lines that load `x` of (places, window): `taps` are lines that make `ci` and the taps from `r`."""
-    lines = ["r = start + tl.arange(0, BLOCK_R)", *taps]
-    if not g.padding:
-        rows, columns = _flat(g), _flat(g)
-        for axis in g.axes:
-            rows, columns = _spelled(rows, axis, f"{axis}0"), _spelled(columns, axis, f"k{axis}")
-        size = _parens(" * ".join(g.sizes()))
-        return [
-            *lines,
-            f"x_at = ({rows})[:, None] + (ci * {size} + {columns})[None, :]".replace("(w0)[", "w0["),
-            f"inside = (p < {' * '.join(g.sizes('O'))})[:, None] & (r < R)[None, :]",
-            "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
-        ]
-    for axis in g.axes:
-        lines.append(f"{axis} = {axis}0[:, None] + k{axis}[None, :]")
-    lines.append(f"inside = {_inside(g, True)} & (r < R)[None, :]")
-    return [
-        *lines,
-        f"x_at = (ci * {_parens(' * '.join(g.sizes()))})[None, :] + {_flat(g)}",
-        "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
-    ]
-
-
-Steps = tuple[list[str], str, list[str]]
-"""Kernel lines before a loop, its header, and the lines in it that load `x` of a step."""
-
-
-def _by_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
-    """Of each step (places, channels `ci`) at one `tap` of `counts` an axis; `phased` taps are needed one by one, too."""
-    lines = ["tap = k // steps", "ci = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
-    for index, axis in enumerate(g.axes):
-        place = _wrapped("tap", counts, index)
-        if phased:
-            lines.append(f"k{axis} = {place}")
-            place = f"k{axis}"
-        lines += _reached(g, axis, sign, place)
-    bounds = _bounds(g, g.axes, sign)
-    lines += [
-        f"inside = {bounds or f'p < {_area(g, outs=True)}'}",
-        f"x_at = {_column(_flat(g))} + (ci * {_parens(_area(g))})[None, :]",
-        "x = tl.load(x_ptr + x_at, mask=inside[:, None] & (ci < CI)[None, :], other=0.0)",
-    ]
-    return ["steps = tl.cdiv(CI, BLOCK_R)"], f"for k in range({' * '.join(counts)} * steps):", lines
-
-
-def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
-    """Of each step (places, taps `r` of the last axis with their channels) at one tap of each other axis, a `line`."""
-    last, others = g.axes[-1], g.axes[:-1]
-    lines = ["line = k // steps", "r = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
-    if not others:
-        lines = ["r = k * BLOCK_R + tl.arange(0, BLOCK_R)"]
-    lines += ["ci = r % CI", f"k{last} = {_reach(g, last, 'r // CI')}"]
-    for index, axis in enumerate(others):
-        place = _wrapped("line", counts[:-1], index)
-        if phased:
-            lines.append(f"k{axis} = {place}")
-            place = f"k{axis}"
-        lines += _reached(g, axis, sign, place)
-    inside = [f"(p < {_area(g, outs=True)})[:, None]"]
-    if bounds := _bounds(g, last, sign):
-        lines.append(f"{last} = {last}0[:, None] {sign} k{last}[None, :]")
-        inside = [*([f"({_bounds(g, others, sign)})[:, None]"] if others else []), bounds]
-    start = _column(_spelled(_flat(g), last, f"{last}0"))
-    lines += [
-        f"inside = {' & '.join([*inside, '(r < row)[None, :]'])}",
-        f"x_at = {start} + (ci * {_parens(_area(g))} {sign} k{last})[None, :]",
-        "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
-    ]
-    before = [f"row = {counts[-1]} * CI", "steps = tl.cdiv(row, BLOCK_R)"]
-    return before, f"for k in range({' * '.join([*counts[:-1], 'steps'])}):", lines
-
-
-def _products(
-    g: Geometry, form: str, counts: list[str], sign: str, channel: str, dtype: Dtype, phase: str = ""
-) -> list[str]:
-    """Kernel lines: `acc`, and the loop that adds up products with filters whose channels come last. `phase` is the place in
-    a filter of the taps kd, kh, kw, where those are of one phase."""
-    write = {"tap": _by_tap, "row": _by_row}[form]
-    before, header, lines = write(g, counts, sign, bool(phase))
-    step, end = {"tap": ("ci", "CI"), "row": ("r", "row")}[form]
-    at = "tap * CI + ci" if form == "tap" else "line * row + r" if g.rank > 1 else "r"
-    lines += [
-        f"w_at = {f'({phase}) * CI + ci' if phase else at}",
-        f"w_mask = ({step} < {end})[:, None] & (co < CO)[None, :]",
-        f"weight = tl.load(w_ptr + {channel}[None, :] * ({g.taps()} * CI) + w_at[:, None], mask=w_mask, other=0.0)",
-        _product(dtype),
-    ]
-    return [*before, _ZEROS, header, *(f"    {line}" for line in lines)]
-
-
-def _form(draw: Draw, g: Geometry, channels: int, sign: str) -> str:
-    """How a window is walked: by tap, by row, or unfolded whole."""
-    if draw.slow and draw.tune.random() < 0.4 and sign == "+":
-        return "window"
-    return "row" if channels < FEW and not _divided(g, sign) else "tap"
-
-
-def _wrapped(flat: str, counts: list[str], index: int) -> str:
-    """The coordinate on the `index`-th axis of `flat`, of `counts` an axis."""
-    return _place(flat, counts, index) + (f" % {counts[index]}" if index else "")
-
-
-def _reach(g: Geometry, axis: str, tap: str) -> str:
-    """How far a tap reaches."""
-    return f"{tap} * {g.tap('D', axis)}" if g.dilation else tap
-
-
-def _reached(g: Geometry, axis: str, sign: str, tap: str) -> list[str]:
-    """Lines that set an axis' coordinate: of the window that begins at `{axis}0`, at a tap."""
-    place = f"{axis}0 {sign} {_reach(g, axis, tap)}"
-    if not _divided(g, sign):
-        return [f"{axis} = {place}"]
-    return [f"t{axis} = {place}", f"{axis} = t{axis} // {g.tap('S', axis)}"]
-
-
-def _divided(g: Geometry, sign: str) -> bool:
-    """Whether only coordinates that the stride divides are the input's: where a transposed convolution has a dilation, too,
-    its outputs have no phases."""
-    return sign == "-" and g.stride and g.dilation
-
-
-def _bounds(g: Geometry, axes: str, sign: str) -> str:
-    """Whether coordinates lie in the input; empty where all do, for any place of the output."""
-    if not g.padding and sign == "+":
-        return ""
-    if _divided(g, sign):
-        whole = [f"(t{a} >= 0) & (t{a} % {g.tap('S', a)} == 0) & ({a} < {a.upper()})" for a in axes]
-        return " & ".join(whole)
-    return " & ".join(f"({axis} >= 0) & ({axis} < {axis.upper()})" for axis in axes)
-
-
-def _area(g: Geometry, outs: bool = False) -> str:
-    """Places of a channel of the input, or of the output."""
-    return " * ".join(g.sizes("O" if outs else ""))
-
-
-def _column(text: str) -> str:
-    return f"{text}[:, None]" if text.isidentifier() else f"({text})[:, None]"
-
-
-def _spelled(text: str, axis: str, name: str) -> str:
-    """`text`, in which the coordinate `axis` is called `name`."""
-    return re.sub(rf"\b{axis}\b", name, text)
 
 
 def forward_conv(
@@ -446,26 +173,14 @@ def forward_conv(
     after: Chain = NOTHING,
 ) -> Stage:
     """A convolution with `after` done on its tiles."""
-    places, outs, taps = " * ".join(g.sizes()), " * ".join(g.sizes("O")), g.taps()
-    body = [*_tile(places, outs), *_coordinates(g)]
+    places, outs = area(g), area(g, outs=True)
+    body = [*_tile(places, outs), *coordinates(g)]
     channel = "co"
     if g.groups:
         body.append("channel = (image % groups) * CO + co")
         channel = "channel"
-    form = _form(draw, g, extent[3], "+")
-    if form == "window":
-        unfolded = [f"ci = r // {_parens(taps)}"]
-        unfolded += [f"k{axis} = {_tap_of(g, index, axis)}" for index, axis in enumerate(g.axes)]
-        loop = [
-            *_windows(g, unfolded),
-            "w_mask = (r < R)[:, None] & (co < CO)[None, :]",
-            f"weight = tl.load(w_ptr + {channel}[None, :] * R + r[:, None], mask=w_mask, other=0.0)",
-            _product(dtype),
-        ]
-        body += [f"R = CI * {taps}", _ZEROS, "for start in range(0, R, BLOCK_R):"]
-        body += [f"    {line}" for line in loop]
-    else:
-        body += _products(g, form, [g.tap("K", axis) for axis in g.axes], "+", channel, dtype)
+    form = form_of(draw, g, extent[3], "+")
+    body += products(g, form, [g.tap("K", axis) for axis in g.axes], "+", channel, dtype)
     body += _finish(g, after, channel, outs)
     tiles, warps = _tiles(draw, dtype, extent, form)
     host = host_sizes(g)
@@ -496,18 +211,18 @@ def depthwise(
     block = draw.tile("BLOCK", (128, 256, 512), (32,))
     places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
     wide = widened(dtype)
-    loops, indent = _over_taps(g, "tl.static_range", lambda axis, step: [f"{axis} = {axis}0 + {step}"])
+    loops, indent = over_taps(g, "tl.static_range", lambda axis, step: [f"{axis} = {axis}0 + {step}"])
     body = [
         "plane = tl.program_id(1).to(tl.int64)",
         "channel = plane % channels",
         "p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
-        *_coordinates(g),
+        *coordinates(g),
         f"x_ptr += plane * {places}",
         "acc = tl.zeros([BLOCK], dtype=tl.float32)",
         *loops,
-        f"{indent}inside = {_inside(g, g.padding)} & (p < {outs})",
-        f"{indent}x = tl.load(x_ptr + {_flat(g)}, mask=inside, other=0.0){wide}",
-        f"{indent}acc += x * tl.load(w_ptr + channel * {_parens(g.taps())} + {_tap_place(g)}){wide}",
+        f"{indent}inside = {within(g, g.padding)} & (p < {outs})",
+        f"{indent}x = tl.load(x_ptr + {flat_place(g)}, mask=inside, other=0.0){wide}",
+        f"{indent}acc += x * tl.load(w_ptr + channel * {parens(g.taps())} + {tap_place(g)}){wide}",
     ]
     if g.bias:
         body.append(f"acc += tl.load(b_ptr + channel){wide}")
@@ -536,14 +251,14 @@ def pointwise(
     g = Geometry(rank, bias=bias)
     body = [
         *_tile("size", "size"),
-        _ZEROS,
+        ZEROS,
         "for start in range(0, CI, BLOCK_R):",
         "    ci = start + tl.arange(0, BLOCK_R)",
         "    x_mask = (p < size)[:, None] & (ci < CI)[None, :]",
         "    x = tl.load(x_ptr + p[:, None] + ci[None, :] * size, mask=x_mask, other=0.0)",
         "    w_mask = (ci < CI)[:, None] & (co < CO)[None, :]",
         "    weight = tl.load(w_ptr + co[None, :] * CI + ci[:, None], mask=w_mask, other=0.0)",
-        f"    {_product(dtype)}",
+        f"    {product(dtype)}",
         *_finish(g, after, "co", "size"),
     ]
     tiles, warps = _tiles(draw, dtype, extent)
@@ -575,7 +290,7 @@ def transposed(
     """A transposed convolution by gathering. With a stride, outputs of one phase, `o + PAD` modulo the stride, are
     reached through the same taps and no others: a program has outputs of one phase. The filters are laid out with
     their channels in last, so that a tile of them is read in a row."""
-    places, outs = _area(g), _area(g, outs=True)
+    places, outs = area(g), area(g, outs=True)
     phased = g.stride and not g.dilation
     steps = [g.tap("S", axis) for axis in g.axes]
     body = _tile(places, outs, " * ".join(steps) if phased else "")
@@ -588,29 +303,29 @@ def transposed(
     if phased:
         counts = [f"n{axis}" for axis in g.axes]
         wraps = [f" % {step}" if index else "" for index, step in enumerate(steps)]
-        body += [f"f{a} = {_place('phase', steps, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
+        body += [f"f{a} = {place_on('phase', steps, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
         extents = [f"Q{axis.upper()}" for axis in g.axes]
         wraps = [f" % {extent}" if index else "" for index, extent in enumerate(extents)]
-        body += [f"{a}0 = {_place('p', extents, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
+        body += [f"{a}0 = {place_on('p', extents, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
         body += [f"n{a} = tl.cdiv({k} - f{a}, {s})" for a, k, s in zip(g.axes, filters, steps, strict=True)]
-        tap = _tap_place(g)
+        tap = tap_place(g)
         for axis, step in zip(g.axes, steps, strict=True):
-            tap = _spelled(tap, f"k{axis}", f"(k{axis} * {step} + f{axis})")
+            tap = spelled(tap, f"k{axis}", f"(k{axis} * {step} + f{axis})")
         tap = tap if g.rank > 1 else tap[1:-1]
     else:
-        body += _coordinates(g, flip=True)
+        body += coordinates(g, flip=True)
         counts, tap = filters, ""
-    form = _form(draw, g, extent[3], "-")
-    body += _products(g, form, counts, "-", channel, dtype, tap)
+    form = form_of(draw, g, extent[3], "-")
+    body += products(g, form, counts, "-", channel, dtype, tap)
     if phased:
         ends = []
         for axis, step in zip(g.axes, steps, strict=True):
             pad = f" - {g.tap('P', axis)}" if g.padding else ""
             body.append(f"o{axis} = {axis}0 * {step} + f{axis}{pad}")
             ends += [f"(o{axis} >= 0)"] * g.padding + [f"(o{axis} < O{axis.upper()})"]
-        at, inside = _flat(g), " & ".join(ends)
+        at, inside = flat_place(g), " & ".join(ends)
         for axis in g.axes:
-            at = _spelled(_spelled(at, axis, f"o{axis}"), axis.upper(), f"O{axis.upper()}")
+            at = spelled(spelled(at, axis, f"o{axis}"), axis.upper(), f"O{axis.upper()}")
     body += _finish(g, after, channel, outs, at, inside)
     tiles, warps = _tiles(draw, dtype, extent, form)
     host = [

@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kernelwright.data.families.conv import Extent, Geometry, depthwise, forward_conv, pointwise, transposed
+from kernelwright.data.families.conv import Extent, depthwise, forward_conv, pointwise, transposed
 from kernelwright.data.families.epilogue import NOTHING, Chain, chain
 from kernelwright.data.families.spec import Design, Draw, Dtype, Family, Op, Size, Stage, placed, tensor
+from kernelwright.data.families.windows import Geometry
 
 SPACE = {1: ("L",), 2: ("H", "W"), 3: ("D", "H", "W")}
 FULL = {

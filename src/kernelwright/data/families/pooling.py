@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 
 from kernelwright.data.families.along import rows
-from kernelwright.data.families.conv import Geometry, _coordinates, _flat, _inside
 from kernelwright.data.families.convolution import FULL, ODD, SMALL, SPACE, capped
 from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.spec import (
@@ -22,6 +21,7 @@ from kernelwright.data.families.spec import (
     tensor,
     widened,
 )
+from kernelwright.data.families.windows import Geometry, coordinates, flat_place, within
 
 
 def window(
@@ -49,7 +49,7 @@ def window(
     body = [
         "plane = tl.program_id(1).to(tl.int64)",
         "p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)",
-        *_coordinates(g),
+        *coordinates(g),
         f"x_ptr += plane * {places}",
         f"value = tl.full([BLOCK_P], {empty}, tl.float32)",
     ]
@@ -64,8 +64,8 @@ def window(
         step = f"k{axis} * DILATION" if g.dilation else f"k{axis}"
         body.append(f"{indent}{axis} = {axis}0 + {step}")
     body += [
-        f"{indent}inside = {_inside(g, g.padding)} & (p < {outs})",
-        f"{indent}x = tl.load(x_ptr + {_flat(g)}, mask=inside, other={empty}){wide}",
+        f"{indent}inside = {within(g, g.padding)} & (p < {outs})",
+        f"{indent}x = tl.load(x_ptr + {flat_place(g)}, mask=inside, other={empty}){wide}",
         f"{indent}value = tl.maximum(value, x)" if kind == "max" else f"{indent}value += x",
     ]
     if counts:

@@ -1,0 +1,287 @@
+"""The geometry of convolutions, and the loops that multiply their windows by filters, as kernel lines.
+
+What a step of the product takes of the window is chosen for the integers that it costs. Tap by tap, channels run and
+all coordinates are those of places; where channels are too few for that, row by row, the last axis' taps and channels
+run together; whole windows cost a division and two comparisons an axis for every element, and are the slow form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.data.families.spec import Draw, Dtype, precision
+
+FEW = 16
+"""Channels into a group, of which fewer do not fill a step of the product."""
+ZEROS = "acc = tl.zeros((BLOCK_P, BLOCK_CO), dtype=tl.float32)"
+Steps = tuple[list[str], str, list[str]]
+"""Kernel lines before a loop, its header, and the lines in it that load `x` of a step."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Which parts a convolution has."""
+
+    rank: int
+    uniform: bool = True
+    """One kernel size, stride, ... for all dimensions."""
+    stride: bool = False
+    padding: bool = False
+    dilation: bool = False
+    groups: bool = False
+    bias: bool = True
+    output_padding: bool = False
+
+    @property
+    def axes(self) -> str:
+        return "dhw"[-self.rank :]
+
+    def tap(self, what: str, axis: str) -> str:
+        """The constexpr that holds the kernel size (K), stride (S), padding (P) or dilation (D) of an axis."""
+        if not self.uniform:
+            return f"{what}{axis.upper()}"
+        return {"K": "KERNEL", "S": "STRIDE", "P": "PAD", "D": "DILATION"}[what]
+
+    def constants(self) -> list[tuple[str, str]]:
+        """(constexpr, host expression) of all that is used."""
+        kinds = [("K", "kernel"), ("S", "stride"), ("P", "padding"), ("D", "dilation")]
+        has = {"K": True, "S": self.stride, "P": self.padding, "D": self.dilation}
+        found = []
+        for what, host in kinds:
+            if not has[what]:
+                continue
+            for index, axis in enumerate(self.axes):
+                value = f"k{axis}" if what == "K" else f"{host}[{index}]"
+                found.append((self.tap(what, axis), value))
+                if self.uniform:
+                    break
+        return found
+
+    def sizes(self, prefix: str = "") -> list[str]:
+        """Parameters of a kernel that hold the spatial sizes of the input, or with `O` of the output."""
+        return [f"{prefix}{axis.upper()}" for axis in self.axes]
+
+    def takes(self, module: str) -> list[tuple[str, str]]:
+        """Host parameters besides x, weight and bias."""
+        names = [
+            ("stride", self.stride),
+            ("padding", self.padding),
+            ("dilation", self.dilation),
+            ("groups", self.groups),
+        ]
+        return [(name, f"self.{module}.{name}") for name, has in names if has]
+
+    def taps(self) -> str:
+        """The number of taps, as an expression over constexprs."""
+        if self.uniform:
+            return " * ".join(["KERNEL"] * self.rank)
+        return " * ".join(self.tap("K", axis) for axis in self.axes)
+
+
+def place_on(flat: str, extents: list[str], index: int) -> str:
+    """The coordinate on the `index`-th axis of a flat place, not yet wrapped at the axis's own extent."""
+    inner = " * ".join(extents[index + 1 :])
+    return f"{flat} // {parens(inner)}" if inner else flat
+
+
+def coordinates(g: Geometry, *, flip: bool = False) -> list[str]:
+    """Kernel lines: the window's first coordinate on each axis, from the output's flat place `p`.
+
+    With `flip`, of a transposed convolution: what the input's coordinate times the stride, plus the tap, must be.
+    """
+    lines = []
+    for index, axis in enumerate(g.axes):
+        place = place_on("p", g.sizes("O"), index)
+        if index:
+            place += f" % O{axis.upper()}"
+        if g.stride and not flip:
+            place += f" * {g.tap('S', axis)}"
+        if g.padding:
+            place += f" {'+' if flip else '-'} {g.tap('P', axis)}"
+        lines.append(f"{axis}0 = {place}")
+    return lines
+
+
+def over_taps(g: Geometry, loop: str, lines: Callable[[str, str], list[str]]) -> tuple[list[str], str]:
+    """Nested loops over the taps, and the indent inside; in each, `lines(axis, step)`, `step` being how far it reaches."""
+    body, indent = [], ""
+    for axis in g.axes:
+        body.append(f"{indent}for k{axis} in {loop}({g.tap('K', axis)}):")
+        indent += "    "
+        step = f"k{axis} * {g.tap('D', axis)}" if g.dilation else f"k{axis}"
+        body += [indent + line for line in lines(axis, step)]
+    return body, indent
+
+
+def within(g: Geometry, negative: bool) -> str:
+    parts = []
+    for axis in g.axes:
+        if negative:
+            parts.append(f"({axis} >= 0)")
+        parts.append(f"({axis} < {axis.upper()})")
+    return " & ".join(parts)
+
+
+def flat_place(g: Geometry) -> str:
+    """The place in a channel of the coordinates d, h, w."""
+    return {1: "w", 2: "h * W + w", 3: "(d * H + h) * W + w"}[g.rank]
+
+
+def tap_place(g: Geometry) -> str:
+    """The place in a filter of the taps kd, kh, kw."""
+    return {
+        1: "kw",
+        2: f"kh * {g.tap('K', 'w')} + kw",
+        3: f"(kd * {g.tap('K', 'h')} + kh) * {g.tap('K', 'w')} + kw",
+    }[g.rank]
+
+
+def area(g: Geometry, outs: bool = False) -> str:
+    """Places of a channel of the input, or of the output."""
+    return " * ".join(g.sizes("O" if outs else ""))
+
+
+def parens(text: str) -> str:
+    return f"({text})" if "*" in text else text
+
+
+def spelled(text: str, axis: str, name: str) -> str:
+    """`text`, in which the coordinate `axis` is called `name`."""
+    return re.sub(rf"\b{axis}\b", name, text)
+
+
+def _column(text: str) -> str:
+    return f"{text}[:, None]" if text.isidentifier() else f"({text})[:, None]"
+
+
+def form_of(draw: Draw, g: Geometry, channels: int, sign: str) -> str:
+    """How a window is walked: by tap, by row, or unfolded whole."""
+    if draw.slow and draw.tune.random() < 0.4 and sign == "+":
+        return "window"
+    return "row" if channels < FEW and not _divided(g, sign) else "tap"
+
+
+def products(
+    g: Geometry, form: str, counts: list[str], sign: str, channel: str, dtype: Dtype, phase: str = ""
+) -> list[str]:
+    """Kernel lines: `acc`, and the loop that adds up products with filters whose channels come last. `phase` is the place in
+    a filter of the taps kd, kh, kw, where those are of one phase."""
+    write = {"tap": _by_tap, "row": _by_row, "window": _by_window}[form]
+    before, header, lines = write(g, counts, sign, bool(phase))
+    step, end = {"tap": ("ci", "CI"), "row": ("r", "row"), "window": ("r", "R")}[form]
+    at = {"tap": "tap * CI + ci", "row": "line * row + r" if g.rank > 1 else "r", "window": "r"}[form]
+    lines += [
+        f"w_at = {f'({phase}) * CI + ci' if phase else at}",
+        f"w_mask = ({step} < {end})[:, None] & (co < CO)[None, :]",
+        f"weight = tl.load(w_ptr + {channel}[None, :] * ({g.taps()} * CI) + w_at[:, None], mask=w_mask, other=0.0)",
+        product(dtype),
+    ]
+    return [*before, ZEROS, header, *(f"    {line}" for line in lines)]
+
+
+def _by_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
+    """Of each step (places, channels `ci`) at one `tap` of `counts` an axis; `phased` taps are needed one by one, too."""
+    lines = ["tap = k // steps", "ci = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    for index, axis in enumerate(g.axes):
+        place = _wrapped("tap", counts, index)
+        if phased:
+            lines.append(f"k{axis} = {place}")
+            place = f"k{axis}"
+        lines += _reached(g, axis, sign, place)
+    bounds = _bounds(g, g.axes, sign)
+    lines += [
+        f"inside = {bounds or f'p < {area(g, outs=True)}'}",
+        f"x_at = {_column(flat_place(g))} + (ci * {parens(area(g))})[None, :]",
+        "x = tl.load(x_ptr + x_at, mask=inside[:, None] & (ci < CI)[None, :], other=0.0)",
+    ]
+    return ["steps = tl.cdiv(CI, BLOCK_R)"], f"for k in range({' * '.join(counts)} * steps):", lines
+
+
+def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
+    """Of each step (places, taps `r` of the last axis with their channels) at one tap of each other axis, a `line`."""
+    last, others = g.axes[-1], g.axes[:-1]
+    lines = ["line = k // steps", "r = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    if not others:
+        lines = ["r = k * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    lines += ["ci = r % CI", f"k{last} = {_reach(g, last, 'r // CI')}"]
+    for index, axis in enumerate(others):
+        place = _wrapped("line", counts[:-1], index)
+        if phased:
+            lines.append(f"k{axis} = {place}")
+            place = f"k{axis}"
+        lines += _reached(g, axis, sign, place)
+    inside = [f"(p < {area(g, outs=True)})[:, None]"]
+    if bounds := _bounds(g, last, sign):
+        lines.append(f"{last} = {last}0[:, None] {sign} k{last}[None, :]")
+        inside = [*([f"({_bounds(g, others, sign)})[:, None]"] if others else []), bounds]
+    start = _column(spelled(flat_place(g), last, f"{last}0"))
+    lines += [
+        f"inside = {' & '.join([*inside, '(r < row)[None, :]'])}",
+        f"x_at = {start} + (ci * {parens(area(g))} {sign} k{last})[None, :]",
+        "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
+    ]
+    before = [f"row = {counts[-1]} * CI", "steps = tl.cdiv(row, BLOCK_R)"]
+    return before, f"for k in range({' * '.join([*counts[:-1], 'steps'])}):", lines
+
+
+def _by_window(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
+    """Of each step (places, a part `r` of the unfolded window), channels first; forward and never phased."""
+    assert sign == "+"
+    assert not phased
+    lines = ["r = start + tl.arange(0, BLOCK_R)", f"ci = r // {parens(g.taps())}"]
+    for index, axis in enumerate(g.axes):
+        tap = f"{place_on('r', counts, index)} % {counts[index]}"
+        lines.append(f"k{axis} = {_reach(g, axis, tap)}")
+    size = parens(area(g))
+    if g.padding:
+        lines += [f"{axis} = {axis}0[:, None] + k{axis}[None, :]" for axis in g.axes]
+        lines.append(f"inside = {within(g, True)} & (r < R)[None, :]")
+        x_at = f"(ci * {size})[None, :] + {flat_place(g)}"
+    else:
+        rows, columns = flat_place(g), flat_place(g)
+        for axis in g.axes:
+            rows, columns = spelled(rows, axis, f"{axis}0"), spelled(columns, axis, f"k{axis}")
+        lines.append(f"inside = (p < {area(g, outs=True)})[:, None] & (r < R)[None, :]")
+        x_at = f"{_column(rows)} + (ci * {size} + {columns})[None, :]"
+    lines += [f"x_at = {x_at}", "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)"]
+    return [f"R = {' * '.join(['CI', *counts])}"], "for start in range(0, R, BLOCK_R):", lines
+
+
+def _wrapped(flat: str, counts: list[str], index: int) -> str:
+    """The coordinate on the `index`-th axis of `flat`, of `counts` an axis."""
+    return place_on(flat, counts, index) + (f" % {counts[index]}" if index else "")
+
+
+def _reach(g: Geometry, axis: str, tap: str) -> str:
+    """How far a tap reaches."""
+    return f"{tap} * {g.tap('D', axis)}" if g.dilation else tap
+
+
+def _reached(g: Geometry, axis: str, sign: str, tap: str) -> list[str]:
+    """Lines that set an axis' coordinate: of the window that begins at `{axis}0`, at a tap."""
+    place = f"{axis}0 {sign} {_reach(g, axis, tap)}"
+    if not _divided(g, sign):
+        return [f"{axis} = {place}"]
+    return [f"t{axis} = {place}", f"{axis} = t{axis} // {g.tap('S', axis)}"]
+
+
+def _divided(g: Geometry, sign: str) -> bool:
+    """Whether only coordinates that the stride divides are the input's: where a transposed convolution has a dilation, too,
+    its outputs have no phases."""
+    return sign == "-" and g.stride and g.dilation
+
+
+def _bounds(g: Geometry, axes: str, sign: str) -> str:
+    """Whether coordinates lie in the input; empty where all do, for any place of the output."""
+    if not g.padding and sign == "+":
+        return ""
+    if _divided(g, sign):
+        whole = [f"(t{a} >= 0) & (t{a} % {g.tap('S', a)} == 0) & ({a} < {a.upper()})" for a in axes]
+        return " & ".join(whole)
+    return " & ".join(f"({axis} >= 0) & ({axis} < {axis.upper()})" for axis in axes)
+
+
+def product(dtype: Dtype) -> str:
+    return f"acc = tl.dot(x, weight, acc{precision(dtype)})"
