@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.verify import fp64
 from kernelwright.verify.replay import Candidate
 
 _SLACK = 1.1
@@ -48,7 +49,8 @@ class Live(TorchDispatchMode):
                 size = storage.nbytes()
                 self.now += size
                 self._known[key] = weakref.ref(storage, functools.partial(self._gone, key, size))
-        self.peak = max(self.peak, self.now)
+        unfolded = fp64.columns(args, out) * out.element_size() if func is fp64.CONVOLUTION else 0
+        self.peak = max(self.peak, self.now + unfolded)
         return out
 
     def _gone(self, key: int, size: int, _: Any) -> None:
