@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from kernelwright.data.bulk.config import BulkConfig, Teacher
-from kernelwright.data.bulk.problems import problem
+from kernelwright.data.bulk.problems import Skipped, problem
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.numbering import KEPT, marked, numbered, plain
 from kernelwright.records import Task
@@ -114,3 +114,22 @@ def test_every_spelling_of_an_idiom_is_one_step() -> None:
     for spelled in ("torch.sigmoid(x) * x", "nn.functional.silu(x)", "nn.SiLU()(x)"):
         task = Task(id="made", source=body.format(spelled))
         assert "h1 = x * tl.sigmoid(x)" in numbered(code, lowered(task))
+
+
+def test_a_row_operators_value_is_a_step_like_any_other() -> None:
+    """In kernels of sampled graphs: a softmax, a norm or a reduction between maps."""
+    config = BulkConfig.parse({"seed": 78, "lengths": [3, 4, 5], "slower": 0})
+    rows = 0
+    for number in range(1, 60):
+        try:
+            made = problem(config, "graphs", number)
+        except Skipped:
+            continue
+        reference = lowered(made.wordings[0])
+        for kernel in made.kernels:
+            code = numbered(kernel.marked, reference)
+            if "tl.program_id(0)\n    cols" in code or "for start" in code:
+                rows += 1
+                (last,) = re.findall(r"tl\.store\(out_ptr \+ row[^,]*, (\w+)", code)
+                assert last == re.findall(r"return (h\d+)", reference)[-1], (code, reference)
+    assert rows > 10

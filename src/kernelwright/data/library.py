@@ -95,8 +95,8 @@ def _power_of_2(number: int) -> int:
 
 
 def write(graph: Graph, reference: Reference, variant: Variant, marks: bool = False) -> str:
-    """The Triton module for `graph` whose reference was written as `reference`; with `marks` its pointwise steps are
-    marked for `numbering`."""
+    """The Triton module for `graph` whose reference was written as `reference`; with `marks` its steps are marked
+    for `numbering`."""
     groups = _groups(graph, variant.fused)
     first, last = reference.inputs[0], len(groups) - 1
     like = f"{first}.new_empty({first}.shape[:-1])" if graph.reduces else f"torch.empty_like({first})"
@@ -246,7 +246,15 @@ class _Kernel:
         for stat in operator.statistics:
             masked = f"tl.where(mask, {stat.term.format(x=value)}, {EMPTY[stat.how]})"
             lines.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({masked}, 0)')}")
+        if operator.final is None:
+            lines[-1] = self._marked(lines[-1])
         return lines + self._finish(value)
+
+    def _marked(self, line: str) -> str:
+        """The line whose value is the row operator's."""
+        assert self.row is not None
+        tag = self.tags[self.row]
+        return marked(line, tag, self.steps[self.row].op) if tag else line
 
     def _finish(self, value: str) -> list[str]:
         """After the statistics: the final expression, the steps that follow, the store."""
@@ -259,7 +267,7 @@ class _Kernel:
         target = self.names[self.row] or self.target
         final = f"{target} = {operator.final.format(x=value)}"
         lines, value = self._apply(after, target)
-        return [final, *lines, f"tl.store(out_ptr + row * n + cols, {value}, mask=mask)"]
+        return [self._marked(final), *lines, f"tl.store(out_ptr + row * n + cols, {value}, mask=mask)"]
 
     def _walk(self) -> list[str]:
         assert self.row is not None
@@ -285,7 +293,7 @@ class _Kernel:
             lines.append(f"    {stat.name} = {joined}")
             lines.append(f"{stat.name} = {stat.post.format(s=f'{REDUCE[stat.how]}({stat.name}, 0)')}")
         if operator.final is None:
-            return lines + self._finish(value)
+            return [*lines[:-1], self._marked(lines[-1]), *self._finish(value)]
         lines += [*tile, *loads(range(len(self.steps))), *(f"    {line}" for line in before)]
         return lines + [f"    {line}" for line in self._finish(value)]
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kernelwright.data.operators import POINTWISE
+from kernelwright.data.operators import POINTWISE, ROWS
 from kernelwright.parsing import words
 from kernelwright.records import Task
 from kernelwright.tasks import lowered
@@ -29,7 +29,7 @@ KEPT = "kept"
 
 
 def marked(line: str, tag: str, operator: str) -> str:
-    """A line of a kernel, `NAME = EXPRESSION`, that does the step `tag`, an operator of `operators.POINTWISE`."""
+    """A line of a kernel, `NAME = EXPRESSION`, that does the step `tag`, an operator of `operators.POINTWISE` or ROWS."""
     return f"{line}{_MARK}{tag}:{operator}"
 
 
@@ -104,7 +104,7 @@ def _end(lines: Sequence[_Line], start: int, operator: str, meant: Sequence[str]
 @functools.cache
 def _spelled(operator: str) -> tuple[tuple[str, ...], ...]:
     """What the spellings of an operator are when they are lowered, the longest first."""
-    known = POINTWISE[operator]
+    known = POINTWISE.get(operator) or ROWS[operator]
     found = set()
     for spelling in (*known.spellings, *[f"{known.module}({{x}})"] * bool(known.module)):
         expression = spelling.format(x="x", y="y", c=0.375, d=0.75)
