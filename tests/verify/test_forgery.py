@@ -51,8 +51,8 @@ class GoBetween:
     def __init__(self, inner: Zygote, change: Change) -> None:
         self._inner, self._change = inner, change
 
-    def fork(self, scratch: Path, role: Any, gpu: int | None = None) -> tuple[int, socket.socket]:
-        pid, real = self._inner.fork(scratch, role, gpu)
+    def fork(self, scratch: Path, role: Any, *more: Any) -> tuple[int, socket.socket]:
+        pid, real = self._inner.fork(scratch, role, *more)
         if role != "host":
             return pid, real
         ours, theirs = socket.socketpair()

@@ -356,7 +356,16 @@ def test_endless_computing_ends(scratch: Path) -> None:
         while True:
             pass
 
-    assert confined(attempt, scratch, sandbox.Limits(cpu_seconds=1)) in ("died of SIGXCPU", "died of SIGKILL")
+    assert confined(attempt, scratch, sandbox.Limits(cpu_seconds=1)) == "died of SIGXCPU"
+
+
+def test_endless_computing_ends_for_who_does_not_listen_too(scratch: Path) -> None:
+    def attempt(_: Path) -> None:
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+        while True:
+            pass
+
+    assert confined(attempt, scratch, sandbox.Limits(cpu_seconds=1)) == "died of SIGKILL"
 
 
 # what still works

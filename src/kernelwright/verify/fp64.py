@@ -58,6 +58,8 @@ def convolution(
     multiply = _PRODUCTS[x.dim() - 2, transposed]
     window = list(weight.shape[2:])
     given = [list(stride), list(padding), *([list(output_padding)] if transposed else []), list(dilation)]
+    if groups == 1:
+        return multiply(x, weight, window, bias, *given)
     biases = [None] * groups if bias is None else bias.chunk(groups)
     parts = zip(x.chunk(groups, 1), weight.chunk(groups, 0), biases, strict=True)
     return torch.cat([multiply(part, filters, window, one, *given) for part, filters, one in parts], 1)

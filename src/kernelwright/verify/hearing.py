@@ -9,6 +9,7 @@ expected output, a seed or a tolerance, and the candidate's Python never sees a 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import shutil
@@ -29,6 +30,8 @@ _TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 _CAUSED = 0.1
 """Share of an output that must be wrong without the kernels, where torch copies into it."""
+_LEAST_CPU_S = 60
+"""That a process may compute, however soon its hearing ends."""
 _MANY_CALLS = 12
 """Calls of the first shape: more than any warm-up that a kernel could pass for."""
 
@@ -52,7 +55,8 @@ class Confined:
         self._zygote = zygote
         self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
         try:
-            self._pid, self._socket = zygote.fork(self._scratch, role, gpu)
+            cpu_seconds = max(_LEAST_CPU_S, math.ceil(limit_s))
+            self._pid, self._socket = zygote.fork(self._scratch, role, gpu, cpu_seconds)
         except BaseException:
             shutil.rmtree(self._scratch, ignore_errors=True)
             raise

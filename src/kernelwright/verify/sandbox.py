@@ -34,6 +34,7 @@ class Limits:
     memory_bytes: int = 6 << 30
     """Private data (heap and anonymous maps) beyond what the zygote had."""
     cpu_seconds: int = 60
+    """Of computing; then the process gets SIGXCPU, which tells it from one that the system killed."""
     open_files: int = 64
 
 
@@ -44,6 +45,8 @@ _CAPSET_VERSION, _CAP_DAC_READ_SEARCH, _LAST_CAP = 0x20080522, 2, 40
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _CLONE_NEWNET = 0x40000000
 _NOBODY = 65534
+_LAST_S = 5
+"""CPU seconds from there to SIGKILL, for who catches the signal."""
 _PATIENCE_S = 60.0
 """For a look at what is in force here, which takes milliseconds."""
 
@@ -81,7 +84,7 @@ _PRCTLS = (2, 3, 15, 16, 21, 23, 39)
 
 def apply(limits: Limits, scratch: Path, keep_fds: set[int]) -> dict[str, bool]:
     """Confine this process for good. Returns what could be put in force, by name. `scratch` may be read."""
-    _limit(resource.RLIMIT_CPU, limits.cpu_seconds)
+    _limit(resource.RLIMIT_CPU, limits.cpu_seconds, _LAST_S)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, max(limits.open_files, max(keep_fds) + 1))
@@ -101,10 +104,11 @@ def apply(limits: Limits, scratch: Path, keep_fds: set[int]) -> dict[str, bool]:
     return state
 
 
-def _limit(kind: int, value: int) -> None:
+def _limit(kind: int, value: int, grace: int = 0) -> None:
+    """For good; with a `grace` between the signal that says so and the end."""
     _, hard = resource.getrlimit(kind)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (value, value))
+    soft, most = (v if hard == resource.RLIM_INFINITY else min(v, hard) for v in (value, value + grace))
+    resource.setrlimit(kind, (soft, most))
 
 
 def _data_bytes() -> int:

@@ -134,13 +134,20 @@ class Zygote:
             self._socket.settimeout(30.0)
             self._ready = True
 
-    def fork(self, scratch: Path, role: Role, gpu: int | None = None) -> tuple[int, socket.socket]:
-        """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError."""
+    def fork(
+        self, scratch: Path, role: Role, gpu: int | None = None, cpu_seconds: int = 60
+    ) -> tuple[int, socket.socket]:
+        """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError.
+
+        `cpu_seconds` is what it may compute, where it is confined.
+        """
         ours, theirs = socket.socketpair()
         try:
             with self._lock:
                 self._wait_ready()
-                answer = self._request([theirs.fileno()], fork=str(scratch), role=role, gpu=gpu)
+                answer = self._request(
+                    [theirs.fileno()], fork=str(scratch), role=role, gpu=gpu, cpu=cpu_seconds
+                )
         except BaseException:
             ours.close()
             raise
@@ -208,7 +215,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
             }
         )
         tempfile.tempdir = str(scratch)
-        sandbox.apply(sandbox.Limits(), scratch, {sock.fileno()})
+        sandbox.apply(sandbox.Limits(cpu_seconds=request["cpu"]), scratch, {sock.fileno()})
         sheet = target(target_name)
         if role == "host":
             from kernelwright.verify.host import HostWorker

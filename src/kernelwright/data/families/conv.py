@@ -291,7 +291,7 @@ def transposed(
     reached through the same taps and no others: a program has outputs of one phase. The filters are laid out with
     their channels in last, so that a tile of them is read in a row."""
     places, outs = area(g), area(g, outs=True)
-    phased = g.stride and not g.dilation
+    phased = g.stride
     steps = [g.tap("S", axis) for axis in g.axes]
     body = _tile(places, outs, " * ".join(steps) if phased else "")
     channel = "co"
@@ -301,20 +301,20 @@ def transposed(
     filters = [g.tap("K", axis) for axis in g.axes]
     at, inside = "p", ""
     if phased:
-        counts = [f"n{axis}" for axis in g.axes]
         wraps = [f" % {step}" if index else "" for index, step in enumerate(steps)]
         body += [f"f{a} = {place_on('phase', steps, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
         extents = [f"Q{axis.upper()}" for axis in g.axes]
         wraps = [f" % {extent}" if index else "" for index, extent in enumerate(extents)]
         body += [f"{a}0 = {place_on('p', extents, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
+    else:
+        body += coordinates(g, flip=True)
+    counts, tap = filters, ""
+    if phased and not g.dilation:
         body += [f"n{a} = tl.cdiv({k} - f{a}, {s})" for a, k, s in zip(g.axes, filters, steps, strict=True)]
-        tap = tap_place(g)
+        counts, tap = [f"n{axis}" for axis in g.axes], tap_place(g)
         for axis, step in zip(g.axes, steps, strict=True):
             tap = spelled(tap, f"k{axis}", f"(k{axis} * {step} + f{axis})")
         tap = tap if g.rank > 1 else tap[1:-1]
-    else:
-        body += coordinates(g, flip=True)
-        counts, tap = filters, ""
     form = form_of(draw, g, extent[3], "-")
     body += products(g, form, counts, "-", channel, dtype, tap)
     if phased:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kernelwright.data.families.spec import Draw, Dtype, precision
 
 FEW = 16
 """Channels into a group, of which fewer do not fill a step of the product."""
 ZEROS = "acc = tl.zeros((BLOCK_P, BLOCK_CO), dtype=tl.float32)"
-Steps = tuple[list[str], str, list[str]]
-"""Kernel lines before a loop, its header, and the lines in it that load `x` of a step."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,17 @@ class Geometry:
         if self.uniform:
             return " * ".join(["KERNEL"] * self.rank)
         return " * ".join(self.tap("K", axis) for axis in self.axes)
+
+
+class Steps(NamedTuple):
+    """A loop over a window."""
+
+    before: list[str]
+    header: str
+    lines: list[str]
+    """Those in it that load `x` of a step."""
+    indent: str = ""
+    """Of what follows them, where they end inside of a condition."""
 
 
 def place_on(flat: str, extents: list[str], index: int) -> str:
@@ -160,7 +170,7 @@ def form_of(draw: Draw, g: Geometry, channels: int, sign: str) -> str:
     """How a window is walked: by tap, by row, or unfolded whole."""
     if draw.slow and draw.tune.random() < 0.4 and sign == "+":
         return "window"
-    return "row" if channels < FEW and not _divided(g, sign) else "tap"
+    return "row" if channels < FEW and not _sparse(g, sign) else "tap"
 
 
 def products(
@@ -169,34 +179,56 @@ def products(
     """Kernel lines: `acc`, and the loop that adds up products with filters whose channels come last. `phase` is the place in
     a filter of the taps kd, kh, kw, where those are of one phase."""
     write = {"tap": _by_tap, "row": _by_row, "window": _by_window}[form]
-    before, header, lines = write(g, counts, sign, bool(phase))
+    before, header, lines, indent = write(g, counts, sign, bool(phase))
     step, end = {"tap": ("ci", "CI"), "row": ("r", "row"), "window": ("r", "R")}[form]
     at = {"tap": "tap * CI + ci", "row": "line * row + r" if g.rank > 1 else "r", "window": "r"}[form]
-    lines += [
+    multiply = [
         f"w_at = {f'({phase}) * CI + ci' if phase else at}",
         f"w_mask = ({step} < {end})[:, None] & (co < CO)[None, :]",
         f"weight = tl.load(w_ptr + {channel}[None, :] * ({g.taps()} * CI) + w_at[:, None], mask=w_mask, other=0.0)",
         product(dtype),
     ]
+    lines += [f"{indent}{line}" for line in multiply]
     return [*before, ZEROS, header, *(f"    {line}" for line in lines)]
 
 
 def _by_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
-    """Of each step (places, channels `ci`) at one `tap` of `counts` an axis; `phased` taps are needed one by one, too."""
+    """Of each step (places, channels `ci`) at one `tap` of `counts` an axis; `phased` taps are needed one by one, too.
+
+    Where a transposed convolution has a stride and a dilation, a phase is reached through taps that the stride divides.
+    """
     lines = ["tap = k // steps", "ci = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    if _sparse(g, sign):
+        steps = {axis: g.tap("S", axis) for axis in g.axes}
+        for index, axis in enumerate(g.axes):
+            lines.append(f"e{axis} = {_reach(g, axis, _wrapped('tap', counts, index))} - f{axis}")
+        reached = [f"e{axis} % {step} == 0" for axis, step in steps.items()]
+        lines.append(f"if {' & '.join(f'({one})' for one in reached) if g.rank > 1 else reached[0]}:")
+        inner = [f"{axis} = {axis}0 - e{axis} // {step}" for axis, step in steps.items()]
+        inner += _loads(g, sign)
+        return Steps(*_over_channels(counts), [*lines, *(f"    {line}" for line in inner)], "    ")
     for index, axis in enumerate(g.axes):
         place = _wrapped("tap", counts, index)
         if phased:
             lines.append(f"k{axis} = {place}")
             place = f"k{axis}"
-        lines += _reached(g, axis, sign, place)
+        lines.append(f"{axis} = {axis}0 {sign} {_reach(g, axis, place)}")
+    return Steps(*_over_channels(counts), [*lines, *_loads(g, sign)])
+
+
+def _over_channels(counts: list[str]) -> tuple[list[str], str]:
+    """What comes before the lines of a loop over taps and channels."""
+    return ["steps = tl.cdiv(CI, BLOCK_R)"], f"for k in range({' * '.join(counts)} * steps):"
+
+
+def _loads(g: Geometry, sign: str) -> list[str]:
+    """Lines that load `x` of (places, channels `ci`), all at coordinates of places."""
     bounds = _bounds(g, g.axes, sign)
-    lines += [
+    return [
         f"inside = {bounds or f'p < {area(g, outs=True)}'}",
         f"x_at = {_column(flat_place(g))} + (ci * {parens(area(g))})[None, :]",
         "x = tl.load(x_ptr + x_at, mask=inside[:, None] & (ci < CI)[None, :], other=0.0)",
     ]
-    return ["steps = tl.cdiv(CI, BLOCK_R)"], f"for k in range({' * '.join(counts)} * steps):", lines
 
 
 def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
@@ -211,7 +243,7 @@ def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
         if phased:
             lines.append(f"k{axis} = {place}")
             place = f"k{axis}"
-        lines += _reached(g, axis, sign, place)
+        lines.append(f"{axis} = {axis}0 {sign} {_reach(g, axis, place)}")
     inside = [f"(p < {area(g, outs=True)})[:, None]"]
     if bounds := _bounds(g, last, sign):
         lines.append(f"{last} = {last}0[:, None] {sign} k{last}[None, :]")
@@ -223,7 +255,7 @@ def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
         "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
     ]
     before = [f"row = {counts[-1]} * CI", "steps = tl.cdiv(row, BLOCK_R)"]
-    return before, f"for k in range({' * '.join([*counts[:-1], 'steps'])}):", lines
+    return Steps(before, f"for k in range({' * '.join([*counts[:-1], 'steps'])}):", lines)
 
 
 def _by_window(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
@@ -246,7 +278,7 @@ def _by_window(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps
         lines.append(f"inside = (p < {area(g, outs=True)})[:, None] & (r < R)[None, :]")
         x_at = f"{_column(rows)} + (ci * {size} + {columns})[None, :]"
     lines += [f"x_at = {x_at}", "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)"]
-    return [f"R = {' * '.join(['CI', *counts])}"], "for start in range(0, R, BLOCK_R):", lines
+    return Steps([f"R = {' * '.join(['CI', *counts])}"], "for start in range(0, R, BLOCK_R):", lines)
 
 
 def _wrapped(flat: str, counts: list[str], index: int) -> str:
@@ -259,17 +291,8 @@ def _reach(g: Geometry, axis: str, tap: str) -> str:
     return f"{tap} * {g.tap('D', axis)}" if g.dilation else tap
 
 
-def _reached(g: Geometry, axis: str, sign: str, tap: str) -> list[str]:
-    """Lines that set an axis' coordinate: of the window that begins at `{axis}0`, at a tap."""
-    place = f"{axis}0 {sign} {_reach(g, axis, tap)}"
-    if not _divided(g, sign):
-        return [f"{axis} = {place}"]
-    return [f"t{axis} = {place}", f"{axis} = t{axis} // {g.tap('S', axis)}"]
-
-
-def _divided(g: Geometry, sign: str) -> bool:
-    """Whether only coordinates that the stride divides are the input's: where a transposed convolution has a dilation, too,
-    its outputs have no phases."""
+def _sparse(g: Geometry, sign: str) -> bool:
+    """Whether few of the taps reach an output: of a transposed convolution with a stride and a dilation."""
     return sign == "-" and g.stride and g.dilation
 
 
@@ -277,9 +300,6 @@ def _bounds(g: Geometry, axes: str, sign: str) -> str:
     """Whether coordinates lie in the input; empty where all do, for any place of the output."""
     if not g.padding and sign == "+":
         return ""
-    if _divided(g, sign):
-        whole = [f"(t{a} >= 0) & (t{a} % {g.tap('S', a)} == 0) & ({a} < {a.upper()})" for a in axes]
-        return " & ".join(whole)
     return " & ".join(f"({axis} >= 0) & ({axis} < {axis.upper()})" for axis in axes)
 
 
