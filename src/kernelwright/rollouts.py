@@ -158,18 +158,21 @@ def hushed(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | No
 
     None where the verifier has no GPU.
     """
-    pool = verifier._pool if isinstance(verifier, Judge) else verifier
+    pool = _pool_of(verifier)
     return getattr(pool, "at_work", None) if getattr(pool, "gpus", None) else None
 
 
 def spent_on_gpus(verifier: Verifier) -> dict[str, float]:
     """Seconds so far that the verifier's GPUs spent on references and on clocks; empty without GPUs."""
-    pool = verifier._pool if isinstance(verifier, Judge) else verifier
     total: dict[str, float] = {}
-    for gpu in getattr(pool, "gpus", None) or ():
+    for gpu in getattr(_pool_of(verifier), "gpus", None) or ():
         for what, seconds in gpu.spent.items():
             total[what] = total.get(what, 0.0) + seconds
     return total
+
+
+def _pool_of(verifier: Verifier) -> Verifier:
+    return verifier._pool if isinstance(verifier, Judge) else verifier
 
 
 def hand_on(given: Rollout, made: Rollout) -> Rollout:

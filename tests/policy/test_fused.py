@@ -1,14 +1,12 @@
 """The decoding kernels say what torch says, and compile for the GPUs they are for."""
 
 import copy
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import triton
+from interpreted import said
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from kernelwright.hardware import target
@@ -17,7 +15,6 @@ from kernelwright.policy.slots import Job, Slots
 
 INTERPRETED = """
 import torch
-import triton
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from kernelwright.policy import fused, hf
 from kernelwright.policy.slots import Job, Slots
@@ -59,12 +56,8 @@ print("agreed")
 
 @pytest.mark.skipif(triton.__version__ < "3.7", reason="its interpreter cannot end a loop at a loaded number")
 def test_the_kernels_write_what_torch_writes() -> None:
-    """In a process of its own: kernels are interpreted only where that is asked for before they are defined."""
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED], capture_output=True, text=True, env=environment, timeout=300
-    )
-    assert done.stdout.strip() == "agreed", done.stderr[-2000:]
+    printed, wrong = said(INTERPRETED, timeout=300.0)
+    assert printed == "agreed", wrong
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -132,7 +125,7 @@ def test_log_probs_on_a_gpu_are_the_models(dtype: torch.dtype) -> None:
             whole = torch.tensor([[*jobs[i].prompt, *ids]], device="cuda")
             with torch.no_grad():
                 logits = exact(whole).logits[0, len(jobs[i].prompt) - 1 : -1].log_softmax(-1)
-            said = logits.gather(1, whole[0, len(jobs[i].prompt) :, None])[:, 0].cpu()
-            errors.append((said - torch.tensor(logprobs)).abs())
+            own = logits.gather(1, whole[0, len(jobs[i].prompt) :, None])[:, 0].cpu()
+            errors.append((own - torch.tensor(logprobs)).abs())
         strayed[fuse] = float(torch.cat(errors).square().mean().sqrt())
     assert strayed[True] < 1.2 * strayed[False] + 1e-4, strayed

@@ -1,11 +1,9 @@
 """The oracle's one-pass kernels say what its torch code says, and compile for the GPUs they are for."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from interpreted import said
 
 from kernelwright.hardware import target
 
@@ -51,12 +49,8 @@ print("agreed")
 
 
 def test_one_pass_agrees_with_torch() -> None:
-    """In a process of its own: kernels are interpreted only where that is asked for before they are defined."""
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED], capture_output=True, text=True, env=environment, timeout=120
-    )
-    assert done.stdout.strip() == "agreed", done.stderr[-2000:]
+    printed, wrong = said(INTERPRETED)
+    assert printed == "agreed", wrong
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -275,11 +275,12 @@ class Slots:
 
     def _step(self, window: int, draw: Draw) -> None:
         """Append each row's last token to its cache and draw the next. Rows that are done stay as they are."""
-        if self.fused:
-            logits = self._fused()
-            self.length += self.active
-            self._take(self.each, logits, draw)
-            return
+        logits = self._fused() if self.fused else self._plain(window)
+        self.length += self.active
+        self._take(self.each, logits, draw)
+
+    def _plain(self, window: int) -> Tensor:
+        """Append each row's last token to its cache; the logits of the next."""
         at = self.length.clamp(max=self.total - 1)
         cos, sin = self.cos[at][:, None], self.sin[at][:, None]
         seen = self.places[:window] <= at[:, None]
@@ -294,11 +295,10 @@ class Slots:
             q = q.view(self.rows, self.kv, -1, self.dim) * self.dim**-0.5
             scores = (q @ keys.transpose(-1, -2) + bias).softmax(-1)
             x = layer.finish(x, (scores @ values).view(self.rows, -1), self.eps)
-        self.length += self.active
-        self._take(self.each, self._logits(x), draw)
+        return self._logits(x)
 
     def _fused(self) -> Tensor:
-        """Append each row's last token to its cache; the logits of the next."""
+        """As `_plain`, each row attending to as many places as it has."""
         from kernelwright.policy import fused
 
         x = F.embedding(self.token, self.embed)

@@ -23,6 +23,7 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.sandbox import Limits
 from kernelwright.verify.zygote import Role, Zygote
 
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
@@ -30,8 +31,6 @@ _TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 _CAUSED = 0.1
 """Share of an output that must be wrong without the kernels, where torch copies into it."""
-_LEAST_CPU_S = 60
-"""That a process may compute, however soon its hearing ends."""
 _MANY_CALLS = 12
 """Calls of the first shape: more than any warm-up that a kernel could pass for."""
 
@@ -55,7 +54,7 @@ class Confined:
         self._zygote = zygote
         self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
         try:
-            cpu_seconds = max(_LEAST_CPU_S, math.ceil(limit_s))
+            cpu_seconds = max(Limits.cpu_seconds, math.ceil(limit_s))
             self._pid, self._socket = zygote.fork(self._scratch, role, gpu, cpu_seconds)
         except BaseException:
             shutil.rmtree(self._scratch, ignore_errors=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelwright.errors import InfrastructureError
+from kernelwright.verify.sandbox import Limits
 
 Role = Literal["host", "interpret", "cuda"]
 _KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "TRITON_CACHE_DIR")
@@ -135,7 +136,7 @@ class Zygote:
             self._ready = True
 
     def fork(
-        self, scratch: Path, role: Role, gpu: int | None = None, cpu_seconds: int = 60
+        self, scratch: Path, role: Role, gpu: int | None = None, cpu_seconds: int = Limits.cpu_seconds
     ) -> tuple[int, socket.socket]:
         """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError.
 
@@ -215,7 +216,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
             }
         )
         tempfile.tempdir = str(scratch)
-        sandbox.apply(sandbox.Limits(cpu_seconds=request["cpu"]), scratch, {sock.fileno()})
+        sandbox.apply(Limits(cpu_seconds=request["cpu"]), scratch, {sock.fileno()})
         sheet = target(target_name)
         if role == "host":
             from kernelwright.verify.host import HostWorker

@@ -20,12 +20,12 @@ from kernelwright.data.families.windows import (
     form_of,
     over_taps,
     parens,
-    place_on,
     product,
     products,
     spelled,
     tap_place,
     within,
+    wrapped,
 )
 
 Extent = tuple[int, int, int, int]
@@ -209,9 +209,9 @@ def depthwise(
 ) -> Stage:
     """A filter for each channel: a program takes a run of one plane's outputs, the window is unrolled."""
     block = draw.tile("BLOCK", (128, 256, 512), (32,))
-    places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
+    places, outs = area(g), area(g, outs=True)
     wide = widened(dtype)
-    loops, indent = over_taps(g, "tl.static_range", lambda axis, step: [f"{axis} = {axis}0 + {step}"])
+    loops, indent = over_taps(g, "tl.static_range")
     body = [
         "plane = tl.program_id(1).to(tl.int64)",
         "channel = plane % channels",
@@ -220,7 +220,7 @@ def depthwise(
         f"x_ptr += plane * {places}",
         "acc = tl.zeros([BLOCK], dtype=tl.float32)",
         *loops,
-        f"{indent}inside = {within(g, g.padding)} & (p < {outs})",
+        f"{indent}inside = {within(g.axes, g.padding)} & (p < {outs})",
         f"{indent}x = tl.load(x_ptr + {flat_place(g)}, mask=inside, other=0.0){wide}",
         f"{indent}acc += x * tl.load(w_ptr + channel * {parens(g.taps())} + {tap_place(g)}){wide}",
     ]
@@ -301,11 +301,9 @@ def transposed(
     filters = [g.tap("K", axis) for axis in g.axes]
     at, inside = "p", ""
     if phased:
-        wraps = [f" % {step}" if index else "" for index, step in enumerate(steps)]
-        body += [f"f{a} = {place_on('phase', steps, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
+        body += [f"f{axis} = {wrapped('phase', steps, i)}" for i, axis in enumerate(g.axes)]
         extents = [f"Q{axis.upper()}" for axis in g.axes]
-        wraps = [f" % {extent}" if index else "" for index, extent in enumerate(extents)]
-        body += [f"{a}0 = {place_on('p', extents, i)}{wraps[i]}" for i, a in enumerate(g.axes)]
+        body += [f"{axis}0 = {wrapped('p', extents, i)}" for i, axis in enumerate(g.axes)]
     else:
         body += coordinates(g, flip=True)
     counts, tap = filters, ""

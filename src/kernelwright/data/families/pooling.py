@@ -21,7 +21,7 @@ from kernelwright.data.families.spec import (
     tensor,
     widened,
 )
-from kernelwright.data.families.windows import Geometry, coordinates, flat_place, within
+from kernelwright.data.families.windows import Geometry, area, coordinates, flat_place, over_taps, within
 
 
 def window(
@@ -43,7 +43,7 @@ def window(
     g = Geometry(rank, True, True, True, kind == "max")
     # An H200 takes 1.3 to 9 times as long with 256 or 512: what neighbours share is no longer in the L1 when it is read again.
     block = draw.tile("BLOCK_P", (128,), (32,))
-    places, outs = " * ".join(g.sizes()), " * ".join(g.sizes("O"))
+    places, outs = area(g), area(g, outs=True)
     wide = widened(dtype)
     empty = '-float("inf")' if kind == "max" else "0.0"
     body = [
@@ -56,15 +56,10 @@ def window(
     counts = kind == "avg" and padding != 0 and not pads_count
     if counts:
         body.append("count = tl.zeros([BLOCK_P], dtype=tl.float32)")
-    indent = ""
-    loop = "range" if rank == 3 or size > 5 else "tl.static_range"
-    for axis in g.axes:
-        body.append(f"{indent}for k{axis} in {loop}({g.tap('K', axis)}):")
-        indent += "    "
-        step = f"k{axis} * DILATION" if g.dilation else f"k{axis}"
-        body.append(f"{indent}{axis} = {axis}0 + {step}")
+    loops, indent = over_taps(g, "range" if rank == 3 or size > 5 else "tl.static_range")
     body += [
-        f"{indent}inside = {within(g, g.padding)} & (p < {outs})",
+        *loops,
+        f"{indent}inside = {within(g.axes, g.padding)} & (p < {outs})",
         f"{indent}x = tl.load(x_ptr + {flat_place(g)}, mask=inside, other={empty}){wide}",
         f"{indent}value = tl.maximum(value, x)" if kind == "max" else f"{indent}value += x",
     ]

@@ -8,7 +8,6 @@ run together; whole windows cost a division and two comparisons an axis for ever
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,10 +89,15 @@ class Steps(NamedTuple):
     """Of what follows them, where they end inside of a condition."""
 
 
-def place_on(flat: str, extents: list[str], index: int) -> str:
+def _place_on(flat: str, extents: list[str], index: int) -> str:
     """The coordinate on the `index`-th axis of a flat place, not yet wrapped at the axis's own extent."""
     inner = " * ".join(extents[index + 1 :])
     return f"{flat} // {parens(inner)}" if inner else flat
+
+
+def wrapped(flat: str, extents: list[str], index: int) -> str:
+    """The same for a place that lies in those extents, where only the first axis needs no wrapping."""
+    return _place_on(flat, extents, index) + (f" % {extents[index]}" if index else "")
 
 
 def coordinates(g: Geometry, *, flip: bool = False) -> list[str]:
@@ -103,9 +107,7 @@ def coordinates(g: Geometry, *, flip: bool = False) -> list[str]:
     """
     lines = []
     for index, axis in enumerate(g.axes):
-        place = place_on("p", g.sizes("O"), index)
-        if index:
-            place += f" % O{axis.upper()}"
+        place = wrapped("p", g.sizes("O"), index)
         if g.stride and not flip:
             place += f" * {g.tap('S', axis)}"
         if g.padding:
@@ -114,20 +116,20 @@ def coordinates(g: Geometry, *, flip: bool = False) -> list[str]:
     return lines
 
 
-def over_taps(g: Geometry, loop: str, lines: Callable[[str, str], list[str]]) -> tuple[list[str], str]:
-    """Nested loops over the taps, and the indent inside; in each, `lines(axis, step)`, `step` being how far it reaches."""
+def over_taps(g: Geometry, loop: str) -> tuple[list[str], str]:
+    """Nested loops over the taps, and the indent inside; each sets the coordinate on its axis."""
     body, indent = [], ""
     for axis in g.axes:
         body.append(f"{indent}for k{axis} in {loop}({g.tap('K', axis)}):")
         indent += "    "
-        step = f"k{axis} * {g.tap('D', axis)}" if g.dilation else f"k{axis}"
-        body += [indent + line for line in lines(axis, step)]
+        body.append(f"{indent}{axis} = {axis}0 + {_reach(g, axis, f'k{axis}')}")
     return body, indent
 
 
-def within(g: Geometry, negative: bool) -> str:
+def within(axes: str, negative: bool = True) -> str:
+    """Whether the coordinates on `axes` lie in the input; `negative` ones may occur."""
     parts = []
-    for axis in g.axes:
+    for axis in axes:
         if negative:
             parts.append(f"({axis} >= 0)")
         parts.append(f"({axis} < {axis.upper()})")
@@ -201,19 +203,26 @@ def _by_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
     if _sparse(g, sign):
         steps = {axis: g.tap("S", axis) for axis in g.axes}
         for index, axis in enumerate(g.axes):
-            lines.append(f"e{axis} = {_reach(g, axis, _wrapped('tap', counts, index))} - f{axis}")
+            lines.append(f"e{axis} = {_reach(g, axis, wrapped('tap', counts, index))} - f{axis}")
         reached = [f"e{axis} % {step} == 0" for axis, step in steps.items()]
         lines.append(f"if {' & '.join(f'({one})' for one in reached) if g.rank > 1 else reached[0]}:")
         inner = [f"{axis} = {axis}0 - e{axis} // {step}" for axis, step in steps.items()]
         inner += _loads(g, sign)
         return Steps(*_over_channels(counts), [*lines, *(f"    {line}" for line in inner)], "    ")
-    for index, axis in enumerate(g.axes):
-        place = _wrapped("tap", counts, index)
+    lines += _reached(g, g.axes, "tap", counts, sign, phased)
+    return Steps(*_over_channels(counts), [*lines, *_loads(g, sign)])
+
+
+def _reached(g: Geometry, axes: str, flat: str, counts: list[str], sign: str, phased: bool) -> list[str]:
+    """Lines that set the coordinates on `axes` at the tap whose place is `flat`, and where `phased` that tap on each."""
+    lines = []
+    for index, axis in enumerate(axes):
+        place = wrapped(flat, counts, index)
         if phased:
             lines.append(f"k{axis} = {place}")
             place = f"k{axis}"
         lines.append(f"{axis} = {axis}0 {sign} {_reach(g, axis, place)}")
-    return Steps(*_over_channels(counts), [*lines, *_loads(g, sign)])
+    return lines
 
 
 def _over_channels(counts: list[str]) -> tuple[list[str], str]:
@@ -238,12 +247,7 @@ def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
     if not others:
         lines = ["r = k * BLOCK_R + tl.arange(0, BLOCK_R)"]
     lines += ["ci = r % CI", f"k{last} = {_reach(g, last, 'r // CI')}"]
-    for index, axis in enumerate(others):
-        place = _wrapped("line", counts[:-1], index)
-        if phased:
-            lines.append(f"k{axis} = {place}")
-            place = f"k{axis}"
-        lines.append(f"{axis} = {axis}0 {sign} {_reach(g, axis, place)}")
+    lines += _reached(g, others, "line", counts[:-1], sign, phased)
     inside = [f"(p < {area(g, outs=True)})[:, None]"]
     if bounds := _bounds(g, last, sign):
         lines.append(f"{last} = {last}0[:, None] {sign} k{last}[None, :]")
@@ -264,12 +268,12 @@ def _by_window(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps
     assert not phased
     lines = ["r = start + tl.arange(0, BLOCK_R)", f"ci = r // {parens(g.taps())}"]
     for index, axis in enumerate(g.axes):
-        tap = f"{place_on('r', counts, index)} % {counts[index]}"
+        tap = f"{_place_on('r', counts, index)} % {counts[index]}"
         lines.append(f"k{axis} = {_reach(g, axis, tap)}")
     size = parens(area(g))
     if g.padding:
         lines += [f"{axis} = {axis}0[:, None] + k{axis}[None, :]" for axis in g.axes]
-        lines.append(f"inside = {within(g, True)} & (r < R)[None, :]")
+        lines.append(f"inside = {within(g.axes)} & (r < R)[None, :]")
         x_at = f"(ci * {size})[None, :] + {flat_place(g)}"
     else:
         rows, columns = flat_place(g), flat_place(g)
@@ -279,11 +283,6 @@ def _by_window(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps
         x_at = f"{_column(rows)} + (ci * {size} + {columns})[None, :]"
     lines += [f"x_at = {x_at}", "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)"]
     return Steps([f"R = {' * '.join(['CI', *counts])}"], "for start in range(0, R, BLOCK_R):", lines)
-
-
-def _wrapped(flat: str, counts: list[str], index: int) -> str:
-    """The coordinate on the `index`-th axis of `flat`, of `counts` an axis."""
-    return place_on(flat, counts, index) + (f" % {counts[index]}" if index else "")
 
 
 def _reach(g: Geometry, axis: str, tap: str) -> str:
@@ -298,9 +297,7 @@ def _sparse(g: Geometry, sign: str) -> bool:
 
 def _bounds(g: Geometry, axes: str, sign: str) -> str:
     """Whether coordinates lie in the input; empty where all do, for any place of the output."""
-    if not g.padding and sign == "+":
-        return ""
-    return " & ".join(f"({axis} >= 0) & ({axis} < {axis.upper()})" for axis in axes)
+    return "" if not g.padding and sign == "+" else within(axes)
 
 
 def product(dtype: Dtype) -> str:
