@@ -235,10 +235,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", choices=BACKENDS, default="interpret")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict there")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("files", nargs="*", type=Path, help="only these exhibits")
+    parser.add_argument("files", nargs="*", type=Path, help="of these exhibits, what applies to the backend")
     options = parser.parse_args(argv)
     if options.files:
-        items = [read(path) for path in options.files]
+        items = [item for item in map(read, options.files) if options.backend in item.backends]
     else:
         items = [*exhibits("hacks", options.backend), *exhibits("honest", options.backend)]
     start = time.perf_counter()

@@ -80,6 +80,18 @@ def test_a_tensor_that_a_parameter_is_made_of_stays() -> None:
     assert torch.equal(ones, torch.ones(4))
 
 
+def test_blank_memory_is_filled_before_it_varies() -> None:
+    class Late(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(64).zero_())
+            self.seen = self.weight.detach().clone()
+
+    late = built(Late)
+    assert torch.equal(late.seen, torch.zeros(64)), "drawing what a constructor fills later costs seconds"
+    assert late.weight.std() > 0.05
+
+
 def test_other_threads_and_later_modules_are_left_alone() -> None:
     found = []
     with affine.varied():

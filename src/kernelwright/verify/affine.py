@@ -32,22 +32,44 @@ def varied() -> Iterator[Callable[[torch.nn.Module], None]]:
     """Modules that this thread builds in the block get varied parameters; call the result on the finished module.
 
     Constants are replaced where `torch.nn.init` or a parameter's registration shows them, since a constructor may
-    compute with them, and once more in the end for those that were filled by hand.
+    compute with them, and once more in the end for those that were filled by hand. What a registration shows of memory
+    that `torch.empty` has just given is nobody's constant: it is filled later (drawing it was nine tenths of the seconds
+    that a large layer took).
     """
     with _LOCK:
-        owners: list[tuple[Any, str, Callable[..., Any], Callable[..., None]]] = [
-            (torch.nn.Module, "register_parameter", torch.nn.Module.register_parameter, _registered),
-            (_NormBase, "reset_running_stats", _NormBase.reset_running_stats, _reset),
-            *((torch.nn.init, name, getattr(torch.nn.init, name), _initialised) for name in _INITIALISERS),
-        ]
+        blank = _Blank()
         here = threading.get_ident()
-        for owner, name, original, then in owners:
+        registered = functools.partial(_registered, blank)
+        changed: list[tuple[Any, str, Callable[..., None]]] = [
+            (torch, "empty", blank.note),
+            (torch.nn.Module, "register_parameter", lambda _, *given, **named: registered(*given, **named)),
+            (_NormBase, "reset_running_stats", lambda _, module: _reset(module)),
+            *((torch.nn.init, name, lambda tensor, *_, **__: _initialised(tensor)) for name in _INITIALISERS),
+        ]
+        originals = [getattr(owner, name) for owner, name, _ in changed]
+        for (owner, name, then), original in zip(changed, originals, strict=True):
             setattr(owner, name, _followed(original, then, here))
         try:
             yield _finished
         finally:
-            for owner, name, original, _ in owners:
+            for (owner, name, _), original in zip(changed, originals, strict=True):
                 setattr(owner, name, original)
+
+
+class _Blank:
+    """Memory that `torch.empty` gave, whatever it holds. Kept while this lives, so that no address comes back."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, torch.UntypedStorage] = {}
+
+    def note(self, made: Any, *_: Any, **__: Any) -> None:
+        """`made` was just allocated."""
+        if isinstance(made, torch.Tensor) and not made.is_meta:
+            storage = made.untyped_storage()
+            self._storages[storage._cdata] = storage
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        return tensor.untyped_storage()._cdata in self._storages
 
 
 def _followed(original: Callable[..., Any], then: Callable[..., None], thread: int) -> Callable[..., Any]:
@@ -56,18 +78,18 @@ def _followed(original: Callable[..., Any], then: Callable[..., None], thread: i
         result = original(*args, **kwargs)
         if threading.get_ident() == thread:
             with torch.no_grad(), torch._C.DisableTorchFunction():
-                then(*args, **kwargs)
+                then(result, *args, **kwargs)
         return result
 
     return both
 
 
-def _registered(module: torch.nn.Module, name: str, param: Any = None) -> None:
-    if _learns(param) and _constant(param.data):
+def _registered(blank: _Blank, module: torch.nn.Module, name: str, param: Any = None) -> None:
+    if _learns(param) and not blank.holds(param.data) and _constant(param.data):
         param.data = _vary(param.data.clone())  # what it was made of may serve for something else
 
 
-def _initialised(tensor: Any, *args: Any, **kwargs: Any) -> None:
+def _initialised(tensor: Any) -> None:
     if _learns(tensor) and _constant(tensor.data):
         _vary(tensor.data)
 

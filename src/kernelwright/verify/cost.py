@@ -4,7 +4,8 @@ Work comes from sampled program instances (`interpreter.py`, mode `model`), regi
 the assembler's report. The price is the slowest of DRAM, L2, L1, arithmetic and the dependency chain, softly
 combined, plus the launch. It ranks kernels; it is not a clock, and its output is always labelled `modelled`.
 
-Known gaps: bank conflicts, instruction issue limits, contention of atomics, overlap between launches.
+Known gaps: bank conflicts, instruction issue limits (of products in steps of 16, which take two to three times what they
+are priced at), contention of atomics, overlap between launches.
 """
 
 from __future__ import annotations
@@ -129,9 +130,9 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
         size = min(max(size, 32.0), total)
         missed = max(0.0, 1.0 - held / size) * 0.15
         dram += size + (total - size) * missed
-    if resident * per_program > held:
+    if _together(work, resident) > held:
         dram += rereads * programs * _of_large(work, held)
-    fits_l1 = per_program * blocks <= _L1_BYTES
+    fits_l1 = _together(work, blocks) <= _L1_BYTES
     l2 = programs * (per_program if fits_l1 else per_program + rereads)
     lanes = work.num_warps * target.warp_size
     l2 += 2.0 * spills * lanes * programs * max(1.0, work.steps / 4)
@@ -161,6 +162,14 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
         dram_bytes=dram,
         l2_bytes=l2,
         flops=sum(work.flops.values()) * programs,
+    )
+
+
+def _together(work: Work, programs: int) -> float:
+    """Bytes that so many programs have in use: of an array no more than it has, for they may share it."""
+    return sum(
+        min(unique * programs, max(float(work.sizes.get(name, math.inf)), unique))
+        for name, unique in work.unique_bytes.items()
     )
 
 

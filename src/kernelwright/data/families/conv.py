@@ -133,13 +133,15 @@ def _takes(g: Geometry, module: str, after: Chain) -> tuple[tuple[str, str], ...
 
 def _tiles(draw: Draw, dtype: Dtype, extent: Extent, form: str = "window") -> tuple[dict[str, str], str]:
     """The tile's sizes, and the keyword of the warps."""
-    p, co, r, warps = draw.tune.choice(blocks(draw, dtype != "float32", extent[:3], extent[3]))
-    if form == "tap":
-        r = min(r, max(16, 1 << (extent[3] - 1).bit_length()))
-    elif form == "row" and extent[3] <= 5:
-        r = 16
-    warps = 8 if p * co >= 8192 else warps  # addresses take more registers than those of a plain product
-    tiles = {"BLOCK_P": p, "BLOCK_CO": co, "BLOCK_R": r}
+    if form == "channel":
+        outs = 1 << (extent[1] - 1).bit_length()
+        p, co, warps = (32, 16, 4) if draw.slow else draw.tune.choice(((64, 64, 2), (128, 64, 4)))
+        co, steps = max(4, min(outs, co)), {}
+    else:
+        p, co, r, _ = draw.tune.choice(blocks(draw, dtype != "float32", extent[:3], extent[3]))
+        warps = 8 if p * co > 8192 else 4 if p * co > 2048 else 2
+        steps = {"BLOCK_R": min(r, max(16, 1 << (extent[3] - 1).bit_length())) if form == "tap" else r}
+    tiles = {"BLOCK_P": p, "BLOCK_CO": co, **steps}
     if draw.tune.random() < 0.35:
         draw.constants.update(tiles)
         return {name: name for name in tiles}, f"num_warps={warps}"
@@ -179,7 +181,7 @@ def forward_conv(
     if g.groups:
         body.append("channel = (image % groups) * CO + co")
         channel = "channel"
-    form = form_of(draw, g, extent[3], "+")
+    form = form_of(draw, dtype, extent[3], "+")
     body += products(g, form, [g.tap("K", axis) for axis in g.axes], "+", channel, dtype)
     body += _finish(g, after, channel, outs)
     tiles, warps = _tiles(draw, dtype, extent, form)
@@ -313,7 +315,7 @@ def transposed(
         for axis, step in zip(g.axes, steps, strict=True):
             tap = spelled(tap, f"k{axis}", f"(k{axis} * {step} + f{axis})")
         tap = tap if g.rank > 1 else tap[1:-1]
-    form = form_of(draw, g, extent[3], "-")
+    form = form_of(draw, dtype, extent[3], "-")
     body += products(g, form, counts, "-", channel, dtype, tap)
     if phased:
         ends = []

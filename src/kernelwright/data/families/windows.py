@@ -1,8 +1,9 @@
 """The geometry of convolutions, and the loops that multiply their windows by filters, as kernel lines.
 
-What a step of the product takes of the window is chosen for the integers that it costs. Tap by tap, channels run and
-all coordinates are those of places; where channels are too few for that, row by row, the last axis' taps and channels
-run together; whole windows cost a division and two comparisons an axis for every element, and are the slow form.
+What a step takes of the window is chosen for what it costs beside the arithmetic. Tap by tap, a product runs over
+channels and all coordinates are those of places. Channels that are too few to fill a product are taken one by one, each
+an outer product without tensor cores: on an H200 in two thirds of the time or less, at three of them. Whole windows
+cost a division and two comparisons an axis for every element, and are the slow form.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kernelwright.data.families.spec import Draw, Dtype, precision
+from kernelwright.data.families.spec import Draw, Dtype, precision, widened
 
-FEW = 16
-"""Channels into a group, of which fewer do not fill a step of the product."""
+_FEW, _FEW_HALF = 8, 4
+"""Channels into a group, of which so many are taken one by one: in float32, and where a product costs half as much.
+Clocked on an H200 with 3, 4, 8, 12 and 16 in float32; the second is a guess."""
 ZEROS = "acc = tl.zeros((BLOCK_P, BLOCK_CO), dtype=tl.float32)"
 
 
@@ -168,11 +170,11 @@ def _column(text: str) -> str:
     return f"{text}[:, None]" if text.isidentifier() else f"({text})[:, None]"
 
 
-def form_of(draw: Draw, g: Geometry, channels: int, sign: str) -> str:
-    """How a window is walked: by tap, by row, or unfolded whole."""
+def form_of(draw: Draw, dtype: Dtype, channels: int, sign: str) -> str:
+    """How a window is walked: by `tap`, by tap and `channel`, or as a `window` unfolded whole."""
     if draw.slow and draw.tune.random() < 0.4 and sign == "+":
         return "window"
-    return "row" if channels < FEW and not _sparse(g, sign) else "tap"
+    return "channel" if channels <= (_FEW if dtype == "float32" else _FEW_HALF) else "tap"
 
 
 def products(
@@ -180,86 +182,85 @@ def products(
 ) -> list[str]:
     """Kernel lines: `acc`, and the loop that adds up products with filters whose channels come last. `phase` is the place in
     a filter of the taps kd, kh, kw, where those are of one phase."""
-    write = {"tap": _by_tap, "row": _by_row, "window": _by_window}[form]
+    write = {"tap": _by_tap, "channel": _by_channel, "window": _by_window}[form]
     before, header, lines, indent = write(g, counts, sign, bool(phase))
-    step, end = {"tap": ("ci", "CI"), "row": ("r", "row"), "window": ("r", "R")}[form]
-    at = {"tap": "tap * CI + ci", "row": "line * row + r" if g.rank > 1 else "r", "window": "r"}[form]
-    multiply = [
-        f"w_at = {f'({phase}) * CI + ci' if phase else at}",
-        f"w_mask = ({step} < {end})[:, None] & (co < CO)[None, :]",
-        f"weight = tl.load(w_ptr + {channel}[None, :] * ({g.taps()} * CI) + w_at[:, None], mask=w_mask, other=0.0)",
-        product(dtype),
-    ]
+    tap = f"({phase})" if phase else "tap"
+    filters = f"w_ptr + {channel}{{}} * ({g.taps()} * CI)"
+    if form == "channel":
+        wide = widened(dtype)
+        multiply = [
+            f"w_at = {tap} * CI",
+            "for ci in range(CI):",
+            f"    x = tl.load(x_ptr + ci * {parens(area(g))} + x_at, mask=inside, other=0.0){wide}",
+            f"    weight = tl.load({filters.format('')} + w_at + ci, mask=co < CO, other=0.0){wide}",
+            "    acc += x[:, None] * weight[None, :]",
+        ]
+    else:
+        step, end, at = ("r", "R", "r") if form == "window" else ("ci", "CI", f"{tap} * CI + ci")
+        multiply = [
+            f"w_at = {at}",
+            f"w_mask = ({step} < {end})[:, None] & (co < CO)[None, :]",
+            f"weight = tl.load({filters.format('[None, :]')} + w_at[:, None], mask=w_mask, other=0.0)",
+            product(dtype),
+        ]
     lines += [f"{indent}{line}" for line in multiply]
     return [*before, ZEROS, header, *(f"    {line}" for line in lines)]
 
 
 def _by_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
-    """Of each step (places, channels `ci`) at one `tap` of `counts` an axis; `phased` taps are needed one by one, too.
+    """Of each step (places, channels `ci`) at one `tap` of `counts` an axis."""
+    lines = ["tap = k // steps", "ci = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
+    taps, indent = _at_tap(g, counts, sign, phased)
+    loads = [
+        f"x_at = {_column(flat_place(g))} + (ci * {parens(area(g))})[None, :]",
+        "x = tl.load(x_ptr + x_at, mask=inside[:, None] & (ci < CI)[None, :], other=0.0)",
+    ]
+    header = f"for k in range({' * '.join(counts)} * steps):"
+    before = ["steps = tl.cdiv(CI, BLOCK_R)"]
+    return Steps(before, header, [*lines, *taps, *(indent + line for line in loads)], indent)
+
+
+def _by_channel(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
+    """Of each `tap` where places have it in the first channel, `x_at`; channels are taken one by one after that."""
+    lines, indent = _at_tap(g, counts, sign, phased)
+    place = flat_place(g)
+    return Steps([], f"for tap in range({' * '.join(counts)}):", [*lines, f"{indent}x_at = {place}"], indent)
+
+
+def _at_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> tuple[list[str], str]:
+    """Lines that find the coordinates of all places at a `tap`, and whether they are `inside`; and the indent of what uses
+    them. `phased` taps are needed one by one, too.
 
     Where a transposed convolution has a stride and a dilation, a phase is reached through taps that the stride divides.
     """
-    lines = ["tap = k // steps", "ci = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
-    if _sparse(g, sign):
-        steps = {axis: g.tap("S", axis) for axis in g.axes}
-        for index, axis in enumerate(g.axes):
-            lines.append(f"e{axis} = {_reach(g, axis, wrapped('tap', counts, index))} - f{axis}")
-        reached = [f"e{axis} % {step} == 0" for axis, step in steps.items()]
-        lines.append(f"if {' & '.join(f'({one})' for one in reached) if g.rank > 1 else reached[0]}:")
-        inner = [f"{axis} = {axis}0 - e{axis} // {step}" for axis, step in steps.items()]
-        inner += _loads(g, sign)
-        return Steps(*_over_channels(counts), [*lines, *(f"    {line}" for line in inner)], "    ")
-    lines += _reached(g, g.axes, "tap", counts, sign, phased)
-    return Steps(*_over_channels(counts), [*lines, *_loads(g, sign)])
+    if not (sign == "-" and g.stride and g.dilation):
+        return [*_reached(g, counts, sign, phased), _inside(g, sign)], ""
+    steps = {axis: g.tap("S", axis) for axis in g.axes}
+    lines = [
+        f"e{axis} = {_reach(g, axis, wrapped('tap', counts, index))} - f{axis}"
+        for index, axis in enumerate(g.axes)
+    ]
+    reached = [f"e{axis} % {step} == 0" for axis, step in steps.items()]
+    lines.append(f"if {' & '.join(f'({one})' for one in reached) if g.rank > 1 else reached[0]}:")
+    inner = [*(f"{axis} = {axis}0 - e{axis} // {step}" for axis, step in steps.items()), _inside(g, sign)]
+    return [*lines, *(f"    {line}" for line in inner)], "    "
 
 
-def _reached(g: Geometry, axes: str, flat: str, counts: list[str], sign: str, phased: bool) -> list[str]:
-    """Lines that set the coordinates on `axes` at the tap whose place is `flat`, and where `phased` that tap on each."""
+def _inside(g: Geometry, sign: str) -> str:
+    """A line that says which places have all their coordinates in the input; without padding, those that exist."""
+    return f"inside = {within(g.axes) if g.padding or sign == '-' else f'p < {area(g, outs=True)}'}"
+
+
+def _reached(g: Geometry, counts: list[str], sign: str, phased: bool) -> list[str]:
+    """Lines that set the coordinates at a `tap`, and where `phased` that tap on each axis."""
     lines = []
-    for index, axis in enumerate(axes):
-        place = wrapped(flat, counts, index)
+    for index, axis in enumerate(g.axes):
+        place = wrapped("tap", counts, index)
         if phased:
             lines.append(f"k{axis} = {place}")
             place = f"k{axis}"
         lines.append(f"{axis} = {axis}0 {sign} {_reach(g, axis, place)}")
     return lines
-
-
-def _over_channels(counts: list[str]) -> tuple[list[str], str]:
-    """What comes before the lines of a loop over taps and channels."""
-    return ["steps = tl.cdiv(CI, BLOCK_R)"], f"for k in range({' * '.join(counts)} * steps):"
-
-
-def _loads(g: Geometry, sign: str) -> list[str]:
-    """Lines that load `x` of (places, channels `ci`), all at coordinates of places."""
-    bounds = _bounds(g, g.axes, sign)
-    return [
-        f"inside = {bounds or f'p < {area(g, outs=True)}'}",
-        f"x_at = {_column(flat_place(g))} + (ci * {parens(area(g))})[None, :]",
-        "x = tl.load(x_ptr + x_at, mask=inside[:, None] & (ci < CI)[None, :], other=0.0)",
-    ]
-
-
-def _by_row(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
-    """Of each step (places, taps `r` of the last axis with their channels) at one tap of each other axis, a `line`."""
-    last, others = g.axes[-1], g.axes[:-1]
-    lines = ["line = k // steps", "r = k % steps * BLOCK_R + tl.arange(0, BLOCK_R)"]
-    if not others:
-        lines = ["r = k * BLOCK_R + tl.arange(0, BLOCK_R)"]
-    lines += ["ci = r % CI", f"k{last} = {_reach(g, last, 'r // CI')}"]
-    lines += _reached(g, others, "line", counts[:-1], sign, phased)
-    inside = [f"(p < {area(g, outs=True)})[:, None]"]
-    if bounds := _bounds(g, last, sign):
-        lines.append(f"{last} = {last}0[:, None] {sign} k{last}[None, :]")
-        inside = [*([f"({_bounds(g, others, sign)})[:, None]"] if others else []), bounds]
-    start = _column(spelled(flat_place(g), last, f"{last}0"))
-    lines += [
-        f"inside = {' & '.join([*inside, '(r < row)[None, :]'])}",
-        f"x_at = {start} + (ci * {parens(area(g))} {sign} k{last})[None, :]",
-        "x = tl.load(x_ptr + x_at, mask=inside, other=0.0)",
-    ]
-    before = [f"row = {counts[-1]} * CI", "steps = tl.cdiv(row, BLOCK_R)"]
-    return Steps(before, f"for k in range({' * '.join([*counts[:-1], 'steps'])}):", lines)
 
 
 def _by_window(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
@@ -288,16 +289,6 @@ def _by_window(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps
 def _reach(g: Geometry, axis: str, tap: str) -> str:
     """How far a tap reaches."""
     return f"{tap} * {g.tap('D', axis)}" if g.dilation else tap
-
-
-def _sparse(g: Geometry, sign: str) -> bool:
-    """Whether few of the taps reach an output: of a transposed convolution with a stride and a dilation."""
-    return sign == "-" and g.stride and g.dilation
-
-
-def _bounds(g: Geometry, axes: str, sign: str) -> str:
-    """Whether coordinates lie in the input; empty where all do, for any place of the output."""
-    return "" if not g.padding and sign == "+" else within(axes)
 
 
 def product(dtype: Dtype) -> str:
