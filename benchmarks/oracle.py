@@ -2,8 +2,8 @@
 
     python benchmarks/oracle.py kernelbench:PATH/level1 [TASKS.jsonl ...] [--limit 40] [--seed 0]
 
-For tasks drawn at random: milliseconds of a call in the task's own precision, in fp64 by cuDNN, and in fp64 by matrix
-products, with GiB of memory at the peak of each; then seconds for all cases of a hearing. Slowest first, and the sums.
+For tasks drawn at random: milliseconds of a call in the task's own precision and in fp64, with GiB of memory at the peak
+of each; then seconds for all cases of a hearing. Slowest first, and the sums.
 """
 
 import argparse
@@ -15,16 +15,15 @@ import torch
 
 from kernelwright import tasks
 from kernelwright.records import Task
-from kernelwright.verify import VerifierPool, fp64
+from kernelwright.verify import VerifierPool
 from kernelwright.verify.nests import convert
 from kernelwright.verify.oracle import Reference
 
 
-def once(module: torch.nn.Module, inputs: list, products: bool = False) -> tuple[float, float]:
+def once(module: torch.nn.Module, inputs: list) -> tuple[float, float]:
     """(milliseconds, GiB at the peak) of a second call; nan where it does not run."""
-    flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False)
     try:
-        with torch.no_grad(), flags, fp64.Products() if products else contextlib.nullcontext():
+        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
             module(*inputs)
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
@@ -42,13 +41,13 @@ def row(task: Task, pool: VerifierPool) -> list[float]:
     own = once(module, inputs)
     wide = convert(inputs, lambda t: t.double() if t.is_floating_point() else t)
     module = module.double()
-    cudnn, products = once(module, wide), once(module, wide, True)
+    exact = once(module, wide)
     del module, inputs, wide
     torch.cuda.empty_cache()
     start = time.perf_counter()
     pool.judge.gpu_cases(task, pool.gpus[0], contextlib.nullcontext())
     torch.cuda.synchronize()
-    return [*own, *cudnn, *products, time.perf_counter() - start]
+    return [*own, *exact, time.perf_counter() - start]
 
 
 def main() -> None:
@@ -67,12 +66,10 @@ def main() -> None:
             except Exception as error:  # a task that does not fit says nothing of the others
                 print(f"{task.id}: {type(error).__name__}: {str(error)[:100]}", flush=True)
             torch.cuda.empty_cache()
-    print("own ms  GiB | fp64 by cuDNN ms  GiB | by products ms  GiB | all cases s")
+    print("own ms  GiB | fp64 ms  GiB | all cases s")
     for figures, name in sorted(found, key=lambda item: -item[0][-1]):
-        own, a, cudnn, b, products, c, cases = figures
-        print(
-            f"{own:8.1f} {a:5.1f} | {cudnn:8.1f} {b:5.1f} | {products:8.1f} {c:5.1f} | {cases:6.2f}  {name}"
-        )
+        own, a, exact, b, cases = figures
+        print(f"{own:8.1f} {a:5.1f} | {exact:8.1f} {b:5.1f} | {cases:6.2f}  {name}")
     print(f"{len(found)} tasks: {sum(f[-1] for f, _ in found):.1f} s of cases")
 
 

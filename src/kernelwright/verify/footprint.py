@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.verify import fp64
 from kernelwright.verify.replay import Candidate
 
 _SLACK = 1.1
@@ -49,8 +48,7 @@ class Live(TorchDispatchMode):
                 size = storage.nbytes()
                 self.now += size
                 self._known[key] = weakref.ref(storage, functools.partial(self._gone, key, size))
-        unfolded = fp64.columns(args, out) * out.element_size() if func is fp64.CONVOLUTION else 0
-        self.peak = max(self.peak, self.now + unfolded)
+        self.peak = max(self.peak, self.now)
         return out
 
     def _gone(self, key: int, size: int, _: Any) -> None:

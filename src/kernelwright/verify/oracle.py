@@ -20,7 +20,7 @@ from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
-from kernelwright.verify import affine, fp64, tf32
+from kernelwright.verify import affine, tf32
 from kernelwright.verify.comparison import MANY
 from kernelwright.verify.expected import Expected, expected_of, nbytes
 from kernelwright.verify.nests import convert, flatten, skeleton
@@ -321,7 +321,7 @@ def make_case(
     del native, given, flat, originals, output, before
     exact = honest
     if protocol.calibrated:
-        with _where_possible(), torch.no_grad(), fp64.Products():
+        with _where_possible(), torch.no_grad():
             double = copy.deepcopy(module).double()
             wide = flatten(
                 double(*convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone()))
