@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,32 +37,37 @@ def family_of(task: Task) -> str:
     return task.id.removeprefix("families/").rsplit("-", 2)[0]
 
 
+def _category(task: Task) -> str:
+    return task.family or task.suite
+
+
+_COUNTED: Mapping[str, Callable[[Example], str]] = {
+    "splits": lambda example: example.split,
+    "kinds": lambda example: f"{example.split} {example.kind}",
+    "teachers": lambda example: f"{example.teacher} {example.kind}",
+    "operators": lambda example: str(example.task.difficulty),
+    "types": lambda example: example.task.dtype,
+    "categories": lambda example: f"{_category(example.task)} {example.kind}",
+}
+"""What a card counts, by what."""
+
+
 class Table:
     """Counts that grow with every example."""
 
     def __init__(self) -> None:
-        names = ("splits", "kinds", "teachers", "operators", "types", "categories")
-        self.counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in _COUNTED}
         self.coverage: dict[str, Counter[str]] = defaultdict(Counter)
         self.lengths: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self._kernels: set[int] = set()
         self._graphs: set[tuple[str, str]] = set()
-        self._pairs: set[tuple[int, int]] = set()
 
     def add(self, example: Example, tokens: tuple[int, int]) -> None:
         """Count an example; `tokens` are those of prompt and answer."""
-        task = example.task
-        for name, value in (
-            ("splits", example.split),
-            ("kinds", f"{example.split} {example.kind}"),
-            ("teachers", f"{example.teacher} {example.kind}"),
-            ("operators", str(task.difficulty)),
-            ("types", task.dtype),
-            ("categories", f"{task.family or task.suite} {example.kind}"),
-        ):
-            self.counts[name][value] += 1
+        for name, value_of in _COUNTED.items():
+            self.counts[name][value_of(example)] += 1
         if example.kind == "translate":
-            self.coverage[task.family or task.suite][family_of(task)] += 1
+            self.coverage[_category(example.task)][family_of(example.task)] += 1
         self.lengths[example.kind].append(tokens)
         self._kernels.add(hash(example.code))
         self._graphs.add((example.split, example.graph))
