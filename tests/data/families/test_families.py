@@ -23,6 +23,7 @@ from kernelwright.data.families.table import CATEGORIES, FAMILIES, chosen, pair
 from kernelwright.data.families.write import Pair
 from kernelwright.errors import UserError
 from kernelwright.records import Candidate
+from kernelwright.tasks import lowered
 from kernelwright.tasks.form import check_reference, check_shapes
 from kernelwright.verify import VerifierPool
 
@@ -103,6 +104,16 @@ def test_heads_are_walked_exactly_where_they_are_wide() -> None:
         assert ("BLOCK_E" in made.code) == (head > 128), made.task.source
         blocks = head / (128 if made.task.dtype == "float32" else 256)
         assert ("scores_kernel" in made.code) == (blocks >= 4), made.task.source
+
+
+def test_few_channels_are_taken_one_by_one_and_more_by_products() -> None:
+    found = set()
+    for seed in range(30):
+        made = pair(FAMILIES["conv2d"], str(seed), "k")
+        (channels,) = re.findall(r"weight: \[\d+, (\d+)", lowered(made.task)) or ["0"]
+        if channels != "0":  # float32
+            found.add((int(channels) <= 8, "tl.dot" in made.code))
+    assert found == {(True, False), (False, True)}
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
