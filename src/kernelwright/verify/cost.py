@@ -4,8 +4,7 @@ Work comes from sampled program instances (`interpreter.py`, mode `model`), regi
 the assembler's report. The price is the slowest of DRAM, L2, L1, arithmetic and the dependency chain, softly
 combined, plus the launch. It ranks kernels; it is not a clock, and its output is always labelled `modelled`.
 
-Known gaps: bank conflicts, instruction issue limits (of products in steps of 16, which take two to three times what they
-are priced at), contention of atomics, overlap between launches.
+Known gaps: bank conflicts, instruction issue limits, contention of atomics, overlap between launches.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from kernelwright.records import Binary, Cost
 # Fractions of the sheet's peaks that good kernels reach; one place, so that calibration has one place.
 _DRAM_EFFICIENCY = 0.90
 _MATRIX_EFFICIENCY = 0.62
-_SPLIT_EFFICIENCY = 0.48
-"""Of `tf32x3`, whose operands are split first: 60 products of the library on an H200 reach 0.45 to 0.50."""
+_SPLIT_EFFICIENCY, _SPLIT_CLOCKS, _SPLIT_CLOCKS_AN_OPERAND = 0.70, 170.0, 0.085
+"""Of `tf32x3`: the products' own, and clocks of an SM for each step of a loop and each element that is fetched and split. With
+128 x 128 x 32 that is 0.48 of the peak, which 60 products of the library on an H200 reach; with 64 x 16 x 16 a fifth of that
+(convolutions tap by tap on an H200: 0.3 to 0.9 of their time before, 0.7 to 1.1 since)."""
 _VECTOR_EFFICIENCY = 0.50
 _INDEX_SHARE = 0.05
 _INDEX_WARPS, _INDEX_MOST = 8, 4.0
@@ -65,6 +66,9 @@ class Work:
     flops: Mapping[str, float]
     indexed: float = 0.0
     """Integer operations on tiles: addresses and masks."""
+    split_products: float = 0.0
+    split_operands: float = 0.0
+    """Matrix products of float32 in three parts, and elements of their operands."""
     loaded_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     stored_bytes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """Bytes read and written by unmasked lanes, per argument."""
@@ -86,10 +90,13 @@ class Work:
             steps=float(data["steps"]),
             flops={str(k): float(v) for k, v in dict(data["flops"]).items()},
             indexed=float(data["indexed"]),
+            split_products=float(data["split_products"]),
+            split_operands=float(data["split_operands"]),
             loaded_bytes={str(k): float(v) for k, v in dict(data["loaded_bytes"]).items()},
             stored_bytes={str(k): float(v) for k, v in dict(data["stored_bytes"]).items()},
         )
         numbers = [work.programs, work.num_stages, work.touched_bytes, work.steps, work.indexed]
+        numbers += [work.split_products, work.split_operands]
         for amounts in (work.unique_bytes, work.sizes, work.flops, work.loaded_bytes, work.stored_bytes):
             numbers += amounts.values()
         if (
@@ -149,6 +156,8 @@ def price(work: Work, target: Target, binary: Binary | None = None) -> Price:
     for unit, operations in work.flops.items():
         rate = target.peak_tflops.get(unit, target.fp32_tflops) * 1e12
         arithmetic += operations * programs / (rate * _efficiency(unit) * balance)
+    splitting = _SPLIT_CLOCKS * work.split_products + _SPLIT_CLOCKS_AN_OPERAND * work.split_operands
+    arithmetic += splitting * programs / (target.sms * _CLOCK_GHZ * 1e9 * balance)
     warps = min(blocks, math.ceil(programs / target.sms)) * work.num_warps
     indexing = _INDEX_SHARE * min(max(warps / _INDEX_WARPS, 0.5), _INDEX_MOST)
     arithmetic += work.indexed * programs / (target.fp32_tflops * 1e12 * indexing * balance)

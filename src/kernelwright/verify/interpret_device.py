@@ -18,7 +18,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.verify import channel, cost, crosscompile
 from kernelwright.verify.interpreter import Engine, KernelError, TracedLaunch, Unsupported
 from kernelwright.verify.kernels import Kernels, NotAKernel
-from kernelwright.verify.memory import SECTOR_BYTES, OutOfBounds
+from kernelwright.verify.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.races import Race
 from kernelwright.verify.replay import Candidate, Session
 from kernelwright.verify.service import Failure, Service
@@ -46,10 +46,8 @@ def summarise(launch: TracedLaunch) -> cost.Work:
         num_stages=int(launch.options.get("num_stages", 3)),
         unique_bytes=unique,
         sizes=launch.sizes,
-        touched_bytes=sum(traffic.touched_bytes for traffic in launch.traffic) / count,
-        steps=sum(traffic.steps for traffic in launch.traffic) / count,
         flops=flops,
-        indexed=sum(traffic.indexed for traffic in launch.traffic) / count,
+        **{name: sum(getattr(traffic, name) for traffic in launch.traffic) / count for name in COUNTS},
         loaded_bytes=loaded,
         stored_bytes=stored,
     )

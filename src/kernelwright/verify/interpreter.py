@@ -448,6 +448,9 @@ class Engine:
                 unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
                 unit = "float32" if "IEEE" in str(input_precision) else unit
             engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
+            if unit == "tf32x3" and engine.traffic is not None:
+                engine.traffic.split_products += 1
+                engine.traffic.split_operands += a.data.size + b.data.size
             if engine.mode == "model":
                 return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
             engine.barrier()

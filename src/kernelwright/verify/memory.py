@@ -111,6 +111,10 @@ class Memory:
         return out
 
 
+COUNTS = ("touched_bytes", "steps", "indexed", "split_products", "split_operands")
+"""What `Traffic` counts as one number each."""
+
+
 @dataclasses.dataclass
 class Traffic:
     """What one sampled program instance did to memory and arithmetic."""
@@ -128,6 +132,10 @@ class Traffic:
     """Operations by unit: `float32` (vector units), `tf32`, `float16`, ... (matrix units)."""
     indexed: float = 0.0
     """Integer operations on blocks of two dimensions and more: addresses and masks of tiles, which take issue slots."""
+    split_products: float = 0.0
+    """Matrix products of float32 in three parts, ..."""
+    split_operands: float = 0.0
+    """... and the elements of their operands, each of which is split."""
     executed: int = 0
     """Memory instructions that were really interpreted; `steps` counts those of skipped iterations too."""
     skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -162,9 +170,8 @@ class Traffic:
 
     def totals(self) -> dict[str, dict[str, float]]:
         """Everything counted so far, for `extrapolate`."""
-        counts = {"touched": self.touched_bytes, "steps": float(self.steps), "indexed": self.indexed}
         return {
-            "counts": counts,
+            "counts": {name: float(getattr(self, name)) for name in COUNTS},
             "flops": dict(self.flops),
             "loaded": dict(self.loaded),
             "stored": dict(self.stored),
@@ -178,9 +185,8 @@ class Traffic:
             kind: {name: (count - before[kind].get(name, 0.0)) * factor for name, count in counts.items()}
             for kind, counts in now.items()
         }
-        self.touched_bytes += grown["counts"]["touched"]
-        self.steps += grown["counts"]["steps"]
-        self.indexed += grown["counts"]["indexed"]
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + grown["counts"][name])
         for kind in ("flops", "loaded", "stored", "skipped_sectors"):
             into: dict[str, float] = getattr(self, kind)
             for name, count in grown[kind].items():
