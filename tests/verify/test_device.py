@@ -152,6 +152,18 @@ def test_streams_events_and_guards_can_be_used(cuda: PretendCuda) -> None:
     assert start.elapsed_time(end) >= 0.0
 
 
+def test_a_layer_moves_without_a_copy_unless_somebody_else_has_it(cuda: PretendCuda) -> None:
+    layer, shared, seen = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    elsewhere = [shared.weight.data, seen.weight.detach()[1:]]
+    for module, stays in ((layer, True), (shared, False), (seen, False)):
+        before = module.weight.data_ptr()
+        cuda.adopt_alone(module.weight)
+        module.cuda()
+        assert module.weight.is_cuda
+        assert (module.weight.data_ptr() == before) is stays
+    assert not any(tensor.is_cuda for tensor in elsewhere)
+
+
 def test_nothing_is_left_behind() -> None:
     before = {
         name: getattr(torch.cuda, name)

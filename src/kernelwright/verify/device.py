@@ -232,6 +232,15 @@ class PretendCuda(TorchFunctionMode):
         self._host.pop(tensor.untyped_storage()._cdata, None)
         return tensor
 
+    def adopt_alone(self, tensor: torch.Tensor) -> None:
+        """A tensor whose memory nothing else uses moves to the device without a copy: a layer may be as large as all that a
+        process is given."""
+        storage = tensor.untyped_storage()
+        if (
+            torch._C._storage_Use_Count(storage._cdata) <= 2
+        ):  # by the tensor, and by the table of host tensors
+            self.adopt(tensor)
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         getter = _GETTERS.get(func)

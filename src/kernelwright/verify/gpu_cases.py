@@ -56,7 +56,8 @@ class GpuCases:
         self.init = self._reference.init_inputs()
         self._module = self._reference.build(protocol.affine)
         self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
-        self._weights = sum(map(nbytes, self.state.values()))
+        self.weights = sum(map(nbytes, self.state.values()))
+        """Bytes of them."""
         self._module.to(device)
         self.made = False
         """Whether everything is on the GPU that a hearing needs."""
@@ -90,7 +91,7 @@ class GpuCases:
     def kept_bytes(self) -> int:
         """GPU memory held for the next candidate."""
         held = [*self._kept.values(), self.__dict__.get("twin"), self.__dict__.get("audit")]
-        return (self._weights if self.made else 0) + sum(item.size for item in held if item is not None)
+        return (self.weights if self.made else 0) + sum(item.size for item in held if item is not None)
 
     def make(self) -> None:
         """Have every case, and at full size what is clocked, while there is memory for fp64. Raises UserError."""

@@ -29,6 +29,8 @@ from kernelwright.verify.zygote import Role, Zygote
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
 _TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
+_COPIES = 2
+"""Of its weights, that a module may hold: as they were drawn, and as its kernels want them."""
 _CAUSED = 0.1
 """Share of an output that must be wrong without the kernels, where torch copies into it."""
 _MANY_CALLS = 12
@@ -47,15 +49,23 @@ class Confined:
     """A confined process for one hearing, and the talk with it."""
 
     def __init__(
-        self, zygote: Zygote, role: Role, deadline: float, limit_s: float, gpu: int | None = None
+        self,
+        zygote: Zygote,
+        role: Role,
+        deadline: float,
+        limit_s: float,
+        gpu: int | None = None,
+        weights: int = 0,
     ) -> None:
-        """`deadline` is on the monotonic clock; `gpu` is for the role that has one. Raises InfrastructureError."""
+        """`deadline` is on the monotonic clock; `gpu` is for the role that has one; `weights` are bytes of a module that
+        it builds, beside which it gets the usual memory. Raises InfrastructureError."""
         self.role, self.deadline, self.limit_s = role, deadline, limit_s
         self._zygote = zygote
         self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
         try:
             cpu_seconds = max(Limits.cpu_seconds, math.ceil(limit_s))
-            self._pid, self._socket = zygote.fork(self._scratch, role, gpu, cpu_seconds)
+            memory = Limits.memory_bytes + _COPIES * weights
+            self._pid, self._socket = zygote.fork(self._scratch, role, gpu, cpu_seconds, memory)
         except BaseException:
             shutil.rmtree(self._scratch, ignore_errors=True)
             raise
@@ -182,8 +192,8 @@ class Hearing:
     def _funnel(self) -> Timing | None:
         raise NotImplementedError
 
-    def _summon(self, role: Role) -> Confined:
-        process = Confined(self.zygote, role, self.deadline, self.judge.deadline_s)
+    def _summon(self, role: Role, weights: int = 0) -> Confined:
+        process = Confined(self.zygote, role, self.deadline, self.judge.deadline_s, weights=weights)
         self._processes.append(process)
         return process
 

@@ -340,8 +340,11 @@ class HostWorker(Service):
         finally:
             self.recorder = None
 
-    def construct(self, init: Any, seed: int, state: dict[str, torch.Tensor], vary: bool) -> torch.nn.Module:
-        """The candidate's module, with the reference's weights where names and shapes agree and values are given."""
+    def construct(
+        self, init: Any, seed: int, state: dict[str, torch.Tensor], vary: bool, real: PretendCuda
+    ) -> torch.nn.Module:
+        """The candidate's module, with the reference's weights where names and shapes agree and values are given; `real` is
+        on."""
         torch.manual_seed(seed)
         with affine.varied() if vary else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
@@ -349,6 +352,8 @@ class HostWorker(Service):
                 raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")
             if finished is not None:
                 finished(module)
+        for tensor in (*module.parameters(), *module.buffers()):
+            real.adopt_alone(tensor)
         module.cuda()
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         for name, value in state.items():
@@ -380,7 +385,7 @@ class HostWorker(Service):
         cuda.upload = recorder.upload
         builder = recorder if values else Recorder(real)
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
-            module = self.construct(init, seed, state, vary)
+            module = self.construct(init, seed, state, vary, real)
         prepared = list(recorder.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
         shared = [

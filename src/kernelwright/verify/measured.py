@@ -131,7 +131,7 @@ class MeasuredHearing(Hearing):
 
     def _traced(self, shapes: list[Any]) -> list[Trace]:
         with self._timed(Gate.LOAD):
-            host = self._summon("host")
+            host = self._summon("host", max(shape.weights for shape in shapes))
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         traces = []
         with self._timed(Gate.TRACE):

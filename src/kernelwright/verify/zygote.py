@@ -136,18 +136,24 @@ class Zygote:
             self._ready = True
 
     def fork(
-        self, scratch: Path, role: Role, gpu: int | None = None, cpu_seconds: int = Limits.cpu_seconds
+        self,
+        scratch: Path,
+        role: Role,
+        gpu: int | None = None,
+        cpu_seconds: int = Limits.cpu_seconds,
+        memory_bytes: int = Limits.memory_bytes,
     ) -> tuple[int, socket.socket]:
         """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError.
 
-        `cpu_seconds` is what it may compute, where it is confined.
+        `cpu_seconds` and `memory_bytes` are what it may compute and hold, where it is confined.
         """
         ours, theirs = socket.socketpair()
         try:
             with self._lock:
                 self._wait_ready()
+                limits = {"cpu_seconds": cpu_seconds, "memory_bytes": memory_bytes}
                 answer = self._request(
-                    [theirs.fileno()], fork=str(scratch), role=role, gpu=gpu, cpu=cpu_seconds
+                    [theirs.fileno()], fork=str(scratch), role=role, gpu=gpu, limits=limits
                 )
         except BaseException:
             ours.close()
@@ -216,7 +222,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
             }
         )
         tempfile.tempdir = str(scratch)
-        sandbox.apply(Limits(cpu_seconds=request["cpu"]), scratch, {sock.fileno()})
+        sandbox.apply(Limits(**request["limits"]), scratch, {sock.fileno()})
         sheet = target(target_name)
         if role == "host":
             from kernelwright.verify.host import HostWorker
