@@ -46,7 +46,7 @@ class ModelNew(nn.Module):
 
 
 def test_class_first_then_launches_then_kernels_with_the_references_constructor() -> None:
-    head, rest = CODE.split("\n\n\n@triton.jit")
+    head, rest = CODE.replace("\nBLOCK = 64\n", "").replace("BLOCK)", "64)").split("\n\n\n@triton.jit")
     kernel, launch, model = ("@triton.jit" + rest).rstrip().split("\n\n\n")
     model = """class ModelNew(nn.Module):
     def __init__(self, width, slope=0.1):

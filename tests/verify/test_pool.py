@@ -256,6 +256,19 @@ def test_what_is_not_priced_has_no_binary_and_no_time(sharded: VerifierPool) -> 
     assert (verdict.timing, verdict.evidence.binaries, verdict.evidence.cost) == (None, (), None)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("BLOCK = 1024", "BLOCK = 131072", "1024 values"), ("num_warps=4", "num_warps=64", "2048 threads")],
+)
+def test_what_no_program_can_hold_is_refused_without_a_price(
+    sharded: VerifierPool, old: str, new: str, said: str
+) -> None:
+    code = GOLD.code if old in GOLD.code else GOLD.code.replace("BLOCK=BLOCK", "BLOCK=BLOCK, num_warps=4")
+    verdict = sharded.verify(RELU, Candidate(code=code.replace(old, new)))
+    assert verdict.outcome is Outcome.COMPILE_ERROR
+    assert said in verdict.detail
+
+
 def test_what_only_fails_to_compile_at_full_size_does_so_without_a_price(sharded: VerifierPool) -> None:
     whole = GOLD.code.replace("BLOCK = 1024", "BLOCK = triton.next_power_of_2(n_elements)")
     assert whole != GOLD.code

@@ -1,5 +1,5 @@
-"""A kernel's module in the order in which a policy can write it: the class first, then launches, then kernels; and the
-class's constructor word for word as the lowered reference has it. A number that the kernel's class kept for itself and the
+"""A kernel's module in the order in which a policy can write it: the class first, then launches, then kernels; tiles where
+they are used, not named at the top; and the class's constructor word for word as the lowered reference has it. A number that the kernel's class kept for itself and the
 reference's hands to a module of its own is then that module's: `self.act.negative_slope`.
 
 A small model that has to write a constructor of eight arguments anew gets one of them wrong; one that has only to
@@ -14,6 +14,7 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 
+from kernelwright.data.edits import with_literals
 from kernelwright.parsing import constructor_of, first_line, is_self, parse, text_of
 
 _GIVEN = frozenset({*dir(builtins), "torch", "nn"})
@@ -39,6 +40,8 @@ def arranged(code: str, lowered: str) -> str:
     )
     if model is None or not functions or not _may_move(tree, functions, model):
         return code
+    if (plain := with_literals(code)) != code:
+        return arranged(plain, lowered)
     lines = code.splitlines()
     moved: list[_Function | ast.ClassDef] = [model, *functions]
     defined = min(map(first_line, moved))

@@ -106,6 +106,40 @@ def rename(code: str, names: Mapping[str, str]) -> str:
     return edited(code, edits)
 
 
+def with_literals(code: str) -> str:
+    """Integers that the module gives a name and nothing but functions uses, where they are used: what stands at the top of a
+    file has to be known before anything else."""
+    tree = ast.parse(code)
+    given: dict[str, list[ast.Assign]] = {}
+    outside: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_integer(node.value):
+            given.setdefault(node.targets[0].id, []).append(node)
+        elif not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            outside |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    known = {
+        name: nodes[0]
+        for name, nodes in given.items()
+        if len(nodes) == len(nodes[0].targets) == 1 and name not in outside
+    }
+    at, edits = spans(code), set[Edit]()
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        own = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+        names = [one for one in ast.walk(function) if isinstance(one, ast.Name)]
+        own |= {one.id for one in names if isinstance(one.ctx, ast.Store)}
+        for one in names:
+            if one.id in known and one.id not in own:
+                edits.add((*at(one), ast.unparse(known[one.id].value)))
+    lines = edited(code, sorted(edits)).splitlines()
+    for node in reversed(known.values()):
+        del lines[node.lineno - 1 : node.end_lineno]
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines).strip("\n")) + "\n"
+
+
+def _is_integer(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) is int
+
+
 def synonyms(code: str, groups: Iterable[Sequence[str]], rng: random.Random) -> dict[str, str]:
     """A renaming that takes one name of each group in place of the only one that occurs, and collides with none."""
     taken = {

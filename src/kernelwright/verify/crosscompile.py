@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.util
+import math
 import re
 import subprocess
 from pathlib import Path
@@ -22,6 +23,12 @@ from kernelwright.records import Binary
 
 if TYPE_CHECKING:
     from kernelwright.verify.interpreter import TracedLaunch
+
+
+_MOST_THREADS = 1024
+"""Of a program."""
+_MOST_VALUES = 512
+"""Elements of one tile for each thread: twice what its registers hold, where the assembler is at it for minutes."""
 
 
 class CompileError(Exception):
@@ -43,8 +50,23 @@ class Assembly:
 
 
 def to_ir(launch: TracedLaunch, target: Target) -> None:
-    """Type-check one launch's specialisation: the compiler's front end only. Raises CompileError."""
-    _stages(launch, target, "")
+    """Type-check one launch's specialisation: the compiler's front end only. Raises CompileError.
+
+    Also for what the later stages would refuse or not end with: more threads than a program can have, and tiles that no
+    registers hold. A policy that is paid without them learns to write rows of 400,000 elements as one tile.
+    """
+    text, metadata = _stages(launch, target, "")
+    warps = int(metadata["num_warps"])
+    threads = warps * target.warp_size
+    if threads > _MOST_THREADS:
+        raise CompileError(f"num_warps={warps} is {threads} threads; a program has at most {_MOST_THREADS}")
+    shapes = (shape.split("x")[:-1] for shape in set(re.findall(r"tensor<((?:\d+x)+)", text)))
+    widest = max((math.prod(map(int, shape)) for shape in shapes), default=0)
+    if widest > _MOST_VALUES * threads:
+        raise CompileError(
+            f"a tile of {widest} elements is {widest // threads} values for each of {threads} threads; registers hold 255: "
+            "loop over smaller tiles"
+        )
 
 
 def to_assembly(launch: TracedLaunch, target: Target) -> Assembly:
@@ -85,7 +107,7 @@ def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[
                 break
     except Exception as error:
         raise CompileError(shorten(error)) from None
-    return str(module) if last else "", metadata
+    return str(module), metadata
 
 
 def shorten(error: BaseException) -> str:

@@ -175,27 +175,36 @@ class Chain:
         one: bool = False,
     ) -> list[str]:
         """The arithmetic on `value`, in place. `channel` and `offsets` index operands of the two kinds; `expand`
-        gives a loaded channel vector the value's shape; `one` is for a channel that is one number a program."""
-        lines = []
+        gives a loaded channel vector the value's shape; `one` is for a channel that is one number a program.
+
+        A step loads its operand where it uses it, so that one line says all of it; what is used more than once has a
+        name, before its first use."""
+        loads: dict[str, str] = {}
         for name, kind in self.operands:
-            if kind == "number":
-                continue
             if kind == "scalar" or (kind == "channel" and one):
                 at = f"{name}_ptr" if kind == "scalar" else f"{name}_ptr + {channel}"
-                lines.append(f"{name} = tl.load({at}){self.wide}")
+                loads[name] = f"tl.load({at}){self.wide}"
             elif kind == "channel":
                 masked = f", mask={channel_mask}, other=0.0" if channel_mask else ""
-                lines.append(f"{name} = tl.load({name}_ptr + {channel}{masked}){expand}{self.wide}")
-            else:
+                loads[name] = f"tl.load({name}_ptr + {channel}{masked}){expand}{self.wide}"
+            elif kind == "full":
                 masked = f", mask={mask}, other=0.0" if mask else ""
-                lines.append(f"{name} = tl.load({name}_ptr + {offsets}{masked}){self.wide}")
+                loads[name] = f"tl.load({name}_ptr + {offsets}{masked}){self.wide}"
+        lines = []
         numbers = self.numbers or ((),) * len(self.steps)
         tags = self.tags or ("",) * len(self.steps)
         for place, (step, operand, passed) in enumerate(zip(self.steps, self.values, numbers, strict=True)):
             if place in self.kept:
                 lines.append(marked(f"{ORIGINAL} = {value}", "", KEPT))
             constants = dict(zip("cd", passed or map(repr, step.constants), strict=False))
-            expression = POINTWISE[step.op].triton.format(x=value, y=operand, **constants)
+            template = POINTWISE[step.op].triton
+            if operand in loads:
+                load = loads.pop(operand)
+                if self.values.count(operand) == template.count("{y}") == 1:
+                    operand = load
+                else:
+                    lines.append(f"{operand} = {load}")
+            expression = template.format(x=value, y=operand, **constants)
             line = f"{value} = {expression}"
             lines.append(marked(line, tags[place], step.op) if tags[place] else line)
         return lines
