@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _MOST_THREADS = 1024
 """Of a program."""
-_MOST_VALUES = 512
-"""Elements of one tile for each thread: twice what its registers hold, where the assembler is at it for minutes."""
+_MOST_VALUES = 256
+"""Elements of one tile for each thread: as many as it has registers. Twice that keeps the assembler busy for minutes."""
 
 
 class CompileError(Exception):

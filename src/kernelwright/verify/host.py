@@ -352,7 +352,7 @@ class HostWorker(Service):
                 raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")
             if finished is not None:
                 finished(module)
-        for tensor in (*module.parameters(), *module.buffers()):
+        for _, tensor in (*module.named_parameters(), *module.named_buffers()):
             real.adopt_alone(tensor)
         module.cuda()
         own = dict(module.named_parameters()) | dict(module.named_buffers())
