@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 from kernelwright.errors import UserError
 
+MOST_THREADS = 1024
+"""Of a program, on any target."""
+
 
 class Target(BaseModel):
     """One GPU. Units are in the field names; rates are dense, without sparsity."""
@@ -68,7 +71,7 @@ class Target(BaseModel):
         by_registers = self.registers_per_sm // (per_warp * num_warps)
         by_shared = self.shared_per_sm // (shared_bytes + 1024) if shared_bytes else self.blocks_per_sm
         blocks = min(by_registers, by_shared, self.threads_per_sm // threads, self.blocks_per_sm)
-        if shared_bytes > self.shared_per_block or threads > 1024:
+        if shared_bytes > self.shared_per_block or threads > MOST_THREADS:
             blocks = 0
         most_warps = self.threads_per_sm // self.warp_size
         return blocks * num_warps / most_warps, blocks

@@ -1,6 +1,7 @@
 """A kernel's module in the order in which a policy can write it: the class first, then launches, then kernels; tiles where
-they are used, not named at the top; and the class's constructor word for word as the lowered reference has it. A number that the kernel's class kept for itself and the
-reference's hands to a module of its own is then that module's: `self.act.negative_slope`.
+they are used, not named at the top; and the class's constructor word for word as the lowered reference has it. A number
+that the kernel's class kept for itself and the reference's hands to a module of its own is then that module's:
+`self.act.negative_slope`.
 
 A small model that has to write a constructor of eight arguments anew gets one of them wrong; one that has only to
 repeat what it reads does not. What the constructor makes is the same: the reference's own statements make the weights.
@@ -40,8 +41,6 @@ def arranged(code: str, lowered: str) -> str:
     )
     if model is None or not functions or not _may_move(tree, functions, model):
         return code
-    if (plain := with_literals(code)) != code:
-        return arranged(plain, lowered)
     lines = code.splitlines()
     moved: list[_Function | ast.ClassDef] = [model, *functions]
     defined = min(map(first_line, moved))
@@ -49,7 +48,7 @@ def arranged(code: str, lowered: str) -> str:
     wrappers = [node for node in functions if not node.decorator_list]
     kernels = [node for node in functions if node.decorator_list]
     parts = [_class(model, lowered, tree, lines), *(text_of(node, lines) for node in (*wrappers, *kernels))]
-    return "\n\n\n".join([head, *parts] if head else parts) + "\n"
+    return with_literals("\n\n\n".join([head, *parts] if head else parts) + "\n")
 
 
 def _may_move(tree: ast.Module, functions: Sequence[_Function], model: ast.ClassDef) -> bool:

@@ -38,22 +38,18 @@ def varied() -> Iterator[Callable[[torch.nn.Module], None]]:
     """
     with _LOCK:
         blank = _Blank()
-        here = threading.get_ident()
-        registered = functools.partial(_registered, blank)
         changed: list[tuple[Any, str, Callable[..., None]]] = [
             (torch, "empty", blank.note),
-            (torch.nn.Module, "register_parameter", lambda _, *given, **named: registered(*given, **named)),
-            (_NormBase, "reset_running_stats", lambda _, module: _reset(module)),
-            *((torch.nn.init, name, lambda tensor, *_, **__: _initialised(tensor)) for name in _INITIALISERS),
+            (torch.nn.Module, "register_parameter", functools.partial(_registered, blank)),
+            (_NormBase, "reset_running_stats", _reset),
+            *((torch.nn.init, name, _initialised) for name in _INITIALISERS),
         ]
-        originals = [getattr(owner, name) for owner, name, _ in changed]
-        for (owner, name, then), original in zip(changed, originals, strict=True):
-            setattr(owner, name, _followed(original, then, here))
-        try:
+        with contextlib.ExitStack() as restored:
+            for owner, name, then in changed:
+                original = getattr(owner, name)
+                restored.callback(setattr, owner, name, original)
+                setattr(owner, name, _followed(original, then, threading.get_ident()))
             yield _finished
-        finally:
-            for (owner, name, _), original in zip(changed, originals, strict=True):
-                setattr(owner, name, original)
 
 
 class _Blank:
@@ -73,6 +69,8 @@ class _Blank:
 
 
 def _followed(original: Callable[..., Any], then: Callable[..., None], thread: int) -> Callable[..., Any]:
+    """`original`, and in that thread `then` of what it gave and what it was given."""
+
     @functools.wraps(original)
     def both(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
@@ -84,17 +82,17 @@ def _followed(original: Callable[..., Any], then: Callable[..., None], thread: i
     return both
 
 
-def _registered(blank: _Blank, module: torch.nn.Module, name: str, param: Any = None) -> None:
+def _registered(blank: _Blank, _: None, module: torch.nn.Module, name: str, param: Any = None) -> None:
     if _learns(param) and not blank.holds(param.data) and _constant(param.data):
         param.data = _vary(param.data.clone())  # what it was made of may serve for something else
 
 
-def _initialised(tensor: Any) -> None:
+def _initialised(tensor: Any, *_: Any, **__: Any) -> None:
     if _learns(tensor) and _constant(tensor.data):
         _vary(tensor.data)
 
 
-def _reset(module: Any) -> None:
+def _reset(_: None, module: Any) -> None:
     for statistic in (module.running_mean, module.running_var):
         if statistic is not None and _constant(statistic):
             _vary(statistic)

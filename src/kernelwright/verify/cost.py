@@ -95,8 +95,10 @@ class Work:
             loaded_bytes={str(k): float(v) for k, v in dict(data["loaded_bytes"]).items()},
             stored_bytes={str(k): float(v) for k, v in dict(data["stored_bytes"]).items()},
         )
-        numbers = [work.programs, work.num_stages, work.touched_bytes, work.steps, work.indexed]
-        numbers += [work.split_products, work.split_operands]
+        numbers = [
+            *(work.programs, work.num_stages, work.touched_bytes, work.steps),
+            *(work.indexed, work.split_products, work.split_operands),
+        ]
         for amounts in (work.unique_bytes, work.sizes, work.flops, work.loaded_bytes, work.stored_bytes):
             numbers += amounts.values()
         if (

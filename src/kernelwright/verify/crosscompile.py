@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InfrastructureError
-from kernelwright.hardware import Target
+from kernelwright.hardware import MOST_THREADS, Target
 from kernelwright.records import Binary
 
 if TYPE_CHECKING:
     from kernelwright.verify.interpreter import TracedLaunch
 
 
-_MOST_THREADS = 1024
-"""Of a program."""
 _MOST_VALUES = 256
 """Elements of one tile for each thread: as many as it has registers. Twice that keeps the assembler busy for minutes."""
 
@@ -58,8 +56,8 @@ def to_ir(launch: TracedLaunch, target: Target) -> None:
     text, metadata = _stages(launch, target, "")
     warps = int(metadata["num_warps"])
     threads = warps * target.warp_size
-    if threads > _MOST_THREADS:
-        raise CompileError(f"num_warps={warps} is {threads} threads; a program has at most {_MOST_THREADS}")
+    if threads > MOST_THREADS:
+        raise CompileError(f"num_warps={warps} is {threads} threads; a program has at most {MOST_THREADS}")
     shapes = (shape.split("x")[:-1] for shape in set(re.findall(r"tensor<((?:\d+x)+)", text)))
     widest = max((math.prod(map(int, shape)) for shape in shapes), default=0)
     if widest > _MOST_VALUES * threads:

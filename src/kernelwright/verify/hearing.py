@@ -63,9 +63,11 @@ class Confined:
         self._zygote = zygote
         self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
         try:
-            cpu_seconds = max(Limits.cpu_seconds, math.ceil(limit_s))
-            memory = Limits.memory_bytes + _COPIES * weights
-            self._pid, self._socket = zygote.fork(self._scratch, role, gpu, cpu_seconds, memory)
+            limits = Limits(
+                memory_bytes=Limits.memory_bytes + _COPIES * weights,
+                cpu_seconds=max(Limits.cpu_seconds, math.ceil(limit_s)),
+            )
+            self._pid, self._socket = zygote.fork(self._scratch, role, gpu, limits)
         except BaseException:
             shutil.rmtree(self._scratch, ignore_errors=True)
             raise

@@ -7,6 +7,7 @@ child confines itself (`sandbox.py`) and serves (`service.py`). CUDA is never in
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import json
 import os
@@ -25,6 +26,7 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.verify.sandbox import Limits
 
 Role = Literal["host", "interpret", "cuda"]
+_USUAL = Limits()
 _KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR", "TRITON_CACHE_DIR")
 _READY_TIMEOUT_S = 120.0
 _FAREWELL_S, _DEATH_S = 0.1, 2.0
@@ -140,20 +142,22 @@ class Zygote:
         scratch: Path,
         role: Role,
         gpu: int | None = None,
-        cpu_seconds: int = Limits.cpu_seconds,
-        memory_bytes: int = Limits.memory_bytes,
+        limits: Limits = _USUAL,
     ) -> tuple[int, socket.socket]:
         """A new process in a role, on a GPU or none: its pid and our end of its socket. Raises InfrastructureError.
 
-        `cpu_seconds` and `memory_bytes` are what it may compute and hold, where it is confined.
+        `limits` hold where it is confined.
         """
         ours, theirs = socket.socketpair()
         try:
             with self._lock:
                 self._wait_ready()
-                limits = {"cpu_seconds": cpu_seconds, "memory_bytes": memory_bytes}
                 answer = self._request(
-                    [theirs.fileno()], fork=str(scratch), role=role, gpu=gpu, limits=limits
+                    [theirs.fileno()],
+                    fork=str(scratch),
+                    role=role,
+                    gpu=gpu,
+                    limits=dataclasses.asdict(limits),
                 )
         except BaseException:
             ours.close()

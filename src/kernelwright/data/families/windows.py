@@ -223,8 +223,8 @@ def _by_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
 def _by_channel(g: Geometry, counts: list[str], sign: str, phased: bool) -> Steps:
     """Of each `tap` where places have it in the first channel, `x_at`; channels are taken one by one after that."""
     lines, indent = _at_tap(g, counts, sign, phased)
-    place = flat_place(g)
-    return Steps([], f"for tap in range({' * '.join(counts)}):", [*lines, f"{indent}x_at = {place}"], indent)
+    header = f"for tap in range({' * '.join(counts)}):"
+    return Steps([], header, [*lines, f"{indent}x_at = {flat_place(g)}"], indent)
 
 
 def _at_tap(g: Geometry, counts: list[str], sign: str, phased: bool) -> tuple[list[str], str]:
