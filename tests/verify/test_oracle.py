@@ -422,3 +422,20 @@ def test_a_long_sum_may_be_taken_one_term_after_the_other(mean: float) -> None:
         if not mean:  # else the sum is so large that both are its rounding: draws around zero tell
             assert compare(0, in_turn - values[-1], expected, STRICT).kind
             assert compare(0, values.bfloat16().float().sum(0), expected, STRICT).kind
+
+
+def test_scores_that_nearly_tie_are_decided_by_a_rounding() -> None:
+    """Attention over inputs thirty times as large: honest runs pass the preset there, each in rows of its own."""
+    for seed in range(96):
+        generator = torch.Generator().manual_seed(seed)
+        q, k, v = (30 * torch.randn(4, rows, 32, generator=generator) for rows in (128, 96, 96))
+        exact = torch.softmax(q.double() @ k.double().mT * 32**-0.5, -1) @ v.double()
+        honest = torch.softmax(q @ k.mT * 32**-0.5, -1) @ v
+        scores = torch.zeros(4, 128, 96)
+        for term in range(32):
+            scores += q[..., term, None] * k[..., None, :, term]
+        in_turn = torch.softmax(scores * 32**-0.5, -1) @ v
+        expected = dataclasses.replace(expected_of(exact, honest), slack=8.0)
+        assert not compare(0, in_turn, expected, STRICT).kind
+        rounded = torch.softmax(q.bfloat16().float() @ k.bfloat16().float().mT * 32**-0.5, -1) @ v
+        assert compare(0, rounded, expected, STRICT).kind == "wrong_value"

@@ -1,7 +1,7 @@
 """An output beside what was expected: the error allowed, where it is first exceeded, and what kind of wrong that is.
 
 The allowed error is a small multiple of what an honest PyTorch run in the task's own precision gets wrong against fp64, and
-never looser than the protocol.
+looser than the protocol only where inputs scaled far up make that run itself so.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
     rtol, atol = protocol.preset("float16" if expected.tf32 and protocol.calibrated else dtype)
     if not protocol.calibrated:
         return rtol, atol, 0.0, 0.0, math.inf, 1.0
+    if expected.slack > 1.0:
+        # Two scores that nearly tie in a softmax, and a rounding decides between them: the honest run itself may pass the
+        # preset there, and another honest one is up to four times as far off.
+        atol = max(atol, expected.honest_error)
     # Where sums cancel, what is left is small and its error is not: relative to what was summed.
     if not expected.dtype.is_floating_point:
         return rtol, atol, expected.typical, 0.0, math.inf, expected.slack

@@ -34,7 +34,8 @@ class Expected:
     """Where both are the same infinity; None where that is nowhere."""
     slack: float = 1.0
     """Factor on the error allowed: above 1 for inputs scaled far up, which are there to make naive kernels overflow
-    and where an honest one may lose more digits than the reference does."""
+    and where an honest one may lose more digits than the reference does. What the reference itself gets wrong there is
+    allowed even where that is more than the protocol's own tolerance."""
     spread: float = math.inf
     """Root of the mean squared error of the reference in its own precision."""
     root_mean_square: float = 0.0
