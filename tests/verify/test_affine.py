@@ -1,6 +1,7 @@
 """Constant parameters get other values, the same for reference and candidate, and nothing else changes."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from kernelwright.records import Candidate, Task
 from kernelwright.verify import VerifierPool, affine
 
 
-def built(make: type[nn.Module]) -> nn.Module:
+def built(make: Callable[[], nn.Module]) -> nn.Module:
     torch.manual_seed(5)
     with affine.varied() as finished:
         module = make()
@@ -153,3 +154,11 @@ def test_a_dropped_identity_shows_and_other_names_do_not_matter(
 ) -> None:
     verdict = pool.verify(TASK, Candidate(code=KERNEL.replace("AFFINE", affine_part)))
     assert verdict.correct is right, verdict.detail
+
+
+def test_constants_vary_under_a_mode_that_passes_them_by_name() -> None:
+    """As `torch.device` does: `torch.nn.init.constant_` is then called with keywords."""
+    with torch.device("cpu"):
+        slopes = built(lambda: nn.PReLU(8))
+    assert torch.equal(slopes.weight, built(lambda: nn.PReLU(8)).weight)
+    assert slopes.weight.std() > 0.01

@@ -87,7 +87,7 @@ def _registered(blank: _Blank, _: None, module: torch.nn.Module, name: str, para
         param.data = _vary(param.data.clone())  # what it was made of may serve for something else
 
 
-def _initialised(tensor: Any, *_: Any, **__: Any) -> None:
+def _initialised(tensor: Any, /, *_: Any, **__: Any) -> None:
     if _learns(tensor) and _constant(tensor.data):
         _vary(tensor.data)
 
