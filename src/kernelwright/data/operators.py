@@ -191,7 +191,7 @@ _POINTWISE = (
     Pointwise(
         "mish",
         ("F.mish({x})", "{x} * torch.tanh(F.softplus({x}))"),
-        "{x} * (1.0 - 2.0 / ((1.0 + tl.exp({x})) * (1.0 + tl.exp({x})) + 1.0))",
+        "{x} / (1.0 + 2.0 / (tl.exp({x}) * (tl.exp({x}) + 2.0)))",  # 1 - 2 / (...) cancels below zero
         "nn.Mish()",
     ),
     Pointwise(
@@ -240,7 +240,7 @@ _POINTWISE = (
     Pointwise(
         "mish_gate",
         ("{x} * F.mish({x})",),
-        "{x} * {x} * (1.0 - 2.0 / ((1.0 + tl.exp({x})) * (1.0 + tl.exp({x})) + 1.0))",
+        "{x} * {x} / (1.0 + 2.0 / (tl.exp({x}) * (tl.exp({x}) + 2.0)))",
     ),
     Pointwise(
         "hardswish_gate",

@@ -31,6 +31,8 @@ _ROUNDED_SHARE = 0.2
 """Of an output: fewer elements that are slightly wrong are not rounding."""
 _TOUCHED_SHARE = 0.5
 """Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
+_MOVED, _HALF_MOVED = 4.0, 1.0
+"""Multiples of what roundings move an element by."""
 MANY = 256
 """Elements from which a root mean square says something."""
 
@@ -59,14 +61,19 @@ def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
     return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
 
 
-def allowed_error(expected: Expected, value: torch.Tensor, protocol: Protocol) -> torch.Tensor:
-    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`."""
+def allowed_error(
+    expected: Expected, value: torch.Tensor, protocol: Protocol, moved: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`; `moved` likewise."""
     rtol, atol, typical, of_value, floor, slack = rules(expected, protocol)
     magnitude = value.double().abs()
     if expected.judged is not None and protocol.calibrated:
         magnitude = torch.where(torch.isfinite(magnitude), magnitude, 0.0)
     allowed = magnitude.clamp_min(typical) * rtol + atol
-    return torch.minimum(allowed, magnitude * of_value + floor) * slack
+    allowed = torch.minimum(allowed, magnitude * of_value + floor) * slack
+    if moved is None:
+        return allowed
+    return torch.maximum(allowed, moved * (_HALF_MOVED if expected.half else _MOVED))
 
 
 def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
@@ -93,7 +100,8 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
     """Compare one output tensor of the right shape and dtype with the oracle."""
     if got.numel() == 0:
         return Comparison(0.0)
-    if got.is_cuda and expected.dtype.is_floating_point and expected.judged is None:
+    fast = expected.dtype.is_floating_point and expected.judged is None and expected.moved is None
+    if got.is_cuda and fast:
         from kernelwright.verify import fused
 
         seen = fused.strayed(got.contiguous(), expected.value, rules(expected, protocol))
@@ -107,17 +115,18 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
 def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
     """The comparison in full: where an output first goes wrong, and how."""
     pieces = [
-        chunks(t) if t is not None else None for t in (expected.value, expected.judged, expected.infinite)
+        chunks(t) if t is not None else None
+        for t in (expected.value, expected.judged, expected.infinite, expected.moved)
     ]
     values = pieces[0] or ()
     worst, found, errors = 0.0, _Wrong(), 0.0
     for number, piece in enumerate(chunks(got)):
         value = values[number]
-        judged, infinite = (part[number] if part is not None else None for part in pieces[1:])
+        judged, infinite, moved = (part[number] if part is not None else None for part in pieces[1:])
         if not expected.dtype.is_floating_point:
             found.add(number, piece != value, piece, value, torch.zeros_like(value, dtype=torch.float64))
             continue
-        reference, allowed = value.double(), allowed_error(expected, value, protocol)
+        reference, allowed = value.double(), allowed_error(expected, value, protocol, moved)
         error = (piece.double() - reference).abs()
         found.touched += int((error > 1e-2 * allowed).sum())
         wrong = ~(error <= allowed)

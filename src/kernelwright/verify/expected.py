@@ -44,6 +44,8 @@ class Expected:
     """Elements of the largest input for each of the output: so many may be summed one after the other."""
     tf32: bool = False
     """Products behind it may be made in TF32."""
+    moved: torch.Tensor | None = None
+    """fp64: how far roundings move each element; None where nobody asked (`roundings.py`)."""
 
     @property
     def half(self) -> bool:
@@ -57,7 +59,7 @@ class Expected:
     @property
     def size(self) -> int:
         """Bytes held."""
-        held = [self.value, self.judged, self.infinite]
+        held = [self.value, self.judged, self.infinite, self.moved]
         return sum(nbytes(tensor) for tensor in held if tensor is not None)
 
 

@@ -323,6 +323,9 @@ class Hearing:
         worst = 0.0
         for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
             comparison = compare(index, got, expected, self.protocol)
+            if comparison.kind in ("wrong_value", "low_precision") and self.protocol.calibrated:
+                expected = case.with_roundings(self.protocol)[index]
+                comparison = compare(index, got, expected, self.protocol)
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
                 raise stop(outcome, explain(comparison, case.name), comparison.mismatch)

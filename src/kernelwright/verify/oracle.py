@@ -21,7 +21,7 @@ from kernelwright.drawing import DRAWING
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
-from kernelwright.verify import affine, tf32
+from kernelwright.verify import affine, roundings, tf32
 from kernelwright.verify.comparison import MANY
 from kernelwright.verify.expected import Expected, expected_of, nbytes
 from kernelwright.verify.nests import convert, flatten, skeleton
@@ -32,6 +32,8 @@ INIT_SEED = 20_231
 """Weights are drawn under a public seed: it is the inputs that are secret."""
 
 _RUNS, _REDUCED = 4, 4
+_FEW = 1 << 22
+"""Elements of inputs and outputs up to which roundings are looked at."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """Of inputs below zero: factor on the absolute value, and distance from zero."""
@@ -73,11 +75,24 @@ class Case:
     """Factor on the inputs."""
     module: torch.nn.Module
     """The reference."""
+    _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
 
     @property
     def size(self) -> int:
         """Bytes held."""
-        return sum(map(nbytes, flatten(self.inputs))) + sum(item.size for item in self.expected)
+        expected = self._rounded or self.expected
+        return sum(map(nbytes, flatten(self.inputs))) + sum(item.size for item in expected)
+
+    def with_roundings(self, protocol: Protocol) -> list[Expected]:
+        """What is expected, with how far roundings move it; as it is where the case is large or comes without inputs."""
+        given = flatten(self.inputs)
+        elements = sum(tensor.numel() for tensor in (*given, *(item.value for item in self.expected)))
+        if self._rounded is None and given and elements <= _FEW:
+            exact = [item.value.reshape(item.shape) for item in self.expected]
+            with _running(self.inputs, protocol):
+                far = roundings.moved(self.module, lambda: self.inputs, exact)
+            self._rounded = [dataclasses.replace(e, moved=m) for e, m in zip(self.expected, far, strict=True)]
+        return self._rounded or self.expected
 
 
 @dataclasses.dataclass

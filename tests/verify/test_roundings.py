@@ -1,0 +1,142 @@
+"""How far roundings move an output: nothing that an honest kernel does is called wrong, and no more than that is let pass."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from kernelwright.verify import roundings
+from kernelwright.verify.comparison import compare
+from kernelwright.verify.expected import expected_of
+from kernelwright.verify.protocol import PROTOCOLS
+
+STRICT = PROTOCOLS["strict"]
+EPS = torch.finfo(torch.float32).eps
+X = torch.linspace(-30.0, 30.0, 20_001, dtype=torch.float64)
+
+
+class Module(nn.Module):
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = forward
+
+
+def moved(forward: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
+    exact = forward(*(tensor.double() for tensor in inputs))
+    return roundings.moved(Module(forward), lambda: list(inputs), [exact])[0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(
+            torch.log1p,
+            torch.expm1,
+            torch.tanh,
+            F.gelu,
+            F.softplus,
+            F.mish,
+            F.elu,
+            F.selu,
+            F.celu,
+            F.logsigmoid,
+        ),
+        *(
+            lambda x: F.gelu(x, approximate="tanh"),
+            lambda x: F.softplus(x, 2.0, 5.0),
+            lambda x: F.elu(x, 0.3),
+        ),
+    ],
+)
+def test_what_is_spelled_out_is_the_same_operation(function: Callable[..., torch.Tensor]) -> None:
+    x = X.abs() if function is torch.log1p else X
+    far = roundings.moved(Module(function), lambda: [x], [function(x)])[0]
+    assert bool((far <= 1e-13 * (1.0 + function(x).abs())).all())
+
+
+def test_one_operation_moves_an_element_by_a_rounding_or_two_of_each_number() -> None:
+    x = torch.rand(1000) + 1.0
+    share = moved(torch.exp, x) / (x.double().exp() * EPS)
+    assert share.min() > 0.5
+    assert share.max() < 2.0 + 2.0 * 2.0 + 1.0, "the input twice, times at most 2, and the result twice"
+
+
+def test_views_weights_and_integers_do_not_move() -> None:
+    weight = torch.rand(8, 8)
+    exact = [torch.arange(8), weight.T.reshape(8, 8)]
+
+    def forward(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.arange(8), weight.T]
+
+    for far in roundings.moved(Module(forward), lambda: [torch.rand(3)], exact):
+        assert not far.any()
+
+
+def test_what_is_no_number_does_not_move() -> None:
+    far = moved(lambda x: torch.log(x), torch.tensor([-1.0, 0.0, 2.0]))
+    assert far[:2].tolist() == [0.0, 0.0]
+    assert far[2] > 0.0
+
+
+def test_neither_inputs_nor_weights_nor_the_callers_random_state_change() -> None:
+    layer = nn.BatchNorm1d(8)
+    x = torch.randn(4, 8)
+    before, state, kept = (
+        x.clone(),
+        {k: v.clone() for k, v in layer.state_dict().items()},
+        torch.get_rng_state(),
+    )
+    roundings.moved(layer, lambda: [x], [torch.zeros(4, 8, dtype=torch.float64)])
+    assert torch.equal(x, before)
+    assert torch.equal(torch.get_rng_state(), kept)
+    assert all(torch.equal(value, state[name]) for name, value in layer.state_dict().items())
+
+
+CASES = {
+    "a norm over equal numbers": (
+        lambda x: F.layer_norm(x * 0 - 0.26894143, (x.shape[-1],)),
+        lambda x: _norm(x * 0 - 0.26894143),
+    ),
+    "mish far below zero": (lambda x: F.mish(x - 12.0), lambda x: (x - 12.0) * torch.tanh(torch.log(1 + torch.exp(x - 12.0)))),
+}  # fmt: skip
+
+
+def _norm(x: torch.Tensor) -> torch.Tensor:
+    away = x - (x * (1.0 / x.shape[-1])).sum(-1, keepdim=True)
+    return away * torch.rsqrt((away * away).sum(-1, keepdim=True) * (1.0 / x.shape[-1]) + 1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_another_honest_formula_passes_and_half_precision_does_not(name: str) -> None:
+    reference, other = CASES[name]
+    refused = 0
+    for seed in range(12):
+        x = torch.randn(8, 1211, generator=torch.Generator().manual_seed(seed))
+        exact = reference(x.double())
+        expected = expected_of(exact, reference(x))
+        with_roundings = dataclasses.replace(expected, moved=moved(reference, x))
+        refused += bool(compare(0, other(x), expected, STRICT).kind)
+        assert not compare(0, other(x), with_roundings, STRICT).kind
+        assert compare(
+            0, exact.float() + exact.abs().max().float() * 1e-2 + 1e-2, with_roundings, STRICT
+        ).kind
+    assert refused, "or this shows nothing"
+
+
+def test_lost_digits_still_show() -> None:
+    """Where nothing is ill-conditioned, roundings allow no more than before."""
+    x = torch.randn(64, 256)
+    w = torch.randn(256, 64)
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return F.gelu(x @ w.to(x.dtype))
+
+    expected = expected_of(forward(x.double()), forward(x))
+    expected = dataclasses.replace(expected, moved=moved(forward, x))
+    assert not compare(0, forward(x), expected, STRICT).kind
+    for dtype in (torch.bfloat16, torch.float16):
+        assert compare(0, F.gelu(x.to(dtype).float() @ w), expected, STRICT).kind
