@@ -9,9 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from kernelwright.records import Task
 from kernelwright.verify import roundings
 from kernelwright.verify.comparison import compare
 from kernelwright.verify.expected import expected_of
+from kernelwright.verify.gpu_cases import GpuCases
 from kernelwright.verify.protocol import PROTOCOLS
 
 STRICT = PROTOCOLS["strict"]
@@ -140,3 +142,34 @@ def test_lost_digits_still_show() -> None:
     assert not compare(0, forward(x), expected, STRICT).kind
     for dtype in (torch.bfloat16, torch.float16):
         assert compare(0, F.gelu(x.to(dtype).float() @ w), expected, STRICT).kind
+
+
+TASK = """
+import torch
+import torch.nn as nn
+
+N = 64
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return nn.functional.mish(x - y - 12.0)
+
+def get_inputs():
+    return [torch.randn(N, 32), torch.randn(N, 32)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_is_clocked_is_judged_alike() -> None:
+    task = Task(id="test/mish", source=TASK, shapes={"full": {}})
+    cases = GpuCases(task, "full", {}, STRICT, [(1.0, 7)], "cpu", full=True)
+    x, y = cases.audit.inputs()
+    z = x - y - 12.0
+    assert cases.audit.compare([F.mish(z)], STRICT) is None
+    spelled = z * torch.tanh(torch.log(1.0 + torch.exp(z)))
+    assert compare(0, spelled.reshape(-1), cases.audit.samples[0].expected, STRICT).kind == "low_precision"
+    assert cases.audit.compare([spelled], STRICT) is None
+    assert cases.audit.compare([F.mish(z) + 1e-4], STRICT) is not None
+    assert cases.audit.compare([F.mish(z) * 1.01], STRICT) is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -110,6 +111,20 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
         if not seen.wrong and strayed <= 1.0:
             return Comparison(max(seen.worst, strayed))
     return _explained(position, got, expected, protocol)
+
+
+def judged(
+    position: int,
+    got: torch.Tensor,
+    expected: Expected,
+    protocol: Protocol,
+    with_roundings: Callable[[], Expected],
+) -> Comparison:
+    """`compare`, and where numbers would be called wrong, again with what roundings move them by."""
+    comparison = compare(position, got, expected, protocol)
+    if comparison.kind in ("wrong_value", "low_precision") and protocol.calibrated:
+        comparison = compare(position, got, with_roundings(), protocol)
+    return comparison
 
 
 def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:

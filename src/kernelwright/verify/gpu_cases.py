@@ -15,7 +15,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify import channel
-from kernelwright.verify.comparison import Comparison, compare
+from kernelwright.verify.comparison import Comparison, judged
 from kernelwright.verify.expected import Expected, nbytes
 from kernelwright.verify.nests import convert, describe, flatten
 from kernelwright.verify.oracle import Case, Reference, case_name, for_task, make_case, scaled, twin
@@ -149,7 +149,7 @@ class GpuCases:
             )
         dice = random.Random(seed + _AUDIT_SEED)
         samples = [_Sample.of(item, dice) for item in case.expected]
-        return Audit(case.name, lambda: flatten(draw()), samples)
+        return Audit(case.name, lambda: flatten(draw()), samples, case if case.few else None)
 
     def unseen(self) -> list[torch.Tensor]:
         """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""
@@ -168,20 +168,27 @@ class _Sample:
     @staticmethod
     def of(whole: Expected, dice: random.Random) -> _Sample:
         step = max(1, math.ceil(math.prod(whole.shape) / _AUDITED))
-        start = dice.randrange(step)
+        sample = _Sample(dice.randrange(step), step, whole)
+        return dataclasses.replace(sample, expected=sample.part(whole))
+
+    def part(self, whole: Expected) -> Expected:
+        """Those elements of an output."""
 
         def part(tensor: torch.Tensor | None) -> torch.Tensor | None:
-            return None if tensor is None else tensor.reshape(-1)[start::step].contiguous()
+            return None if tensor is None else self.of_tensor(tensor)
 
-        value = whole.value.reshape(-1)[start::step].contiguous()
-        sample = dataclasses.replace(
+        value = self.of_tensor(whole.value)
+        return dataclasses.replace(
             whole,
             value=value,
             judged=part(whole.judged),
             infinite=part(whole.infinite),
+            moved=part(whole.moved),
             shape=tuple(value.shape),
         )
-        return _Sample(start, step, sample)
+
+    def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.reshape(-1)[self.start :: self.step].contiguous()
 
 
 @dataclasses.dataclass
@@ -192,20 +199,31 @@ class Audit:
     inputs: Callable[[], list[torch.Tensor]]
     """Draws them, in the order of `flatten`."""
     samples: list[_Sample]
+    whole: Case | None
+    """All of it, where that is little."""
 
     @property
     def size(self) -> int:
         """Bytes held."""
-        return sum(sample.expected.size for sample in self.samples)
+        return sum(sample.expected.size for sample in self.samples) + (self.whole.size if self.whole else 0)
 
     def compare(self, outputs: list[torch.Tensor], protocol: Protocol) -> Comparison | None:
         """The first output that is wrong, or None."""
         for index, (got, sample) in enumerate(zip(outputs, self.samples, strict=True)):
-            part = got.reshape(-1)[sample.start :: sample.step].contiguous()
-            comparison = compare(index, part, sample.expected, protocol)
+            comparison = judged(
+                index,
+                sample.of_tensor(got),
+                sample.expected,
+                protocol,
+                functools.partial(self._with_roundings, index, protocol),
+            )
             if comparison.kind:
                 return comparison
         return None
+
+    def _with_roundings(self, index: int, protocol: Protocol) -> Expected:
+        sample = self.samples[index]
+        return sample.part(self.whole.with_roundings(protocol)[index]) if self.whole else sample.expected
 
 
 def _in_host_memory(case: Case) -> Case:

@@ -313,7 +313,7 @@ class Hearing:
         self, case: Any, outputs: list[Any], changed: list[int], gate: Gate, position: int, number: int
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
-        from kernelwright.verify.comparison import compare
+        from kernelwright.verify.comparison import judged
 
         def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
             return Stop(outcome, gate, detail, where=case.name, mismatch=mismatch)
@@ -322,10 +322,11 @@ class Hearing:
             raise stop(Outcome.INPUT_MUTATED, f"input {(changed or case.changed)[0]} is changed in place")
         worst = 0.0
         for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
-            comparison = compare(index, got, expected, self.protocol)
-            if comparison.kind in ("wrong_value", "low_precision") and self.protocol.calibrated:
-                expected = case.with_roundings(self.protocol)[index]
-                comparison = compare(index, got, expected, self.protocol)
+
+            def rounded(index: int = index) -> Any:
+                return case.with_roundings(self.protocol)[index]
+
+            comparison = judged(index, got, expected, self.protocol, rounded)
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
                 raise stop(outcome, explain(comparison, case.name), comparison.mismatch)

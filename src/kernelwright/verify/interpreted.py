@@ -272,17 +272,17 @@ class InterpretedHearing(Hearing):
         for number, (positions, values) in zip(
             answer.get("written", ()), zip(stored[::2], stored[1::2], strict=True), strict=True
         ):
-            expected = patch.expected(number, positions, views[number].shape)
-            self._agrees(number, values, expected, patch.case, positions, views[number].shape)
+            self._agrees(number, values, patch, positions, views[number].shape)
         return len(answer.get("written", ())) == len(views)
 
-    def _agrees(
-        self, number: int, values: Any, expected: Any, case: Any, positions: Any, shape: tuple[int, ...]
-    ) -> None:
+    def _agrees(self, number: int, values: Any, patch: Any, positions: Any, shape: tuple[int, ...]) -> None:
         """Elements of a full-size output against what they must be. Raises Stop."""
-        from kernelwright.verify.comparison import compare
+        from kernelwright.verify.comparison import judged
 
-        comparison = compare(number, values, expected, self.protocol)
+        def expected(rounded: bool) -> Any:
+            return patch.expected(number, positions, shape, self.protocol if rounded else None)
+
+        comparison = judged(number, values, expected(False), self.protocol, lambda: expected(True))
         if not comparison.kind:
             return
         found = comparison.mismatch
@@ -294,7 +294,7 @@ class InterpretedHearing(Hearing):
         comparison.mismatch = found.model_copy(update={"index": tuple(reversed(index))})
         outcome = self._named(comparison.kind, 1, 0)
         detail = explain(comparison, "full size, a few programs")
-        raise Stop(outcome, Gate.FULL, detail, where=case.name, mismatch=comparison.mismatch)
+        raise Stop(outcome, Gate.FULL, detail, where=patch.case.name, mismatch=comparison.mismatch)
 
     # -- price -------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ INIT_SEED = 20_231
 """Weights are drawn under a public seed: it is the inputs that are secret."""
 
 _RUNS, _REDUCED = 4, 4
-_FEW = 1 << 22
+_FEW = 1 << 24
 """Elements of inputs and outputs up to which roundings are looked at."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
@@ -83,11 +83,16 @@ class Case:
         expected = self._rounded or self.expected
         return sum(map(nbytes, flatten(self.inputs))) + sum(item.size for item in expected)
 
-    def with_roundings(self, protocol: Protocol) -> list[Expected]:
-        """What is expected, with how far roundings move it; as it is where the case is large or comes without inputs."""
+    @property
+    def few(self) -> bool:
+        """Whether it has its inputs, and so few elements that roundings can be looked at."""
         given = flatten(self.inputs)
-        elements = sum(tensor.numel() for tensor in (*given, *(item.value for item in self.expected)))
-        if self._rounded is None and given and elements <= _FEW:
+        held = (*given, *(item.value for item in self.expected))
+        return bool(given) and sum(tensor.numel() for tensor in held) <= _FEW
+
+    def with_roundings(self, protocol: Protocol) -> list[Expected]:
+        """What is expected, with how far roundings move it; as it is where elements are not `few`."""
+        if self._rounded is None and self.few:
             exact = [item.value.reshape(item.shape) for item in self.expected]
             with _running(self.inputs, protocol):
                 far = roundings.moved(self.module, lambda: self.inputs, exact)

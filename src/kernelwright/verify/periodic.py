@@ -52,9 +52,12 @@ class Patch:
     state: dict[str, torch.Tensor]
     """Weights likewise, by name."""
 
-    def expected(self, output: int, positions: torch.Tensor, shape: tuple[int, ...]) -> Expected:
-        """What the elements at flat `positions` of an output of that full shape must be."""
-        whole = self.case.expected[output]
+    def expected(
+        self, output: int, positions: torch.Tensor, shape: tuple[int, ...], rounded: Protocol | None = None
+    ) -> Expected:
+        """What the elements at flat `positions` of an output of that full shape must be; under a protocol with how far
+        roundings move them."""
+        whole = (self.case.with_roundings(rounded) if rounded else self.case.expected)[output]
         index, rest, step = torch.zeros_like(positions), positions, 1
         for extent, period in zip(reversed(shape), reversed(whole.shape), strict=True):
             index += rest % extent % period * step
@@ -69,6 +72,7 @@ class Patch:
             value=value,
             judged=part(whole.judged),
             infinite=part(whole.infinite),
+            moved=part(whole.moved),
             shape=tuple(value.shape),
             slack=_SLACK,
             spread=math.inf,
