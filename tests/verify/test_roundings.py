@@ -173,3 +173,11 @@ def test_what_is_clocked_is_judged_alike() -> None:
     assert cases.audit.compare([spelled], STRICT) is None
     assert cases.audit.compare([F.mish(z) + 1e-4], STRICT) is not None
     assert cases.audit.compare([F.mish(z) * 1.01], STRICT) is not None
+
+
+def test_inputs_in_half_precision_are_what_they_are() -> None:
+    """Kernels sum them in single: a product is a rounding of the result off, not one of each term."""
+    x, w = torch.randn(16, 512).half(), torch.randn(512, 16).half()
+    exact = x.double() @ w.double()
+    (far,) = roundings.moved(Module(lambda x: x @ w), lambda: [x], [exact])
+    assert bool((far <= 3.0 * torch.finfo(torch.float16).eps * exact.abs() + 1e-4).all())

@@ -32,7 +32,7 @@ _ROUNDED_SHARE = 0.2
 """Of an output: fewer elements that are slightly wrong are not rounding."""
 _TOUCHED_SHARE = 0.5
 """Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
-_MOVED, _HALF_MOVED = 4.0, 1.0
+_MOVED, _HALF_MOVED = 8.0, 1.0
 """Multiples of what roundings move an element by."""
 MANY = 256
 """Elements from which a root mean square says something."""

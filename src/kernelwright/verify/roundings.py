@@ -94,15 +94,20 @@ class _Rounding(TorchDispatchMode):
         return tensor.copy_(tensor.double() * noise.add_(1.0))
 
 
+def _summed_off(tensor: torch.Tensor, rounding: _Rounding) -> torch.Tensor:
+    return tensor if tensor.dtype in (torch.float16, torch.bfloat16) else rounding.off(tensor)
+
+
 def moved(module: torch.nn.Module, draw: Callable[[], Any], exact: list[torch.Tensor]) -> list[torch.Tensor]:
     """By output, the most that each element moves away from `exact` (fp64) in `RUNS` runs; 0 where that is no number.
 
-    `draw` gives the inputs, which are a rounding off as well. Outputs that are no floating-point numbers do not move.
+    `draw` gives the inputs, which are a rounding off as well: so are sums of them, in whatever order. Not those in half
+    precision, which are summed in single. Outputs that are no floating-point numbers do not move.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     for run in range(RUNS):
         rounding = _Rounding(run)
-        given = convert(draw(), lambda tensor, rounding=rounding: rounding.off(tensor.clone()))
+        given = convert(draw(), lambda tensor, rounding=rounding: _summed_off(tensor.clone(), rounding))
         device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
         fresh = copy.deepcopy(module).to(device)
         with rounding:
