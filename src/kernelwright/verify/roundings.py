@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map_only
 
 from kernelwright.verify.nests import convert, flatten
 
-RUNS = 8
+RUNS = 16
 
 
 def _plus_one(x: torch.Tensor) -> torch.Tensor:
