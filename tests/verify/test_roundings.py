@@ -29,7 +29,7 @@ class Module(nn.Module):
 
 def moved(forward: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
     exact = forward(*(tensor.double() for tensor in inputs))
-    return roundings.moved(Module(forward), lambda: list(inputs), [exact])[0]
+    return roundings.moved(Module(forward), list(inputs), [exact])[0]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def moved(forward: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.
 )
 def test_what_is_spelled_out_is_the_same_operation(function: Callable[..., torch.Tensor]) -> None:
     x = X.abs() if function is torch.log1p else X
-    far = roundings.moved(Module(function), lambda: [x], [function(x)])[0]
+    far = roundings.moved(Module(function), [x], [function(x)])[0]
     assert bool((far <= 1e-13 * (1.0 + function(x).abs())).all())
 
 
@@ -74,7 +74,7 @@ def test_views_weights_and_integers_do_not_move() -> None:
     def forward(x: torch.Tensor) -> list[torch.Tensor]:
         return [torch.arange(8), weight.T]
 
-    for far in roundings.moved(Module(forward), lambda: [torch.rand(3)], exact):
+    for far in roundings.moved(Module(forward), [torch.rand(3)], exact):
         assert not far.any()
 
 
@@ -92,7 +92,7 @@ def test_neither_inputs_nor_weights_nor_the_callers_random_state_change() -> Non
         {k: v.clone() for k, v in layer.state_dict().items()},
         torch.get_rng_state(),
     )
-    roundings.moved(layer, lambda: [x], [torch.zeros(4, 8, dtype=torch.float64)])
+    roundings.moved(layer, [x], [torch.zeros(4, 8, dtype=torch.float64)])
     assert torch.equal(x, before)
     assert torch.equal(torch.get_rng_state(), kept)
     assert all(torch.equal(value, state[name]) for name, value in layer.state_dict().items())
@@ -179,5 +179,5 @@ def test_inputs_in_half_precision_are_what_they_are() -> None:
     """Kernels sum them in single: a product is a rounding of the result off, not one of each term."""
     x, w = torch.randn(16, 512).half(), torch.randn(512, 16).half()
     exact = x.double() @ w.double()
-    (far,) = roundings.moved(Module(lambda x: x @ w), lambda: [x], [exact])
+    (far,) = roundings.moved(Module(lambda x: x @ w), [x], [exact])
     assert bool((far <= 3.0 * torch.finfo(torch.float16).eps * exact.abs() + 1e-4).all())

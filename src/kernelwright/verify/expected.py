@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -61,6 +62,22 @@ class Expected:
         """Bytes held."""
         held = [self.value, self.judged, self.infinite, self.moved]
         return sum(nbytes(tensor) for tensor in held if tensor is not None)
+
+    def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Expected:
+        """The same of what `change` makes of every tensor by element: some of the elements, or all in other memory."""
+
+        def changed(tensor: torch.Tensor | None) -> torch.Tensor | None:
+            return None if tensor is None else change(tensor)
+
+        value = change(self.value)
+        return dataclasses.replace(
+            self,
+            value=value,
+            shape=tuple(value.shape),
+            judged=changed(self.judged),
+            infinite=changed(self.infinite),
+            moved=changed(self.moved),
+        )
 
 
 def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:

@@ -169,23 +169,7 @@ class _Sample:
     def of(whole: Expected, dice: random.Random) -> _Sample:
         step = max(1, math.ceil(math.prod(whole.shape) / _AUDITED))
         sample = _Sample(dice.randrange(step), step, whole)
-        return dataclasses.replace(sample, expected=sample.part(whole))
-
-    def part(self, whole: Expected) -> Expected:
-        """Those elements of an output."""
-
-        def part(tensor: torch.Tensor | None) -> torch.Tensor | None:
-            return None if tensor is None else self.of_tensor(tensor)
-
-        value = self.of_tensor(whole.value)
-        return dataclasses.replace(
-            whole,
-            value=value,
-            judged=part(whole.judged),
-            infinite=part(whole.infinite),
-            moved=part(whole.moved),
-            shape=tuple(value.shape),
-        )
+        return dataclasses.replace(sample, expected=whole.each(sample.of_tensor))
 
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.reshape(-1)[self.start :: self.step].contiguous()
@@ -223,17 +207,11 @@ class Audit:
 
     def _with_roundings(self, index: int, protocol: Protocol) -> Expected:
         sample = self.samples[index]
-        return sample.part(self.whole.with_roundings(protocol)[index]) if self.whole else sample.expected
+        if self.whole is None:
+            return sample.expected
+        return self.whole.with_roundings(protocol)[index].each(sample.of_tensor)
 
 
 def _in_host_memory(case: Case) -> Case:
-    def moved(tensor: torch.Tensor | None) -> torch.Tensor | None:
-        return None if tensor is None else tensor.cpu()
-
-    expected = [
-        dataclasses.replace(
-            item, value=item.value.cpu(), judged=moved(item.judged), infinite=moved(item.infinite)
-        )
-        for item in case.expected
-    ]
+    expected = [item.each(torch.Tensor.cpu) for item in case.expected]
     return dataclasses.replace(case, inputs=convert(case.inputs, torch.Tensor.cpu), expected=expected)

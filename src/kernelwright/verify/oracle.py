@@ -95,7 +95,7 @@ class Case:
         if self._rounded is None and self.few:
             exact = [item.value.reshape(item.shape) for item in self.expected]
             with _running(self.inputs, protocol):
-                far = roundings.moved(self.module, lambda: self.inputs, exact)
+                far = roundings.moved(self.module, self.inputs, exact)
             self._rounded = [dataclasses.replace(e, moved=m) for e, m in zip(self.expected, far, strict=True)]
         return self._rounded or self.expected
 

@@ -62,21 +62,8 @@ class Patch:
         for extent, period in zip(reversed(shape), reversed(whole.shape), strict=True):
             index += rest % extent % period * step
             rest, step = rest // extent, step * period
-
-        def part(tensor: torch.Tensor | None) -> torch.Tensor | None:
-            return None if tensor is None else tensor.reshape(-1)[index]
-
-        value = whole.value.reshape(-1)[index]
-        return dataclasses.replace(
-            whole,
-            value=value,
-            judged=part(whole.judged),
-            infinite=part(whole.infinite),
-            moved=part(whole.moved),
-            shape=tuple(value.shape),
-            slack=_SLACK,
-            spread=math.inf,
-        )
+        part = whole.each(lambda tensor: tensor.reshape(-1)[index])
+        return dataclasses.replace(part, slack=_SLACK, spread=math.inf)
 
 
 class _Small:

@@ -25,7 +25,7 @@ from kernelwright.verify.nests import convert, flatten
 RUNS = 16
 
 
-def _plus_one(x: torch.Tensor) -> torch.Tensor:
+def _log1p(x: torch.Tensor) -> torch.Tensor:
     return (x + 1.0).log()
 
 
@@ -36,7 +36,7 @@ def _gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 
 
 def _softplus(x: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> torch.Tensor:
-    return torch.where(x * beta > threshold, x, _plus_one((x * beta).exp()) / beta)
+    return torch.where(x * beta > threshold, x, _log1p((x * beta).exp()) / beta)
 
 
 def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> torch.Tensor:
@@ -45,14 +45,14 @@ def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: f
 
 _ELEMENTARY: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
-        "aten::log1p": _plus_one,
+        "aten::log1p": _log1p,
         "aten::expm1": lambda x: x.exp() - 1.0,
         "aten::tanh": lambda x: 2.0 * (2.0 * x).sigmoid() - 1.0,
         "aten::gelu": _gelu,
         "aten::softplus": _softplus,
         "aten::mish": lambda x: x * _softplus(x).tanh(),
         "aten::elu": _elu,
-        "aten::log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - _plus_one((-x.abs()).exp()), x),
+        "aten::log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - _log1p((-x.abs()).exp()), x),
     }
 )
 """Operations in which something cancels, as a kernel spells them out."""
@@ -98,16 +98,16 @@ def _summed_off(tensor: torch.Tensor, rounding: _Rounding) -> torch.Tensor:
     return tensor if tensor.dtype in (torch.float16, torch.bfloat16) else rounding.off(tensor)
 
 
-def moved(module: torch.nn.Module, draw: Callable[[], Any], exact: list[torch.Tensor]) -> list[torch.Tensor]:
+def moved(module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor]) -> list[torch.Tensor]:
     """By output, the most that each element moves away from `exact` (fp64) in `RUNS` runs; 0 where that is no number.
 
-    `draw` gives the inputs, which are a rounding off as well: so are sums of them, in whatever order. Not those in half
-    precision, which are summed in single. Outputs that are no floating-point numbers do not move.
+    The inputs, of which copies are handed over, are a rounding off as well: so are sums of them, in whatever order. Not
+    those in half precision, which are summed in single. Outputs that are no floating-point numbers do not move.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     for run in range(RUNS):
         rounding = _Rounding(run)
-        given = convert(draw(), lambda tensor, rounding=rounding: _summed_off(tensor.clone(), rounding))
+        given = convert(inputs, lambda tensor, rounding=rounding: _summed_off(tensor.clone(), rounding))
         device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
         fresh = copy.deepcopy(module).to(device)
         with rounding:
