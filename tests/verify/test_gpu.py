@@ -11,7 +11,7 @@ from museum import exhibits, judge
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import VerifierPool, fused
+from kernelwright.verify import VerifierPool, fused, sanitizer
 from kernelwright.verify.comparison import compare, rules
 from kernelwright.verify.expected import expected_of
 from kernelwright.verify.protocol import protocol
@@ -123,3 +123,15 @@ def test_kernels_take_their_share_of_the_clocked_time(gpus: VerifierPool) -> Non
     )
     assert enough.correct, enough.detail
     assert short.outcome is Outcome.TORCH_COMPUTE
+
+
+@pytest.mark.skipif(sanitizer.find() is None, reason="compute-sanitizer is not installed")
+def test_the_sanitizer_sees_a_read_behind_the_last_element(gpus: VerifierPool) -> None:
+    """Shown to it as if it had been accepted: the interpreter, which comes first, sees it as well."""
+    task = named("relu")
+    overrun = (Path(__file__).parents[1] / "hacks" / "16_loads_unmasked.py").read_text()
+    accepted = gpus.verify(task, Candidate(code=gold("wright/relu")))
+    assert accepted.correct, accepted.detail
+    for code, outcome in ((gold("wright/relu"), Outcome.CORRECT), (overrun, Outcome.OUT_OF_BOUNDS)):
+        watched = gpus._watched(task, Candidate(code=code), gpus.judge, accepted).verdict()
+        assert watched.outcome is outcome, watched.detail
