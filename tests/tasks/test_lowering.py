@@ -111,6 +111,7 @@ def test_a_number_of_the_constructors_is_called_by_the_attribute_that_keeps_it()
         ("F.adaptive_avg_pool1d(x, 1)", "mean(x, [-1], True)"),
         ("F.dropout(x, 0.5, training=False).relu()", "relu(x)"),
         ("x.reshape(8, 4).reshape(2, 16)", "reshape(x)"),
+        ("x.reshape(8, 4).reshape(2, 16).reshape(32).exp()", "reshape(x)\nh2 = exp(h1)"),
         ("torch.multiply(x, 3)", "mul(x, 3)"),
         ("x.mean(-1) * torch.tanh(F.softplus(x.mean(-1)))", "mean(x, [-1])\nh2 = mish(h1)"),
         ("x.exp() + x.exp()", "exp(x)\nh2 = add(h1, h1)"),
@@ -201,3 +202,25 @@ def test_what_was_kept_with_a_task_is_taken_and_is_no_part_of_its_identity() -> 
 def test_the_built_in_suite_is_lowered() -> None:
     silent = [one.id for one in load_suite("wright") if not lowered(one)]
     assert silent == []
+
+
+NAMED_AS_VALUES = """
+def __init__(self):
+    super().__init__()
+    self.h1, self.h2 = nn.Linear(8, 8), nn.Linear(8, 8)
+
+def forward(self, x):
+    return self.h2(F.dropout(self.h1(x), 0.0))
+"""
+
+
+def test_attributes_that_are_called_as_values_keep_their_names() -> None:
+    lines = lowered(task(NAMED_AS_VALUES)).splitlines()
+    assert lines[-3:-1] == [
+        "h1 = linear(x, self.h1.weight, self.h1.bias) -> [4, 8]",
+        "h2 = linear(h1, self.h2.weight, self.h2.bias) -> [4, 8]",
+    ]
+
+
+def test_inputs_that_are_called_as_values_are_shown_as_source() -> None:
+    assert lowered(task("def forward(self, h1):\n    return h1 + 1")) == ""

@@ -56,6 +56,8 @@ _COUNTER = "num_batches_tracked"
 """A buffer of batch norms that nobody reads."""
 _LONGEST = 120
 """Operators of the longest forward that is lowered."""
+_VALUE = re.compile(r"(?<![\w.])h\d+\b")
+"""A value of the forward in a text, as no input is called and no attribute."""
 
 
 def lowered(task: Task) -> str:
@@ -85,7 +87,7 @@ class _Line(NamedTuple):
 
     def reads(self, value: str) -> int:
         """How often it takes `value`."""
-        return sum(len(re.findall(rf"\b{value}\b", one)) for one in self.arguments)
+        return sum(_VALUE.findall(one).count(value) for one in self.arguments)
 
 
 class _Traced(NamedTuple):
@@ -154,6 +156,8 @@ def _trace(
     if len(graph.nodes) > _LONGEST + len(state):
         return None
     names = _inputs_of(model, inputs)
+    if any(map(_VALUE.fullmatch, names)):
+        raise ValueError("an input is called as a value is")
     of_tensors = [name for name, one in zip(names, inputs, strict=False) if isinstance(one, torch.Tensor)]
     lines, result = _forward(graph, [*(f"self.{name}" for name in state), *of_tensors], marks or {}, owners)
     return _Traced(model, inputs, lines, result)
@@ -312,7 +316,7 @@ def _once(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
     first: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def called(text: str) -> str:
-        return re.sub(r"\bh\d+\b", lambda at: same.get(at[0], at[0]), text)
+        return _VALUE.sub(lambda at: same[at[0]], text)
 
     found = []
     for line in lines:
@@ -334,7 +338,7 @@ def _simplified(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
     """By value: the line as it is now, or the value that it is the same as."""
 
     def alone(value: str) -> bool:
-        return sum(line.reads(value) for line in lines) == 1 and not re.search(rf"\b{value}\b", result)
+        return sum(line.reads(value) for line in lines) == 1 and value not in _VALUE.findall(result)
 
     def of(value: str, operator: str) -> str:
         """What the operator was applied to, where `value` is that and nothing else reads it."""
@@ -363,11 +367,11 @@ def _simplified(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
         if name == "reshape" and (source := of(arguments[0], "reshape")):
             kept.pop(arguments[0])
             arguments = (source,)
-        kept[line.value] = line._replace(operator=name, arguments=arguments)
+        kept[line.value] = made[line.value] = line._replace(operator=name, arguments=arguments)
     new: dict[str, str] = {}
 
     def renumbered(text: str) -> str:
-        return re.sub(r"\bh\d+\b", lambda at: new.get(at[0], at[0]), text)
+        return _VALUE.sub(lambda at: new[at[0]], text)
 
     found: list[_Line] = []
     for value, entry in kept.items():

@@ -116,6 +116,17 @@ def test_few_channels_are_taken_one_by_one_and_more_by_products() -> None:
     assert found == {(True, False), (False, True)}
 
 
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("head", ["linear_chain", "conv2d_chain"])
+def test_what_an_operator_takes_stands_above_it_where_it_is_lowered(head: str, seed: int) -> None:
+    above: set[str] = set()
+    text = lowered(pair(FAMILIES[head], str(seed), "k", operators=6).task)
+    for value, arguments in re.findall(r"^(?:(h\d+) = |return )(.*)", text, re.MULTILINE):
+        assert above.issuperset(re.findall(r"(?<![\w.])h\d+\b", arguments)), text
+        above.add(value)
+    assert above
+
+
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_reference_runs_at_its_small_sizes(category: str) -> None:
     for family in chosen([category]):
