@@ -239,7 +239,7 @@ class _Kernel:
     def _whole(self) -> list[str]:
         assert self.row is not None
         operator = ROWS[self.steps[self.row].op]
-        lines = ["row = tl.program_id(0)", "cols = tl.arange(0, BLOCK)", "mask = cols < n"]
+        lines = ["row = tl.program_id(0).to(tl.int64)", "cols = tl.arange(0, BLOCK)", "mask = cols < n"]
         lines += self._loads(range(len(self.steps)), "row * n + cols", "cols", ", other=0.0")
         before, value = self._apply(range(self.row), self.main)
         lines += before
@@ -282,7 +282,7 @@ class _Kernel:
         def loads(steps: range) -> list[str]:
             return [f"    {line}" for line in self._loads(steps, "row * n + cols", "cols", ", other=0.0")]
 
-        lines = ["row = tl.program_id(0)"]
+        lines = ["row = tl.program_id(0).to(tl.int64)"]
         for stat in operator.statistics:
             lines.append(f"{stat.name} = tl.full([BLOCK], {EMPTY[stat.how]}, tl.float32)")
             lines += [*tile, *loads(range(self.row)), *(f"    {line}" for line in before)]

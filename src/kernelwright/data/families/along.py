@@ -76,7 +76,7 @@ def rows(
         load.append(f"x += tl.load({other}_ptr + {inside}, mask=mask, other=0.0){wide}")
     load += before.lines("x", channel="cols", channel_mask="mask", offsets=inside, mask="mask")
     finish = _finish(formula, after, by_row)
-    body = [draw.tune.choice(("row = tl.program_id(0).to(tl.int64)", "row = tl.program_id(0)"))]
+    body = ["row = tl.program_id(0).to(tl.int64)"]
     if not walks:
         body += ["cols = tl.arange(0, BLOCK)", "mask = cols < n", *load, *_statistics(formula), *finish]
     else:
