@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Category, Gate, Outcome
-from kernelwright.records import Evidence, Reward, Timing, Verdict
+from kernelwright.records import Cost, Evidence, Reward, Timing, Verdict
 from kernelwright.rewards import PAY, PRESETS, discounted, reward
 
 SLOWEST = PAY[0][1]
@@ -67,7 +67,7 @@ def total(preset: str, verdict: Verdict) -> float:
 
 def test_the_presets() -> None:
     assert set(PRESETS) == {
-        "toronto-frontend", "toronto-midend", "autotriton", "tritonrl", "kevin", "drkernel", "wright",
+        "toronto-frontend", "toronto-midend", "autotriton", "usable", "tritonrl", "kevin", "drkernel", "wright",
     }  # fmt: skip
 
 
@@ -139,6 +139,20 @@ def test_toronto_midend() -> None:
     assert total("toronto-midend", correct(0.5)) == 1.5
     assert total("toronto-midend", correct(3.25)) == 4.25
     assert total("toronto-midend", correct(None)) == 1
+
+
+def test_usable_asks_the_clock_or_else_the_cost_model() -> None:
+    def cost(ms: float) -> Cost:
+        return Cost(target="h200", bytes=1.0, l2_bytes=1.0, flops=1.0, launches=1, ms=ms, roofline_ms=1.0)
+
+    assert total("usable", failed(Outcome.WRONG_VALUE)) == 0
+    assert total("usable", correct(0.31)) == 1
+    assert total("usable", correct(0.29)) == 0.25
+    assert total("usable", correct(None)) == 0.25
+    assert total("usable", correct(None, cost=cost(3.0), reference_cost=cost(1.0))) == 1
+    assert total("usable", correct(None, cost=cost(4.0), reference_cost=cost(1.0))) == 0.25
+    assert total("usable", correct(2.0, cost=cost(4.0), reference_cost=cost(1.0))) == 1
+    assert segments("usable", correct(1.0)) == (0.5, 0.5)
 
 
 def test_autotriton() -> None:

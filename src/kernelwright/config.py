@@ -230,8 +230,8 @@ class RlConfig(Section):
     weights: Mapping[str, Annotated[float, Field(ge=0)]] = {}
     """Mixture of task families, such as `{ norm = 2.0, scan = 0.5 }`; a family not named weighs 1."""
     judge: Literal["", "interpret", "values", "cuda"] = ""
-    """Backend of the verifier in this stage. Where only correctness is paid, `values`: on the CPU cores, without binaries
-    or times. Empty: `verify.backend`."""
+    """Backend of the verifier in this stage. Where no time is paid, `values`: on the CPU cores, without binaries or
+    times. Empty: `verify.backend`."""
     deadline_s: float = Field(0.0, ge=0)
     """Seconds that a hearing may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
     precision: float = Field(0.0, ge=0, le=0.2)

@@ -65,6 +65,24 @@ def autotriton(verdict: Verdict) -> Segments:
     return _halves(float(rule) * float(verdict.correct))
 
 
+SLOW, PAID_WHERE_SLOW = 0.3, 0.25
+"""Speedup over eager below which `usable` pays less, far enough from 1 for the cost model's errors, and what."""
+
+
+def usable(verdict: Verdict) -> Segments:
+    """1 for what is right, a quarter where that is far slower than eager or nobody knows, else 0.
+
+    Source: ours, for stages that ask for correctness and clock nothing: the cost model will do. Under `autotriton` a policy
+    found out that tiles of four elements are as right as any (docs/log.md).
+    """
+    if not verdict.correct:
+        return _halves(0.0)
+    own, eager = verdict.evidence.cost, verdict.evidence.reference_cost
+    speedup = eager.ms / own.ms if own is not None and eager is not None and verdict.timing is None else None
+    fast = (speedup or _speedup(verdict)) >= SLOW
+    return _halves(1.0 if fast else PAID_WHERE_SLOW)
+
+
 def tritonrl(verdict: Verdict) -> Segments:
     """Plan: speedup. Code: correctness, 0 or 1. Both 0 unless the code is valid (syntax, honest Triton).
 
@@ -166,6 +184,7 @@ PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
     "toronto-frontend": toronto_frontend,
     "toronto-midend": toronto_midend,
     "autotriton": autotriton,
+    "usable": usable,
     "tritonrl": tritonrl,
     "kevin": kevin,
     "drkernel": drkernel,
@@ -173,8 +192,8 @@ PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
 }
 
 
-UNTIMED = frozenset(["toronto-frontend", "autotriton"])
-"""Presets that pay every correct candidate alike, however fast it is."""
+UNTIMED = frozenset(["toronto-frontend", "autotriton", "usable"])
+"""Presets that ask for no time: they pay every correct candidate alike, or by a rough price."""
 
 
 def discounted(turns: Sequence[Reward], gamma: float = 0.4) -> list[Reward]:

@@ -16,6 +16,7 @@ import pytest
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task
+from kernelwright.rewards import PAID_WHERE_SLOW, reward
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.shards import _portable
@@ -187,6 +188,7 @@ SCRIPT = """
 import signal
 import sys
 from kernelwright.records import Candidate
+from kernelwright.rewards import PAID_WHERE_SLOW, reward
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 
@@ -250,10 +252,23 @@ def test_shards_say_what_one_judge_says(pool: VerifierPool, sharded: VerifierPoo
     ]
 
 
-def test_what_is_not_priced_has_no_binary_and_no_time(sharded: VerifierPool) -> None:
-    verdict = sharded.verify(RELU, GOLD)
+def test_what_is_not_priced_has_a_rough_cost_but_no_binary_and_no_time(
+    pool: VerifierPool, sharded: VerifierPool
+) -> None:
+    verdict, priced = sharded.verify(RELU, GOLD), pool.verify(RELU, GOLD)
     assert verdict.correct
-    assert (verdict.timing, verdict.evidence.binaries, verdict.evidence.cost) == (None, (), None)
+    assert (verdict.timing, verdict.evidence.binaries) == (None, ())
+    assert verdict.evidence.cost is not None
+    assert priced.evidence.cost is not None
+    assert verdict.evidence.cost.ms == pytest.approx(priced.evidence.cost.ms, rel=0.5)
+    assert verdict.evidence.reference_cost == priced.evidence.reference_cost
+
+
+def test_four_elements_a_program_are_right_and_seen_to_be_slow(sharded: VerifierPool) -> None:
+    slow = sharded.verify(RELU, Candidate(code=GOLD.code.replace("BLOCK = 1024", "BLOCK = 4")))
+    assert slow.correct
+    assert reward("usable", slow).total == PAID_WHERE_SLOW
+    assert reward("usable", sharded.verify(RELU, GOLD)).total == 1.0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.records import Backend, Binary, Candidate, Task, Timing
+from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.hearing import Confined, Hearing, Stop, Trace, explain
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class InterpretedHearing(Hearing):
             if base is None or full is None or modelled is None:
                 return None
             launches = self._covered(device, base, full, modelled, shapes[0], traces[0])
-            return self._price(base, full, launches) if self.judge.priced else None
+            price = self._price(base, full, launches)
+            return self._modelled_time(base, price) if self.judge.priced else None
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
@@ -391,8 +392,9 @@ class InterpretedHearing(Hearing):
                 return f"input {index}: {then:.0%} of it is read at the small size, {now:.1%} at full size"
         return ""
 
-    def _price(self, base: Any, full: Trace, launches: list[dict[str, Any]]) -> Timing:
-        """Modelled time at full size against the modelled baselines."""
+    def _price(self, base: Any, full: Trace, launches: list[dict[str, Any]]) -> Cost:
+        """What a call costs at full size by the model, told as evidence with what eager's does. Where no binary was made,
+        as if its registers were few."""
         from kernelwright.verify import cost
         from kernelwright.verify.baseline import candidate_cost
 
@@ -403,6 +405,10 @@ class InterpretedHearing(Hearing):
         )
         self._enough(share, "full")
         self.facts |= {"cost": modelled, "reference_cost": base.eager}
+        return modelled
+
+    def _modelled_time(self, base: Any, modelled: Cost) -> Timing:
+        """That cost as a time, against the modelled baselines."""
         baselines = {"eager": base.eager.ms, "compile": base.compiled_ms}
         low, high = 1.0 - _MODEL_UNCERTAINTY, 1.0 + _MODEL_UNCERTAINTY
         return Timing(

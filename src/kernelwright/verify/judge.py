@@ -75,7 +75,7 @@ class Judge:
         precision: float = PRECISION,
     ) -> None:
         """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too.
-        `priced`: without a GPU, also make the binary and model the time of what is right. `precision`: of a measured
+        `priced`: without a GPU, also make the binary of what is right, and model its time. `precision`: of a measured
         time, see `Clock.rounds`."""
         self.protocol, self.beside = protocol, tuple(beside)
         self.target = target_sheet(target)

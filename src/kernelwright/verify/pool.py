@@ -50,7 +50,8 @@ class VerifierPool:
     `beside` names protocols whose verdicts come along in `Verdict.beside`: from the same execution for a candidate that
     `protocol` accepts, from a hearing of their own for one that it rejects.
     `sanitize` has what is accepted watched by compute-sanitizer as well, on a GPU and where it is installed.
-    Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time.
+    Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time; its cost is
+    that of a binary with few registers.
     On a GPU a kernel is clocked until half the 95 % interval of its time is `precision` of it.
     `judges` are processes that share the judge's own work where there is no GPU; 0: as many as the workers need.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
