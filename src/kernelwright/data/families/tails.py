@@ -129,7 +129,7 @@ def kinds(value: Value) -> list[str]:
         plain = value.last not in ("plane norm", "softmax")
         if len(value.dims) > 2 and value.has_channels and min(min(p) for p in value.places) >= 2:
             found += ["pool"] * (8 if value.last == "pool" else 4) * (value.used.get("pool", 0) < 2)
-        found += (["places"] * 3 + ["whole"]) * plain + ["axis"] * 2
+        found += (["places"] * 3 + ["whole"] * 2) * plain + ["axis"] * 3
         found += ["center"] * (plain and "center" not in value.used)
     elif len(value.dims) > 2:
         found += ["again"] * (value.last in ("places", ""))
@@ -576,7 +576,7 @@ def _axis(draw: Draw, value: Value) -> Tail:
     if value.kind == "matrix":
         return _along(draw, value, 1, ("max", "mean", "sum", "logsumexp"))
     long = [place for place in range(2, len(value.dims)) if min(value.dims[place]) > 1]
-    return _along(draw, value, draw.pick(long) if long else 2, ("mean", "min", "max", "sum"))
+    return _along(draw, value, draw.pick(long) if long else 2, ("mean", "mean", "min", "max", "sum"))
 
 
 def _along(draw: Draw, value: Value, dim: int, operators: tuple[str, ...]) -> Tail:
