@@ -117,7 +117,7 @@ def test_few_channels_are_taken_one_by_one_and_more_by_products() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("head", ["linear_chain", "conv2d_chain"])
+@pytest.mark.parametrize("head", ["linear_chain", "conv2d_chain", "input_chain"])
 def test_what_an_operator_takes_stands_above_it_where_it_is_lowered(head: str, seed: int) -> None:
     above: set[str] = set()
     text = lowered(pair(FAMILIES[head], str(seed), "k", operators=6).task)

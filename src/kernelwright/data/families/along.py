@@ -187,6 +187,8 @@ def strided(
     wide_block = min(max(TILE // held, 32), 512)
     inner_block = draw.tile("BLOCK_I", (32,) if walks else (wide_block,), (16,))
     row_block = draw.tile("BLOCK_R", (64,), (4, 8)) if walks else "triton.next_power_of_2(n)"
+    # A grid has at most 65,535 programs along its second axis: not the rows outside, from the third dimension on.
+    outer, block = (0, 1) if dim > 1 else (1, 0)
     at = "base + r[:, None] * inner + i[None, :]"
     load = [
         "mask = (r < n)[:, None] & (i < inner)[None, :]",
@@ -194,8 +196,8 @@ def strided(
         *before.lines("x", channel="r", channel_mask="r < n", expand="[:, None]", offsets=at, mask="mask"),
     ]
     body = [
-        "base = tl.program_id(1).to(tl.int64) * n * inner",
-        "i = tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)",
+        f"base = tl.program_id({outer}).to(tl.int64) * n * inner",
+        f"i = tl.program_id({block}) * BLOCK_I + tl.arange(0, BLOCK_I)",
     ]
     if not reduces:
         finish = [
@@ -204,8 +206,8 @@ def strided(
             f"tl.store(out_ptr + {at}, y, mask=mask)",
         ]
     else:
-        out_at = "tl.program_id(1).to(tl.int64) * inner + i"
-        channel = "tl.program_id(1) % channels"
+        out_at = f"tl.program_id({outer}).to(tl.int64) * inner + i"
+        channel = f"tl.program_id({outer}) % channels"
         steps = after.lines("total", channel=channel, one=True, offsets=out_at, mask="i < inner")
         value = formula.statistics[-1].name
         finish = [f"tl.store(out_ptr + {out_at}, {'total' if steps else value}, mask=i < inner)"]
@@ -239,7 +241,7 @@ def strided(
     host += [
         *launch(
             f"{name}_kernel",
-            f"triton.cdiv(inner, {inner_block}), outer",
+            ", ".join([f"triton.cdiv(inner, {inner_block})", "outer"][:: -1 if dim > 1 else 1]),
             [*passed, f"BLOCK_R={row_block}", f"BLOCK_I={inner_block}", draw.warps((4, 8), (1,))],
         ),
         "return out",

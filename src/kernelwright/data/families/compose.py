@@ -1,6 +1,7 @@
 """Compositions as in KernelBench's level 2: a head, then one to six steps of the one vocabulary of `tails.py` and maps.
 
-    heads     linear, a product of a weight or of two inputs, bmm, convolutions of one to three dimensions, transposed
+    heads     linear, a product of a weight or of two inputs, bmm, convolutions of one to three dimensions, transposed;
+              or none: the first step is done on the input
     answer    the head's kernel with the maps that follow it done on its tiles; then one kernel for each norm, pooling,
               softmax or reduction, with the maps that follow that one
 
@@ -57,7 +58,8 @@ class Head:
     """The first operator, its kernel, and the shape of another input of its output's shape (or nothing)."""
 
     op: Op
-    build: Build
+    build: Build | None
+    """None where there is nothing to do before the first step."""
     value: Value
     full: str = ""
     loud: bool = False
@@ -69,8 +71,8 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
     head = make(draw)
     value = head.value
     ops, stages = [head.op], []
-    left = max(draw.operators, 2) - 1
-    if left > 1 and head.value.kind == "image" and draw.chance(0.06):
+    left = max(draw.operators, 2) - (head.build is not None)
+    if head.build is not None and left > 1 and head.value.kind == "image" and draw.chance(0.06):
         first, head = _after_pool(draw, head)
         ops, stages, left = [first.op, head.op], [_built(first)], left - 1
     value.taken += [name for op in ops for name, _ in op.init]
@@ -82,7 +84,11 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
     while True:
         following = ["dropout"] if _over(value) else kinds(value)
         count = 0
-        while count < left - joins and draw.chance(maps if following != ["dropout"] else 0.97):
+        while (
+            build is not None
+            and count < left - joins
+            and draw.chance(maps if following != ["dropout"] else 0.97)
+        ):
             count += 1
         loud = loud and not {"norm", "softmax"} & value.used.keys()
         if loud:
@@ -104,11 +110,12 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
         left -= count
         if count:
             value.last = ""
-        stages.append(build(found))
+        if build is not None:
+            stages.append(build(found))
         idle = None
         while left > 0 and (idle is None or idle.build is None):
             following = ["dropout"] if _over(value) else kinds(value)
-            if draw.chance(0.7):
+            if draw.chance(0.7) or not stages:
                 following = [kind for kind in following if kind != "dropout"] or following
             shape, before = list(value.dims), value.last
             idle = step(draw.pick(following), draw, value)
@@ -120,7 +127,7 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
             break
         build, full, names = idle.build, "", UNARY if draw.chance(ODD) else idle.names
         channel = value.channel if idle.channel else SCALAR
-        joins = left > 0 and shape == value.dims and not idle.op.lines and draw.chance(0.1)
+        joins = left > 0 and bool(stages) and shape == value.dims and not idle.op.lines and draw.chance(0.1)
         if joins:
             ops[-1] = replace(ops[-1], lines=("skip = {x}",))
             stages[-1] = replace(stages[-1], result="skip")
@@ -195,6 +202,32 @@ def _distinct(stages: list[Stage]) -> tuple[Stage, ...]:
 
 
 # -- heads ------------------------------------------------------------------------------------------------------
+
+
+def given(draw: Draw) -> Head:
+    """The input itself: images, features or matrices."""
+    kind = draw.pick(("image", "image", "image", "features", "matrix"))
+    sizes = {"B": draw.size((8, 16, 32, 64, 128), (2, 4), (3, 5))}
+    if kind == "image":
+        rank = draw.pick((1, 2, 2, 2, 3))
+        sizes["C"] = draw.size((16, 32, 64, 128), (8, 12), (9, 15))
+        long = {1: (1024, 4096, 16384), 2: (32, 64, 128, 256), 3: (16, 32, 64)}[rank]
+        sizes |= {axis: draw.size(long, (8, 10), (9, 11)) for axis in SPACE[rank]}
+    elif kind == "features":
+        sizes["B"] = draw.size((128, 512, 1024, 4096, 16384), (16, 24), (19, 27))
+        sizes["C"] = draw.size((256, 1024, 4096, 8192, 16384), (48, 64), (72, 96))
+    else:
+        sizes["S"] = draw.size((128, 256, 512, 1024), (32, 48), (35, 51))
+        sizes["C"] = draw.size((256, 512, 1024, 2048), (48, 64), (53, 69))
+    keys = [*(key for key in sizes if key not in "SC"), "C"] if kind == "matrix" else list(sizes)
+    if kind == "matrix":
+        keys.insert(1, "S")
+    names = {"image": ("num_channels", "channels", "num_features"), "matrix": ("dim", "hidden_size")}
+    name = draw.pick(names.get(kind, ("num_features", "dim", "features")))
+    op = Op("", "{x}", inputs=(("x", tensor(", ".join(keys))),))
+    value = Value(kind, [_extents(sizes[key]) for key in keys], sizes, name, "C")
+    value.width = keys[-1] if kind == "image" else ""
+    return Head(op, None, value)
 
 
 def _extents(size: Size) -> Extents:
@@ -385,6 +418,7 @@ def _shapes(made: Convolution) -> list[Extents]:
 
 
 _HEADS: dict[str, Callable[[Draw], Head]] = {
+    "input": given,
     "linear": linear,
     "matmul": product,
     "bmm": batched,
