@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -36,6 +38,16 @@ def together() -> None:
         # Without a GPU it has to be told, or it takes each process for the only one.
         state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=PATIENCE_S))
         state.wait_for_everyone()
+        _left_at_the_end()
+
+
+@functools.cache
+def _left_at_the_end() -> None:
+    """Have the process leave the others' group when it ends: its threads would be torn down under it, and abort it, where
+    another has gone before."""
+    import torch.distributed as group
+
+    atexit.register(lambda: group.destroy_process_group() if group.is_initialized() else None)
 
 
 def share_of(number: int, name: str) -> int:
