@@ -77,9 +77,11 @@ def usable(verdict: Verdict) -> Segments:
     """
     if not verdict.correct:
         return _halves(0.0)
+    speedup = verdict.speedup()
     own, eager = verdict.evidence.cost, verdict.evidence.reference_cost
-    speedup = eager.ms / own.ms if own is not None and eager is not None and verdict.timing is None else None
-    fast = (speedup or _speedup(verdict)) >= SLOW
+    if speedup is None and own is not None and eager is not None:
+        speedup = eager.ms / own.ms
+    fast = speedup is not None and speedup >= SLOW
     return _halves(1.0 if fast else PAID_WHERE_SLOW)
 
 

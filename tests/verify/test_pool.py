@@ -188,7 +188,6 @@ SCRIPT = """
 import signal
 import sys
 from kernelwright.records import Candidate
-from kernelwright.rewards import PAID_WHERE_SLOW, reward
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 

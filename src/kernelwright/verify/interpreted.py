@@ -116,8 +116,8 @@ class InterpretedHearing(Hearing):
     # -- compile and model -------------------------------------------------------------------------------------
 
     def _model(self, device: Confined, full: Trace | None) -> list[dict[str, Any]] | None:
-        """Launches at full size with their work, and every specialisation through compiler and assembler; where nothing
-        will be priced, through the compiler's front end."""
+        """Launches at full size with their work, and every specialisation through compiler and assembler; where no binary
+        is asked for, through the compiler's front end."""
         if full is None:
             return None
         with self._timed(Gate.COMPILE):

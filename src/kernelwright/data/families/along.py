@@ -189,6 +189,7 @@ def strided(
     row_block = draw.tile("BLOCK_R", (64,), (4, 8)) if walks else "triton.next_power_of_2(n)"
     # A grid has at most 65,535 programs along its second axis: not the rows outside, from the third dimension on.
     outer, block = (0, 1) if dim > 1 else (1, 0)
+    grid = {outer: "outer", block: f"triton.cdiv(inner, {inner_block})"}
     at = "base + r[:, None] * inner + i[None, :]"
     load = [
         "mask = (r < n)[:, None] & (i < inner)[None, :]",
@@ -241,7 +242,7 @@ def strided(
     host += [
         *launch(
             f"{name}_kernel",
-            ", ".join([f"triton.cdiv(inner, {inner_block})", "outer"][:: -1 if dim > 1 else 1]),
+            f"{grid[0]}, {grid[1]}",
             [*passed, f"BLOCK_R={row_block}", f"BLOCK_I={inner_block}", draw.warps((4, 8), (1,))],
         ),
         "return out",

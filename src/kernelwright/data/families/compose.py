@@ -207,26 +207,31 @@ def _distinct(stages: list[Stage]) -> tuple[Stage, ...]:
 def given(draw: Draw) -> Head:
     """The input itself: images, features or matrices."""
     kind = draw.pick(("image", "image", "image", "features", "matrix"))
-    sizes = {"B": draw.size((8, 16, 32, 64, 128), (2, 4), (3, 5))}
     if kind == "image":
         rank = draw.pick((1, 2, 2, 2, 3))
-        sizes["C"] = draw.size((16, 32, 64, 128), (8, 12), (9, 15))
         long = {1: (1024, 4096, 16384), 2: (32, 64, 128, 256), 3: (16, 32, 64)}[rank]
-        sizes |= {axis: draw.size(long, (8, 10), (9, 11)) for axis in SPACE[rank]}
+        sizes = {
+            "B": draw.size((8, 16, 32, 64, 128), (2, 4), (3, 5)),
+            "C": draw.size((16, 32, 64, 128), (8, 12), (9, 15)),
+            **{axis: draw.size(long, (8, 10), (9, 11)) for axis in SPACE[rank]},
+        }
+        names: tuple[str, ...] = ("num_channels", "channels", "num_features")
     elif kind == "features":
-        sizes["B"] = draw.size((128, 512, 1024, 4096, 16384), (16, 24), (19, 27))
-        sizes["C"] = draw.size((256, 1024, 4096, 8192, 16384), (48, 64), (72, 96))
+        sizes = {
+            "B": draw.size((128, 512, 1024, 4096, 16384), (16, 24), (19, 27)),
+            "C": draw.size((256, 1024, 4096, 8192, 16384), (48, 64), (72, 96)),
+        }
+        names = ("num_features", "dim", "features")
     else:
-        sizes["S"] = draw.size((128, 256, 512, 1024), (32, 48), (35, 51))
-        sizes["C"] = draw.size((256, 512, 1024, 2048), (48, 64), (53, 69))
-    keys = [*(key for key in sizes if key not in "SC"), "C"] if kind == "matrix" else list(sizes)
-    if kind == "matrix":
-        keys.insert(1, "S")
-    names = {"image": ("num_channels", "channels", "num_features"), "matrix": ("dim", "hidden_size")}
-    name = draw.pick(names.get(kind, ("num_features", "dim", "features")))
-    op = Op("", "{x}", inputs=(("x", tensor(", ".join(keys))),))
-    value = Value(kind, [_extents(sizes[key]) for key in keys], sizes, name, "C")
-    value.width = keys[-1] if kind == "image" else ""
+        sizes = {
+            "B": draw.size((8, 16, 32, 64, 128), (2, 4), (3, 5)),
+            "S": draw.size((128, 256, 512, 1024), (32, 48), (35, 51)),
+            "C": draw.size((256, 512, 1024, 2048), (48, 64), (53, 69)),
+        }
+        names = ("dim", "hidden_size")
+    op = Op("", "{x}", inputs=(("x", tensor(", ".join(sizes))),))
+    value = Value(kind, list(map(_extents, sizes.values())), sizes, draw.pick(names), "C")
+    value.width = [*sizes][-1] if kind == "image" else ""
     return Head(op, None, value)
 
 
