@@ -138,12 +138,29 @@ def forward(self, x):
 """
 
 
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x.mean((1, 2))", "mean(x, [1, -1]) -> [2] of 32 each"),
+        ("x.sum()", "sum(x) -> [] of 64 each"),
+        ("x.sum(-1)", "sum(x, [-1]) -> [2, 4]"),
+        ("F.instance_norm(x)", "True) -> [2, 4, 8] of 8 each"),
+        ("F.group_norm(x, 2)", "group_norm(x, 2) -> [2, 4, 8] of 16 each"),
+        ("F.layer_norm(x, (4, 8))", "layer_norm(x, [4, 8]) -> [2, 4, 8] of 32 each"),
+        ("x.mean((1, 2), keepdim=True).squeeze(-1)", "reshape(h1) -> [2, 1]"),
+    ],
+)
+def test_what_takes_many_elements_together_says_how_many(expression: str, expected: str) -> None:
+    made = task(f"def forward(self, x):\n    return {expression}", "torch.rand(2, 4, 8)")
+    assert any(line.endswith(expected) for line in lowered(made).splitlines()), lowered(made)
+
+
 def test_poolings_and_norms_without_weights_name_the_module_that_has_their_options() -> None:
     lines = lowered(task(POOLS, "torch.rand(2, 4, 32)", init="2")).splitlines()
     assert [line.partition(" -> ")[0] for line in lines if line.startswith("h")] == [
-        "h1 = max_pool1d(x, [2], [2], self.first)",
+        "h1 = max_pool1d(x, [2], [2], self.first(kernel_size=2, stride=2, padding=0))",
         "h2 = instance_norm(h1, None, None, None, None, True, 0.1, 1e-05, True, self.rest.0)",
-        "h3 = avg_pool1d(h2, [2], [2], self.rest.1)",
+        "h3 = avg_pool1d(h2, [2], [2], self.rest.1(kernel_size=(2,), stride=(2,), padding=(0,)))",
         "h4 = leaky_relu(h3, 0.1)",
         "h5 = max_pool1d(h4, [1])",
     ]

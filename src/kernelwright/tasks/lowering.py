@@ -20,7 +20,9 @@ for every exchange of two dimensions, `reshape` for every change of shape alone,
 places are not used, -1 for the last dimension; `silu` and `mish` for what multiplies them out, `clamp` for what bounds,
 nothing for a dropout that drops nothing. A number that the constructor was given and the module keeps is called by its
 attribute: `mul(h1, self.scale)`, `clamp(h2, self.act.min_val, self.act.max_val)`; a module without weights that has
-options is named after them: `max_pool2d(h3, [2, 2], [2, 2], self.pool)`.
+options is named after them, with what it keeps of sizes, one number or several:
+`max_pool2d(h3, [2, 2], [2, 2], self.pool(kernel_size=2, stride=(2, 2), padding=0))`. What takes many elements together says
+how many: `mean(h2) -> [] of 1048576 each`.
 
 Tensors are float32 where no type is named. Executes the reference, which is trusted; no tensor has memory.
 """
@@ -30,6 +32,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -52,6 +55,10 @@ _BOUNDS: Mapping[str, tuple[str, ...]] = {"hardtanh": ("-1.0", "1.0"), "relu6": 
 """Operators that are a `clamp`, and its bounds where none are given."""
 _WITH_OPTIONS = ("max_pool", "avg_pool", "lp_pool", "instance_norm")
 """What operators begin with that kernels ask a module's options of."""
+_REDUCTIONS = frozenset(
+    {"mean", "sum", "amax", "amin", "max", "min", "var", "std", "norm", "linalg_vector_norm", "logsumexp"}
+)
+_OPTIONS = ("kernel_size", "stride", "padding")
 _COUNTER = "num_batches_tracked"
 """A buffer of batch norms that nobody reads."""
 _LONGEST = 120
@@ -164,20 +171,23 @@ def _trace(
 
 
 def _watched(model: Any) -> dict[int, str]:
-    """Filled while `model` is traced: by place in the graph, the module without weights that the operator belongs to."""
+    """Filled while `model` is traced: by place in the graph, the module without weights that the operator belongs to, with
+    its options."""
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
     found: dict[int, str] = {}
     for path, module in model.named_modules():
         if path and not list(module.children()) and not list(module.parameters()):
             began: list[int] = []
+            kept = ", ".join(f"{name}={vars(module)[name]}" for name in _OPTIONS if name in vars(module))
+            owner = f"self.{path}({kept})" if kept else f"self.{path}"
 
             def before(*_: Any, began: list[int] = began) -> None:
                 began.append(len(get_proxy_mode().tracer.graph.nodes))  # type: ignore[union-attr]
 
-            def after(*_: Any, began: list[int] = began, path: str = path) -> None:
+            def after(*_: Any, began: list[int] = began, owner: str = owner) -> None:
                 end = len(get_proxy_mode().tracer.graph.nodes)  # type: ignore[union-attr]
-                found.update(dict.fromkeys(range(began.pop(), end), f"self.{path}"))
+                found.update(dict.fromkeys(range(began.pop(), end), owner))
 
             module.register_forward_pre_hook(before)
             module.register_forward_hook(after)
@@ -229,8 +239,27 @@ def _forward(
             made = node.meta.get("val")
             if isinstance(made, list | tuple):
                 made = made[0]
-            body.append(_Line(said[node], name, tuple(arguments), _value(made)))
+            body.append(_Line(said[node], name, tuple(arguments), _value(made) + _together(name, node, made)))
     raise ValueError("a graph without an output")
+
+
+def _together(name: str, node: Any, made: Any) -> str:
+    """How many elements a norm or a reduction over several dimensions takes together; nothing for other operators."""
+    given: Any = node.args[0].meta.get("val") if node.args and hasattr(node.args[0], "meta") else None
+    if not (hasattr(given, "numel") and hasattr(made, "numel") and made.numel()):
+        return ""
+    count = 0
+    if name == "instance_norm":
+        count = given[0, 0].numel()
+    elif name == "group_norm":
+        count = given[0].numel() // node.args[1]
+    elif name == "layer_norm" and len(node.args[1]) > 1:
+        count = math.prod(node.args[1])
+    elif name in _REDUCTIONS:
+        dims = node.args[1] if len(node.args) > 1 else None
+        several = given.ndim > 1 if dims is None else isinstance(dims, list | tuple) and len(dims) > 1
+        count = given.numel() // made.numel() if several else 0
+    return f" of {count} each" if count > 1 else ""
 
 
 def _named(value: Any, marks: Mapping[float, str]) -> str:
