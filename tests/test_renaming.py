@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kernelwright.prompts.renaming import _exchanged, _Source, relabelled, renamed
+from kernelwright.prompts.renaming import _exchanged, _siblings, _Source, relabelled, renamed, renamed_task
 from kernelwright.records import Example, Task
 from kernelwright.tasks import lowered
 
@@ -81,6 +81,19 @@ def test_the_reference_is_lowered_to_what_a_renamed_reference_would_be() -> None
     source = _exchanged(_Source(SOURCE), {"width": width, "bias": bias}, {"proj": proj, "scale": scale})
     assert made.task.lowered == lowered(Task(id="made/up", source=source))
     assert made.task.source == SOURCE
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_task_under_other_names_is_lowered_to_the_text_it_carries(seed: int) -> None:
+    made = renamed_task(example().task, random.Random(seed))
+    assert "self.proj" not in made.source + made.lowered
+    assert made.lowered == lowered(Task(id="made/up", source=made.source))
+
+
+def test_siblings_differ_in_one_place() -> None:
+    for seed in range(40):
+        first, second, *_ = _siblings(random.Random(seed))
+        assert sum(a != b for a, b in zip(first.split("_"), second.split("_"), strict=True)) == 1
 
 
 def test_the_kernel_that_is_shown_has_the_same_names() -> None:

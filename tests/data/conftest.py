@@ -5,6 +5,7 @@ import pytest
 from kernelwright.data import CorpusConfig
 
 SMALL = {
+    "seed": 2,
     "train_graphs": 6,
     "validation_graphs": 2,
     "heldout_graphs": 3,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kernelwright.parsing import Edit, Span, constructor_of, edited, is_self, parse, spans, words
-from kernelwright.records import Example
+from kernelwright.records import Example, Task
 
 _TEXT = """
     alpha axis base batch beta bias block body bottom branch cell channels cols conv core count deconv decay delta
@@ -39,6 +39,21 @@ _OPERATORS = """
 """
 OPERATORS = tuple(_OPERATORS.split())
 """People call a layer after what it does, which is also what operators and launches are called."""
+_SIBLINGS = (
+    *((("1", "2", "3"), form) for form in ("{stem}{mark}", "{stem}_{mark}", "{stem}{mark}_{other}")),
+    *(
+        (pair, form)
+        for pair in (
+            ("min", "max"),
+            ("lower", "upper"),
+            ("first", "second"),
+            ("in", "out"),
+            ("left", "right"),
+        )
+        for form in ("{mark}_{stem}", "{stem}_{mark}")
+    ),
+)
+"""How people call what there is two of: names that differ in one token."""
 _OF_MODULES = {
     *(
         "T_destination",
@@ -107,6 +122,29 @@ def renamed(example: Example, rng: random.Random, pieces: Sequence[str] = ()) ->
         )
     except (SyntaxError, ValueError, RecursionError):
         return example
+
+
+def renamed_task(task: Task, rng: random.Random) -> Task:
+    """`task` with other names in its source, too, or itself where there are none to exchange or the source goes another way
+    about its attributes than the class's own lines."""
+    try:
+        head, rest = _halves(task.lowered)
+        asked, source = _Source(head), _Source(task.source)
+        if asked.model is None or source.model is None or "getattr" in task.source:
+            return task
+        taken = words(f"{task.lowered} {task.source}")
+        names = _names(rng, taken)
+        arguments = {name: next(names) for name in _arguments(asked.model)}
+        attributes = {name: next(names) for name in _attributes(asked.model)}
+        lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
+        return task.model_copy(
+            update={
+                "source": _exchanged(source, arguments, attributes),
+                "lowered": _exchanged(asked, arguments, attributes) + lines,
+            }
+        )
+    except (SyntaxError, ValueError, RecursionError):
+        return task
 
 
 def relabelled(example: Example, rng: random.Random) -> Example:
@@ -184,15 +222,26 @@ def _names(
     rng: random.Random, taken: set[str], pieces: Sequence[str] = (), operators: bool = True
 ) -> Iterator[str]:
     """Names that are not `taken`: words, what operators are called, letters that mean nothing, and a tokenizer's pieces.
-    The last two make a model copy by token what it never saw in that place."""
+    The last two make a model copy by token what it never saw in that place. Some are siblings: to write the second
+    where the first belongs was a third of what a trained model got wrong at KernelBench's level 2."""
     kinds = {_of_words: 50, _of_operators: 25 * operators, _of_letters: 10, _of_pieces: 15 * bool(pieces)}
+    siblings = _siblings(rng) if operators and rng.random() < 0.4 else iter(())
     while True:
-        name = rng.choices(list(kinds), list(kinds.values()))[0](rng, pieces)
-        if rng.random() < 0.15:
-            name += str(rng.randint(1, 64))
+        name = next(siblings, "") if rng.random() < 0.6 else ""
+        if not name:
+            name = rng.choices(list(kinds), list(kinds.values()))[0](rng, pieces)
+            if rng.random() < 0.15:
+                name += str(rng.randint(1, 64))
         if name.isidentifier() and name not in taken and name not in _TAKEN:
             taken.add(name)
             yield name
+
+
+def _siblings(rng: random.Random) -> Iterator[str]:
+    """Two or three names that differ in one place."""
+    marks, form = rng.choice(_SIBLINGS)
+    stem, other = _of_operators(rng, ()) if rng.random() < 0.5 else rng.choice(WORDS), rng.choice(WORDS)
+    return (form.format(stem=stem, mark=mark, other=other) for mark in marks)
 
 
 def _of_words(rng: random.Random, _: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ references, an answer to one of them has its constructor (`arrangement`). Plans 
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -25,6 +26,7 @@ from kernelwright.data.bulk.values import same
 from kernelwright.data.corpus import identity
 from kernelwright.data.fingerprint import prints
 from kernelwright.data.validate import Rejected, fair
+from kernelwright.prompts.renaming import renamed_task
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 
 if TYPE_CHECKING:
@@ -214,8 +216,10 @@ def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:
 
 
 def practice(problem: Problem) -> Practice:
-    """A problem's task without its kernels."""
+    """A problem's task without its kernels, under names as strange as those in a training's copies: what reinforcement sees
+    only under the families' own it soon cannot copy any more."""
     task = problem.wordings[0]
+    task = renamed_task(task, random.Random(task.digest))
     function, shaped, reference = _digests(task)
     return Practice(task=task, graph=problem.graph, function=function, shaped=shaped, reference=reference)
 

@@ -384,7 +384,7 @@ def _chain(
             taken.add(name)
         constants = dict(zip("cd", map(repr, step.constants), strict=False))
         held: tuple[str, ...] = ()
-        if hoists and step.constants:
+        if hoists and step.constants and draw.chance(0.85):
             use = _use(step)
             held = draw.numbers.get(use, ())
             if held and draw.chance(0.85):
