@@ -115,6 +115,8 @@ def test_a_number_of_the_constructors_is_called_by_the_attribute_that_keeps_it()
         ("torch.multiply(x, 3)", "mul(x, 3)"),
         ("x.mean(-1) * torch.tanh(F.softplus(x.mean(-1)))", "mean(x, [-1])\nh2 = mish(h1)"),
         ("x.exp() + x.exp()", "exp(x)\nh2 = add(h1, h1)"),
+        ("x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)", "rms_norm(x, [8], None, 1e-06)"),
+        ("x / (x * x).mean(-1, True).add(1e-6).sqrt()", "rms_norm(x, [8], None, 1e-06)"),
         (
             "F.dropout(x) + F.dropout(x)",
             "dropout(x, 0.5, True)\nh2 = dropout(x, 0.5, True)\nh3 = add(h1, h2)",
@@ -125,6 +127,40 @@ def test_an_idiom_has_one_name(expression: str, said: str) -> None:
     lines = lowered(task(f"def forward(self, x):\n    return {expression}")).splitlines()
     assert [line.partition(" -> ")[0] for line in lines[1:-1]] == f"h1 = {said}".split("\n")
     assert lines[-1] == f"return h{len(lines) - 2}"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(x.square().mean(-1, True) + 1e-6).rsqrt() * x.relu()",
+        "(x.square().mean(-1, True) + 1e-6).sqrt() / x",
+        "x * (x.square().mean(0, True) + 1e-6).rsqrt()",
+        "x * (x.square().mean(-1, True) + x.sum()).rsqrt()",
+        "x * (s := (x.square().mean(-1, True) + 1e-6).rsqrt()) + s",
+        "(y := x.half()) * (y.square().mean(-1, True) + 1e-6).rsqrt()",
+    ],
+)
+def test_what_is_no_rms_norm_is_not_called_one(expression: str) -> None:
+    assert "rms_norm" not in lowered(task(f"def forward(self, x):\n    return {expression}"))
+
+
+def test_an_rms_norm_that_is_written_out_has_its_scale() -> None:
+    body = """
+        def __init__(self):
+            super().__init__()
+            self.eps, self.gain, self.rate = 1e-6, nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+            return F.gelu(y * %s)
+        """
+    scaled = lowered(task(body % "self.gain")).splitlines()
+    assert scaled[-3:] == [
+        "h1 = rms_norm(x, [8], self.gain, 1e-06) -> [4, 8]",
+        "h2 = gelu(h1) -> [4, 8]",
+        "return h2",
+    ]
+    assert "h2 = mul(h1, self.rate) -> [4, 8]" in lowered(task(body % "self.rate")).splitlines()
 
 
 POOLS = """

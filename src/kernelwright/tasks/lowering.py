@@ -118,8 +118,9 @@ def _lower(source: str) -> str:
         if traced is None:
             return ""
         told = _by_attribute(reference, given, traced.lines)
-    forward, result = _simplified(told, traced.result)
     model, inputs = traced.module, traced.inputs
+    state = {f"self.{name}": tensor for name, tensor in _state(model).items()}
+    forward, result = _simplified(told, traced.result, {name: _value(one) for name, one in state.items()})
     names = _inputs_of(model, inputs)
     text = [_constructors(source, reference.namespace)]
     if given:
@@ -127,7 +128,6 @@ def _lower(source: str) -> str:
     text += [f"{name}: {_value(one)}" for name, one in zip(names, inputs, strict=False)]
     read = {word for line in forward for one in line.arguments for word in re.findall(r"self\.[\w.]+", one)}
     read |= set(re.findall(r"self\.[\w.]+", result))
-    state = {f"self.{name}": tensor for name, tensor in _state(model).items()}
     text += [f"{name}: {_value(state[name])}" for name in state if name in read]
     text += [f"{one.value} = {one.operator}({', '.join(one.arguments)}) -> {one.made}" for one in forward]
     return "\n".join(line for line in (*text, f"return {result}") if line)
@@ -358,9 +358,9 @@ def _once(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
     return found, called(result)
 
 
-def _simplified(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
+def _simplified(lines: list[_Line], result: str, shapes: Mapping[str, str]) -> tuple[list[_Line], str]:
     """The lines with idioms by their names, bounds as `clamp`, and without dropouts that drop nothing and values that are
-    there already; numbered anew."""
+    there already; numbered anew. `shapes` are those of the module's parameters and buffers."""
     lines, result = _once(lines, result)
     made = {line.value: line for line in lines}
     kept: dict[str, _Line | str] = {}
@@ -369,14 +369,28 @@ def _simplified(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
     def alone(value: str) -> bool:
         return sum(line.reads(value) for line in lines) == 1 and value not in _VALUE.findall(result)
 
-    def of(value: str, operator: str) -> str:
-        """What the operator was applied to, where `value` is that and nothing else reads it."""
+    def given(value: str, operator: str) -> tuple[str, ...]:
+        """The operator's arguments, where `value` is its and nothing else reads it."""
         line = made.get(value)
-        return (
-            line.arguments[0]
-            if line and line.operator == operator and len(line.arguments) == 1 and alone(value)
-            else ""
-        )
+        return line.arguments if line and line.operator == operator and alone(value) else ()
+
+    def of(value: str, operator: str) -> str:
+        """What the operator was applied to, and to that alone, where `value` is that and nothing else reads it."""
+        arguments = given(value, operator)
+        return arguments[0] if len(arguments) == 1 else ""
+
+    def root_mean_square(whole: str, factor: str, operator: str) -> tuple[str, list[str]]:
+        """The number under the root, and the values behind it, where `factor` makes an RMS norm of `whole`."""
+        raised = of(factor, "rsqrt" if operator == "mul" else "sqrt")
+        mean, number, *_ = *given(raised, "add"), "", ""
+        squares, *over = given(mean, "mean") or ("",)
+        squared = made.get(squares)
+        said = squared and (squared.operator, *squared.arguments)
+        if not squared or tuple(over) != ("[-1]", "True") or not alone(squares) or _VALUE.search(number):
+            return "", []
+        if said not in (("pow", whole, "2"), ("square", whole), ("mul", whole, whole)):
+            return "", []
+        return (number, [factor, raised, mean, squares]) if squared.made.startswith("[") else ("", [])
 
     for line in lines:
         name, arguments = line.operator, line.arguments
@@ -393,6 +407,17 @@ def _simplified(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
                 elif of(inner := of(gate, "tanh"), "softplus") == whole:
                     kept.pop(gate), kept.pop(inner)
                     name, arguments = "mish", (whole,)
+                elif (norm := given(gate, "rms_norm"))[2:3] == ("None",) and shapes.get(whole) == norm[1]:
+                    kept.pop(gate)
+                    name, arguments = "rms_norm", (*norm[:2], whole, norm[3])
+        orders = {"mul": (arguments, arguments[::-1]), "div": (arguments,)}.get(name, ())
+        for whole, factor in orders if len(arguments) == 2 else ():
+            number, behind = root_mean_square(whole, factor, name)
+            if number:
+                for value in behind:
+                    kept.pop(value)
+                length = line.made.rpartition(" ")[2].strip("[]")
+                name, arguments = "rms_norm", (whole, f"[{length}]", "None", number)
         if name == "reshape" and (source := of(arguments[0], "reshape")):
             kept.pop(arguments[0])
             arguments = (source,)
