@@ -120,6 +120,24 @@ def test_the_callers_random_state_is_put_back() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_no_run_of_a_reference_on_a_gpu_draws_between_anothers_seed_and_its_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One hearing in a thousand was wrong under the clock: the fp64 run of a live dropout had moved the generator on while
+    the inputs of another task were drawn."""
+    alone: list[bool] = []
+
+    class Dropping(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            alone.append(oracle.DRAWING._is_owned())
+            return torch.nn.functional.dropout(x).sum(1)
+
+    monkeypatch.setattr(oracle, "_drawing", lambda inputs: oracle.DRAWING)
+    oracle.make_case("small", Dropping(), [torch.rand(4, 64)], protocol("strict"))
+    assert len(alone) > 2
+    assert all(alone)
+
+
 def test_weights_are_those_of_the_public_seed() -> None:
     made = task("return self.w * x", init="        self.w = nn.Parameter(torch.randn(N))\n")
     first, second = (Judge(STRICT, "h200", secret).cases(made)[0].state["w"] for secret in (1, 2))

@@ -344,12 +344,12 @@ def make_case(
     if protocol.calibrated:
         with _where_possible(), torch.no_grad():
             double = copy.deepcopy(module).double()
-            wide = flatten(
-                double(*convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone()))
-            )
+            given = convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
+            with _drawing(given):
+                wide = flatten(double(*given))
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
                 exact = [tensor.detach() for tensor in wide]
-            del double, wide
+            del double, wide, given
     slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
     expected = [
         dataclasses.replace(
@@ -429,10 +429,16 @@ def precision(protocol: Protocol) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _running(inputs: Any, protocol: Protocol) -> Iterator[None]:
-    """How a reference is run here. What it draws on a GPU it draws while nobody captures a graph there."""
-    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
-    with torch.no_grad(), precision(protocol), DRAWING if on_gpu else contextlib.nullcontext():
+    """How a reference is run here."""
+    with torch.no_grad(), precision(protocol), _drawing(inputs):
         yield
+
+
+def _drawing(inputs: Any) -> contextlib.AbstractContextManager[Any]:
+    """For a call of a reference: what it draws on a GPU (a live dropout does) it draws while nobody captures a graph there,
+    and nobody draws the inputs of another task under their seed."""
+    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
+    return DRAWING if on_gpu else contextlib.nullcontext()
 
 
 def native(case: Case, protocol: Protocol) -> list[Expected]:
