@@ -20,7 +20,7 @@ from torch.utils.flop_counter import flop_registry
 
 from kernelwright.hardware import Target
 from kernelwright.records import Binary, Cost, Task
-from kernelwright.verify import channel, cost, oracle, replay, tf32
+from kernelwright.verify import channel, cost, gaps, oracle, replay, tf32
 from kernelwright.verify.device import ALLOCATION, METADATA, VIEWS
 from kernelwright.verify.footprint import Footprint, Live
 from kernelwright.verify.nests import convert, describe, flatten, skeleton
@@ -96,8 +96,8 @@ class Baseline:
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
     form: Form
-    read_whole: list[bool]
-    """By input: whether an operator takes it that reads all of it, whatever the values of an index are."""
+    read_share: list[float]
+    """By input: how much of it some operator reads, whatever the values of an index are; 0 where only by index."""
     footprint: Footprint
 
 
@@ -139,8 +139,8 @@ class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.operators: list[Operator] = []
-        self.read_whole: set[int] = set()
-        """Storages that some operator reads all of."""
+        self.read_share: dict[int, float] = {}
+        """By storage: how much of it some operator reads."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -151,7 +151,10 @@ class _Recorder(TorchDispatchMode):
             given = {id(t): t for t in flatten([list(args), kwargs])}.values()
             outputs = flatten(out)
             if name not in _BY_INDEX:
-                self.read_whole |= {tensor.untyped_storage()._cdata for tensor in given}
+                for place, tensor in enumerate(given):
+                    storage = tensor.untyped_storage()._cdata
+                    share = gaps.share_read(name, args, outputs) if place == 0 else 1.0
+                    self.read_share[storage] = max(share, self.read_share.get(storage, 0.0))
             counter = flop_registry.get(func._overloadpacket)
             flops = 0.0
             if counter is not None:
@@ -229,7 +232,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
             returned,
             [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in returned],
         ),
-        read_whole=[tensor.untyped_storage()._cdata in recorder.read_whole for tensor in given],
+        read_share=[recorder.read_share.get(tensor.untyped_storage()._cdata, 0.0) for tensor in given],
         footprint=Footprint.of(given, returned, module.state_dict(), live.peak),
     )
 

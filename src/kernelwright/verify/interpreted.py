@@ -370,7 +370,7 @@ class InterpretedHearing(Hearing):
         large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
         if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
             # How much is read by indices is a matter of their values.
-            large = [index for index in large if base.read_whole[index]]
+            large = [index for index in large if base.read_share[index]]
         if not large:
             return ""
         given = flatten(shape.cases[0].inputs)
@@ -379,7 +379,7 @@ class InterpretedHearing(Hearing):
         for index in large:
             zeros = float((given[index] == 0).double().mean())
             least = _READ_SHARE if partly else _WHOLE * (1.0 - zeros)
-            now = _share_read(full, after, index)
+            now = _share_read(full, after, index) / (base.read_share[index] or 1.0)
             if now >= least:
                 continue
             if before is None:

@@ -1,0 +1,40 @@
+"""How much of its input an operator on windows reads: strides may leave gaps, and edges that no window reaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def share_read(name: str, args: Sequence[Any], outputs: Sequence[torch.Tensor]) -> float:
+    """Of its first argument's elements, for a call of `aten::name`; 1 for what has no windows."""
+    if name == "convolution" and not args[6]:
+        kernel, (stride, padding, dilation) = list(args[1].shape[2:]), args[3:6]
+    elif name.startswith(("max_pool", "avg_pool")):
+        # avg_pool's fifth argument is another.
+        given = [*args[1:4], args[4] if name.startswith("max") and len(args) > 4 else 1]
+        kernel, stride, padding, dilation = (*given[:-1], *[0] * (4 - len(given)), given[-1])
+        stride = stride or kernel
+    else:
+        return 1.0
+    sizes = args[0].shape[2:]
+    options = [_each(option, len(sizes)) for option in (kernel, stride, padding, dilation)]
+    return math.prod(
+        _along(size, count, *one)
+        for size, count, one in zip(sizes, outputs[0].shape[2:], zip(*options, strict=True), strict=True)
+    )
+
+
+def _each(option: Any, count: int) -> list[int]:
+    found = list(option) if isinstance(option, list | tuple) else [option]
+    return found * count if len(found) == 1 else found
+
+
+def _along(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> float:
+    """The share of `size` places that `count` windows reach."""
+    taps = (tap * dilation - padding for tap in range(kernel))
+    reached = {window * stride + tap for tap in taps for window in range(count)}
+    return sum(0 <= place < size for place in reached) / max(size, 1)

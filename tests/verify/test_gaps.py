@@ -1,0 +1,51 @@
+"""How much of its input a reference reads, and that no honest kernel is accused of reading no more."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernelwright.hardware import TARGETS
+from kernelwright.records import Task
+from kernelwright.verify.baseline import baseline
+
+TASK = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+SIZE = 10
+
+class Model(nn.Module):
+    def forward(self, x, w):
+        return {}
+
+def get_inputs():
+    return [torch.rand(2, 3, SIZE, 12), torch.rand(4, 3, 3, 3)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "smooth"),
+    [
+        # A maximum has a gradient at one element of each window alone.
+        ("F.max_pool2d(x, 3)", "F.avg_pool2d(x, 3)"),
+        ("F.max_pool2d(x, 2, 3, dilation=2)", "F.conv2d(x, torch.ones(1, 3, 2, 2), stride=3, dilation=2)"),
+        ("F.avg_pool2d(x, 2, 4, padding=1)", ""),
+        ("F.avg_pool1d(x.flatten(0, 1), 5)", ""),
+        ("F.avg_pool2d(x, 3, ceil_mode=True)", ""),
+        ("F.conv2d(x, w, stride=4)", ""),
+        ("F.conv2d(x, w, stride=(5, 2), padding=1, dilation=(1, 2))", ""),
+        ("F.conv_transpose2d(x, w.transpose(0, 1), stride=3)", ""),
+        ("x.cumsum(0)", ""),
+    ],
+)
+def test_the_share_is_that_of_the_elements_with_a_gradient(expression: str, smooth: str) -> None:
+    x, w = torch.rand(2, 3, 10, 12, requires_grad=True), torch.rand(4, 3, 3, 3)
+    eval(smooth or expression, {"x": x, "w": w, "F": F, "torch": torch}).sum().backward()
+    assert x.grad is not None
+    share = float((x.grad != 0).float().mean())
+    task = Task(id="made/up", source=TASK.format(f"{expression} + w.sum()"))
+    assert baseline(task, {}, TARGETS["h200"]).read_share == [pytest.approx(share), 1.0]
