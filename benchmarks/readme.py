@@ -1,6 +1,6 @@
 """The README's table of results and its picture, from the evaluations of a run.
 
-    python benchmarks/readme.py docs/runs/default_model-4
+    python benchmarks/readme.py docs/runs/default_model-7
 
 Reads RUN/level1.json and level2.json (each the metrics.json of `kernelwright eval` on that level of KernelBench), and where they
 are there level1-h200.json and level2-h200.json (the same on a GPU), and writes what stands between the marks in README.md,
@@ -38,10 +38,15 @@ def table(found: dict[int, dict[str, Any]], clocked: dict[int, dict[str, Any]]) 
                 for gain in gains
             ]
             lines.append(
-                f"| level {level}, {metrics['tasks']} tasks | {place} | {metrics['samples']} | {metrics['correct_rate']:.0%} "
+                f"| level {level}, {metrics['tasks']} tasks | {place} | {metrics['samples']} | {_share(metrics['correct_rate'])} "
                 f"[{low:.0%}, {high:.0%}] | {metrics['fast_p']['1']:.0%} | {said[0]} | {said[1]} |"
             )
     return "\n".join(lines)
+
+
+def _share(share: float) -> str:
+    """In whole percent, but nearly all is not all."""
+    return f"{share:.1%}" if 0.99 < share < 1 else f"{share:.0%}"
 
 
 def picture(found: dict[int, dict[str, Any]]) -> str:

@@ -14,10 +14,9 @@ def share_read(name: str, args: Sequence[Any], outputs: Sequence[torch.Tensor]) 
     if name == "convolution" and not args[6]:
         kernel, (stride, padding, dilation) = list(args[1].shape[2:]), args[3:6]
     elif name.startswith(("max_pool", "avg_pool")):
-        # avg_pool's fifth argument is another.
-        given = [*args[1:4], args[4] if name.startswith("max") and len(args) > 4 else 1]
-        kernel, stride, padding, dilation = (*given[:-1], *[0] * (4 - len(given)), given[-1])
-        stride = stride or kernel
+        more = [*args[2:], *(None, 0, 1)[len(args) - 2 :]]
+        kernel, stride, padding = args[1], more[0] or args[1], more[1]
+        dilation = more[2] if name.startswith("max") else 1  # what averages take there is another option
     else:
         return 1.0
     sizes = args[0].shape[2:]
