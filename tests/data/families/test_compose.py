@@ -10,7 +10,7 @@ import torch
 from kernelwright import shapes
 from kernelwright.data.families.compose import FAMILIES
 from kernelwright.data.families.spec import Family
-from kernelwright.data.families.table import pair
+from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.families.write import Pair
 
 STEPS = {
@@ -62,6 +62,13 @@ def test_compositions_are_as_long_as_asked_and_name_each_kernel_once(family: Fam
         names = re.findall(r"^def (\w+)\(", made.code, re.MULTILINE)
         assert len(names) == len(set(names)), made.code
         assert made.operators == family.levels[number % len(family.levels)], made.task.source
+
+
+@pytest.mark.parametrize("name", ["row_fusion", "input_chain"])
+def test_chains_of_one_kernel_take_what_they_share_once(name: str) -> None:
+    (family,) = chosen((name,))
+    for made in drawn(family, 300):
+        compile(made.code, made.task.id, "exec")  # an argument that stands twice is a SyntaxError
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

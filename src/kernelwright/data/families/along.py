@@ -7,13 +7,16 @@ formulas are those of `operators.ROWS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeVar
 
 from kernelwright.data.families.epilogue import NOTHING, Chain
 from kernelwright.data.families.spec import Draw, Dtype, Stage, kernel, launch, widened
 from kernelwright.data.library import EMPTY, REDUCE
 from kernelwright.data.operators import ROWS, RowOperator, Statistic
+
+_T = TypeVar("_T")
 
 FORMULAS: Mapping[str, RowOperator] = MappingProxyType(
     {
@@ -88,8 +91,13 @@ def rows(
         ]
         body += _walked(draw, formula, tile, "BLOCK")
         body += finish if reduces else [*tile, *(f"    {line}" for line in finish)]
-    pointers = ["x_ptr", *([f"{other}_ptr"] if other else []), *before.pointers, *after.pointers, "out_ptr"]
-    passed = ["x", *([other] if other else []), *before.arguments, *after.arguments, "out"]
+    pointers = [
+        "x_ptr",
+        *([f"{other}_ptr"] if other else []),
+        *_both(before.pointers, after.pointers),
+        "out_ptr",
+    ]
+    passed = ["x", *([other] if other else []), *_both(before.arguments, after.arguments), "out"]
     if by_row and after.by_channel:
         pointers.append("channels")
         passed.append("x.shape[1]")
@@ -99,7 +107,7 @@ def rows(
         *launch(f"{name}_kernel", "x.numel() // n,", [*passed, "n", f"BLOCK={block}", f"num_warps={warps}"]),
         "return out",
     ]
-    takes = [("x", "{x}"), *([(other, other)] if other else []), *before.takes, *after.takes]
+    takes = [("x", "{x}"), *([(other, other)] if other else []), *_both(before.takes, after.takes)]
     text = kernel(f"{name}_kernel", [*pointers, "n", "BLOCK: tl.constexpr"], body)
     return Stage(name, (text,), tuple(takes), tuple(host), (*before.helpers, *after.helpers))
 
@@ -232,8 +240,7 @@ def strided(
     counts = reduces and after.by_channel
     passed = [
         "x",
-        *before.arguments,
-        *after.arguments,
+        *_both(before.arguments, after.arguments),
         "out",
         *(["x.shape[1]"] if counts else []),
         "n",
@@ -247,11 +254,21 @@ def strided(
         ),
         "return out",
     ]
-    parameters = ["x_ptr", *before.pointers, *after.pointers, "out_ptr", *(["channels"] if counts else [])]
+    parameters = [
+        "x_ptr",
+        *_both(before.pointers, after.pointers),
+        "out_ptr",
+        *(["channels"] if counts else []),
+    ]
     parameters += ["n", "inner"]
     text = kernel(f"{name}_kernel", [*parameters, "BLOCK_R: tl.constexpr", "BLOCK_I: tl.constexpr"], body)
-    takes = (("x", "{x}"), *before.takes, *after.takes)
+    takes = (("x", "{x}"), *_both(before.takes, after.takes))
     return Stage(name, (text,), takes, tuple(host), (*before.helpers, *after.helpers))
+
+
+def _both(before: Iterable[_T], after: Iterable[_T]) -> list[_T]:
+    """What two chains of one kernel take: what they share, once."""
+    return list(dict.fromkeys((*before, *after)))
 
 
 def geometry(dim: int) -> list[str]:

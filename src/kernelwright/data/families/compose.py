@@ -221,17 +221,18 @@ def given(draw: Draw) -> Head:
             "B": draw.size((128, 512, 1024, 4096, 16384), (16, 24), (19, 27)),
             "C": draw.size((256, 1024, 4096, 8192, 16384), (48, 64), (72, 96)),
         }
-        names = ("num_features", "dim", "features")
+        names = ("num_features", "width", "features")
     else:
         sizes = {
             "B": draw.size((8, 16, 32, 64, 128), (2, 4), (3, 5)),
             "S": draw.size((128, 256, 512, 1024), (32, 48), (35, 51)),
             "C": draw.size((256, 512, 1024, 2048), (48, 64), (53, 69)),
         }
-        names = ("dim", "hidden_size")
+        names = ("embed_dim", "hidden_size")
     op = Op("", "{x}", inputs=(("x", tensor(", ".join(sizes))),))
     value = Value(kind, list(map(_extents, sizes.values())), sizes, draw.pick(names), "C")
     value.width = [*sizes][-1] if kind == "image" else ""
+    value.taken += ["weight", "bias"]
     return Head(op, None, value)
 
 
