@@ -312,7 +312,16 @@ def _step(draw: Draw, names: Sequence[str], share: float, channel: bool, full: b
         kinds = ["parameter"] * channel + ["input"] * full
         return Step(name, draw.pick(kinds), tuple(draw.pick(v) for v in POINTWISE[name].constants))  # type: ignore[arg-type]
     name = draw.pick(names)
+    if name in ARITHMETIC and draw.chance(0.4):
+        return Step(name, "", (_number(draw),))
     return Step(name, "", tuple(draw.pick(values) for values in POINTWISE[name].constants))
+
+
+def _number(draw: Draw) -> float:
+    """Any number up to 16, of up to four digits behind the point: numbers have to be copied as names have."""
+    digits = draw.pick((0, 0, 1, 1, 2, 3, 4))
+    number = draw.pick(range(2, 16 * 10**digits + 1)) / 10**digits
+    return int(number) if digits == 0 and draw.chance(0.5) else number
 
 
 def _chain(
