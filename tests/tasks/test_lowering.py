@@ -161,6 +161,7 @@ def test_an_rms_norm_that_is_written_out_has_its_scale() -> None:
         "return h2",
     ]
     assert "h2 = mul(h1, self.rate) -> [4, 8]" in lowered(task(body % "self.rate")).splitlines()
+    assert "rms_norm" not in lowered(task((body % "self.gain").replace("+ self.eps", "+ self.rate")))
 
 
 POOLS = """

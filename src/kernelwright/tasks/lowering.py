@@ -358,39 +358,58 @@ def _once(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
     return found, called(result)
 
 
+class _Uses:
+    """Who reads what: the idioms are chains of values that nothing else reads."""
+
+    def __init__(self, lines: list[_Line], result: str, shapes: Mapping[str, str]) -> None:
+        self.made = {line.value: line for line in lines}
+        """By value, the line as it is now."""
+        self._lines, self._result, self._shapes = lines, result, shapes
+
+    def given(self, value: str, operator: str) -> tuple[str, ...]:
+        """The operator's arguments, where `value` is its and one line alone reads it."""
+        line = self.made.get(value)
+        return line.arguments if line and line.operator == operator and self._alone(value) else ()
+
+    def of(self, value: str, operator: str) -> str:
+        """The same, where that is one argument; nothing otherwise."""
+        arguments = self.given(value, operator)
+        return arguments[0] if len(arguments) == 1 else ""
+
+    def root_mean_square(self, operator: str, whole: str, factor: str) -> tuple[str, list[str]]:
+        """The number under the root, and the values in between, where the operator makes an RMS norm of `whole`."""
+        raised = self.of(factor, "rsqrt" if operator == "mul" else "sqrt")
+        mean, number, *_ = *self.given(raised, "add"), "", ""
+        squares, *over = self.given(mean, "mean") or ("",)
+        for squaring in (("pow", whole, "2"), ("square", whole), ("mul", whole, whole)):
+            if self.given(squares, squaring[0]) == squaring[1:] and over == ["[-1]", "True"]:
+                single = self.made[squares].made.startswith("[")
+                return (
+                    (number, [factor, raised, mean, squares]) if single and self._fixed(number) else ("", [])
+                )
+        return "", []
+
+    def scale(self, whole: str, factor: str) -> tuple[str, ...]:
+        """The arguments of the RMS norm that `factor` is, where it has no scale and `whole` is a parameter that may be one."""
+        norm = self.given(factor, "rms_norm")
+        return norm if norm[2:3] == ("None",) and self._shapes.get(whole) == norm[1] else ()
+
+    def _alone(self, value: str) -> bool:
+        read = sum(line.reads(value) for line in self._lines)
+        return read == 1 and value not in _VALUE.findall(self._result)
+
+    def _fixed(self, text: str) -> bool:
+        """Whether it is a number, by itself or in an attribute."""
+        return re.match(r"[\d.]", text) is not None or (text.startswith("self.") and text not in self._shapes)
+
+
 def _simplified(lines: list[_Line], result: str, shapes: Mapping[str, str]) -> tuple[list[_Line], str]:
     """The lines with idioms by their names, bounds as `clamp`, and without dropouts that drop nothing and values that are
     there already; numbered anew. `shapes` are those of the module's parameters and buffers."""
     lines, result = _once(lines, result)
-    made = {line.value: line for line in lines}
+    uses = _Uses(lines, result, shapes)
     kept: dict[str, _Line | str] = {}
     """By value: the line as it is now, or the value that it is the same as."""
-
-    def alone(value: str) -> bool:
-        return sum(line.reads(value) for line in lines) == 1 and value not in _VALUE.findall(result)
-
-    def given(value: str, operator: str) -> tuple[str, ...]:
-        """The operator's arguments, where `value` is its and nothing else reads it."""
-        line = made.get(value)
-        return line.arguments if line and line.operator == operator and alone(value) else ()
-
-    def of(value: str, operator: str) -> str:
-        """What the operator was applied to, and to that alone, where `value` is that and nothing else reads it."""
-        arguments = given(value, operator)
-        return arguments[0] if len(arguments) == 1 else ""
-
-    def root_mean_square(whole: str, factor: str, operator: str) -> tuple[str, list[str]]:
-        """The number under the root, and the values behind it, where `factor` makes an RMS norm of `whole`."""
-        raised = of(factor, "rsqrt" if operator == "mul" else "sqrt")
-        mean, number, *_ = *given(raised, "add"), "", ""
-        squares, *over = given(mean, "mean") or ("",)
-        squared = made.get(squares)
-        said = squared and (squared.operator, *squared.arguments)
-        if not squared or tuple(over) != ("[-1]", "True") or not alone(squares) or _VALUE.search(number):
-            return "", []
-        if said not in (("pow", whole, "2"), ("square", whole), ("mul", whole, whole)):
-            return "", []
-        return (number, [factor, raised, mean, squares]) if squared.made.startswith("[") else ("", [])
 
     for line in lines:
         name, arguments = line.operator, line.arguments
@@ -399,42 +418,41 @@ def _simplified(lines: list[_Line], result: str, shapes: Mapping[str, str]) -> t
             continue
         if name in _BOUNDS:
             name, arguments = "clamp", (arguments[0], *(arguments[1:] or _BOUNDS[name]))
-        elif name == "mul" and len(arguments) == 2:
-            for whole, gate in (arguments, arguments[::-1]):
-                if of(gate, "sigmoid") == whole:
-                    kept.pop(gate)
-                    name, arguments = "silu", (whole,)
-                elif of(inner := of(gate, "tanh"), "softplus") == whole:
-                    kept.pop(gate), kept.pop(inner)
-                    name, arguments = "mish", (whole,)
-                elif (norm := given(gate, "rms_norm"))[2:3] == ("None",) and shapes.get(whole) == norm[1]:
-                    kept.pop(gate)
-                    name, arguments = "rms_norm", (*norm[:2], whole, norm[3])
         orders = {"mul": (arguments, arguments[::-1]), "div": (arguments,)}.get(name, ())
         for whole, factor in orders if len(arguments) == 2 else ():
-            number, behind = root_mean_square(whole, factor, name)
-            if number:
-                for value in behind:
+            if name == "mul" and uses.of(factor, "sigmoid") == whole:
+                kept.pop(factor)
+                name, arguments = "silu", (whole,)
+            elif name == "mul" and uses.of(inner := uses.of(factor, "tanh"), "softplus") == whole:
+                kept.pop(factor), kept.pop(inner)
+                name, arguments = "mish", (whole,)
+            elif name == "mul" and (norm := uses.scale(whole, factor)):
+                kept.pop(factor)
+                name, arguments = "rms_norm", (*norm[:2], whole, norm[3])
+            elif (found := uses.root_mean_square(name, whole, factor))[0]:
+                for value in found[1]:
                     kept.pop(value)
                 length = line.made.rpartition(" ")[2].strip("[]")
-                name, arguments = "rms_norm", (whole, f"[{length}]", "None", number)
-        if name == "reshape" and (source := of(arguments[0], "reshape")):
+                name, arguments = "rms_norm", (whole, f"[{length}]", "None", found[0])
+            if name == "rms_norm" or len(arguments) == 1:
+                break
+        if name == "reshape" and (source := uses.of(arguments[0], "reshape")):
             kept.pop(arguments[0])
             arguments = (source,)
-        kept[line.value] = made[line.value] = line._replace(operator=name, arguments=arguments)
+        kept[line.value] = uses.made[line.value] = line._replace(operator=name, arguments=arguments)
     new: dict[str, str] = {}
 
     def renumbered(text: str) -> str:
         return _VALUE.sub(lambda at: new[at[0]], text)
 
-    found: list[_Line] = []
+    simple: list[_Line] = []
     for value, entry in kept.items():
         if isinstance(entry, str):
             new[value] = renumbered(entry)
             continue
-        new[value] = f"h{len(found) + 1}"
-        found.append(entry._replace(value=new[value], arguments=tuple(map(renumbered, entry.arguments))))
-    return found, renumbered(result)
+        new[value] = f"h{len(simple) + 1}"
+        simple.append(entry._replace(value=new[value], arguments=tuple(map(renumbered, entry.arguments))))
+    return simple, renumbered(result)
 
 
 def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
