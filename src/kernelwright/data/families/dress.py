@@ -5,7 +5,6 @@
     dimension   the one dimension that an operator works along comes through the constructor
     attributes  `self.linear` is `self.gemm`, `self.conv` is `self.conv_transpose`
     literals    numbers stand in `__init__` instead of coming through the constructor
-    freed       weights are arguments of `forward`, as functions take them
     unused      an argument of the constructor that nothing reads
 
 Operators, and so the graph, stay what they are.
@@ -42,7 +41,6 @@ _LITERAL = re.compile(r"^(-?[\d.]+(e-?\d+)?|True|False|\([\d, ]+\))$")
 _PARAMETER = re.compile(
     r"^self\.(\w+) = nn\.Parameter\(torch\.(randn|rand|ones)\(([\w ,]+?)(, dtype=torch\.\w+)?\)\)$"
 )
-_LINEAR = re.compile(r"^self\.(\w+) = nn\.Linear\((\w+), (\w+)(, bias=False)?\)$")
 _NORMAL = re.compile(r"^torch\.randn\((.*)\)$")
 _DIMENSION = re.compile(r"\bdim=(-?\d)(?=[,)])")
 
@@ -64,63 +62,7 @@ def dress(design: Design, draw: Draw) -> Design:
         if not any(name == given for op in ops for given, _ in op.init) and name not in str(design.stages):
             ops[-1] = replace(ops[-1], init=(*ops[-1].init, (name, value)))
     design = replace(design, ops=tuple(ops))
-    if draw.chance(0.15):
-        design = _freed(design)
     return _renamed(design, draw) if draw.chance(0.6) else design
-
-
-def _freed(design: Design) -> Design:
-    """The design with its parameters and the weights of its linear layers as inputs; itself where it has none, or where a
-    name would stand for two things."""
-    values = {name: value for op in design.ops for name, value in op.init}
-    taken = [*values, *(name for op in design.ops for name, _ in op.inputs)]
-    state = [line for op in design.ops for line in op.state]
-    parameters = {match[1]: match for line in state if (match := _PARAMETER.match(line))}
-    layers = {match[1]: match for line in state if (match := _LINEAR.match(line))}
-    plain = len(layers) == 1 and not {"weight", "bias"} & {*taken, *parameters}
-    weights = {name: "weight" if plain else f"{name}_weight" for name in layers}
-    biases = {name: "bias" if plain else f"{name}_bias" for name, match in layers.items() if not match[4]}
-    new = [*parameters, *weights.values(), *biases.values()]
-    if not new or len({*taken, *new}) < len({*taken}) + len(new) or design.dtype != "float32":
-        return design
-
-    def sized(text: str) -> str:
-        return re.sub(r"\w+", lambda at: values.get(at[0], at[0]), text)
-
-    def other(text: str) -> str:
-        for name in layers:
-            bias = biases.get(name, "None")
-            text = re.sub(rf"\bself\.{name}\((.*?)\)", rf"F.linear(\1, {weights[name]}, {bias})", text)
-            text = re.sub(rf"\bself\.{name}\.weight\b", weights[name], text)
-            text = re.sub(rf"\bself\.{name}\.bias\b", bias, text)
-        for name in parameters:
-            text = re.sub(rf"\bself\.{name}\b", name, text)
-        return text
-
-    def freed(op: Op) -> Op:
-        inputs, kept = list(op.inputs), []
-        for line in op.state:
-            if match := _PARAMETER.match(line):
-                inputs.append((match[1], f"torch.{match[2]}({sized(match[3])})"))
-            elif match := _LINEAR.match(line):
-                width, count = sized(match[2]), sized(match[3])
-                inputs.append((weights[match[1]], f"torch.randn({count}, {width}) / {width} ** 0.5"))
-                inputs += [(name, f"torch.randn({count})") for name in (biases.get(match[1]),) if name]
-            else:
-                kept.append(line)
-        return replace(
-            op,
-            expression=other(op.expression),
-            state=tuple(kept),
-            inputs=tuple(inputs),
-            lines=tuple(map(other, op.lines)),
-        )
-
-    stages = tuple(
-        replace(stage, takes=tuple((parameter, other(passed)) for parameter, passed in stage.takes))
-        for stage in design.stages
-    )
-    return replace(design, ops=tuple(map(freed, design.ops)), stages=stages)
 
 
 def _renamed(design: Design, draw: Draw) -> Design:
