@@ -107,13 +107,12 @@ def renamed(example: Example, rng: random.Random, pieces: Sequence[str] = ()) ->
         attributes = {name: next(anywhere if name in followed else in_class) for name in kept}
         if len(set(attributes.values())) < len(attributes):
             return example
-        lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
         parameters = {name: attributes[name] for name in kept if name in followed}
         code, kernel = (_exchanged(source, arguments, attributes, parameters) for source in shown)
         return example.model_copy(
             update={
                 "task": example.task.model_copy(
-                    update={"lowered": _exchanged(asked, arguments, attributes) + lines}
+                    update={"lowered": _told(asked, rest, arguments, attributes)}
                 ),
                 "plan": re.sub(r"\w+", lambda at: parameters.get(at[0], at[0]), example.plan),
                 "code": code,
@@ -136,11 +135,10 @@ def renamed_task(task: Task, rng: random.Random) -> Task:
         names = _names(rng, taken)
         arguments = {name: next(names) for name in _arguments(asked.model)}
         attributes = {name: next(names) for name in _attributes(asked.model)}
-        lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
         return task.model_copy(
             update={
                 "source": _exchanged(source, arguments, attributes),
-                "lowered": _exchanged(asked, arguments, attributes) + lines,
+                "lowered": _told(asked, rest, arguments, attributes),
             }
         )
     except (SyntaxError, ValueError, RecursionError):
@@ -202,6 +200,12 @@ def _halves(lowered: str) -> tuple[str, str]:
     found = re.search(r"^(?!class |\s)", lowered, re.MULTILINE)
     at = found.start() if found else 0
     return lowered[:at], lowered[at:]
+
+
+def _told(asked: _Source, rest: str, arguments: Mapping[str, str], attributes: Mapping[str, str]) -> str:
+    """Both halves of a lowered reference under the new names."""
+    lines = re.sub(r"\bself\.(\w+)", lambda at: f"self.{attributes.get(at[1], at[1])}", rest)
+    return _exchanged(asked, arguments, attributes) + lines
 
 
 def _arguments(tree: ast.ClassDef) -> list[str]:

@@ -119,8 +119,8 @@ def _lower(source: str) -> str:
             return ""
         told = _by_attribute(reference, given, traced.lines)
     model, inputs = traced.module, traced.inputs
-    state = {f"self.{name}": tensor for name, tensor in _state(model).items()}
-    forward, result = _simplified(told, traced.result, {name: _value(one) for name, one in state.items()})
+    shapes = {f"self.{name}": _value(tensor) for name, tensor in _state(model).items()}
+    forward, result = _simplified(told, traced.result, shapes)
     names = _inputs_of(model, inputs)
     text = [_constructors(source, reference.namespace)]
     if given:
@@ -128,7 +128,7 @@ def _lower(source: str) -> str:
     text += [f"{name}: {_value(one)}" for name, one in zip(names, inputs, strict=False)]
     read = {word for line in forward for one in line.arguments for word in re.findall(r"self\.[\w.]+", one)}
     read |= set(re.findall(r"self\.[\w.]+", result))
-    text += [f"{name}: {_value(state[name])}" for name in state if name in read]
+    text += [f"{name}: {shape}" for name, shape in shapes.items() if name in read]
     text += [f"{one.value} = {one.operator}({', '.join(one.arguments)}) -> {one.made}" for one in forward]
     return "\n".join(line for line in (*text, f"return {result}") if line)
 
@@ -381,13 +381,18 @@ class _Uses:
         raised = self.of(factor, "rsqrt" if operator == "mul" else "sqrt")
         mean, number, *_ = *self.given(raised, "add"), "", ""
         squares, *over = self.given(mean, "mean") or ("",)
-        for squaring in (("pow", whole, "2"), ("square", whole), ("mul", whole, whole)):
-            if self.given(squares, squaring[0]) == squaring[1:] and over == ["[-1]", "True"]:
-                single = self.made[squares].made.startswith("[")
-                return (
-                    (number, [factor, raised, mean, squares]) if single and self._fixed(number) else ("", [])
-                )
-        return "", []
+        squaring = {"pow": (whole, "2"), "square": (whole,), "mul": (whole, whole)}
+        squared = self.made.get(squares)
+        if (
+            squared is None
+            or squared.arguments != squaring.get(squared.operator)
+            or not self._alone(squares)
+            or over != ["[-1]", "True"]
+            or not squared.made.startswith("[")
+            or not self._fixed(number)
+        ):
+            return "", []
+        return number, [factor, raised, mean, squares]
 
     def scale(self, whole: str, factor: str) -> tuple[str, ...]:
         """The arguments of the RMS norm that `factor` is, where it has no scale and `whole` is a parameter that may be one."""
@@ -434,7 +439,7 @@ def _simplified(lines: list[_Line], result: str, shapes: Mapping[str, str]) -> t
                     kept.pop(value)
                 length = line.made.rpartition(" ")[2].strip("[]")
                 name, arguments = "rms_norm", (whole, f"[{length}]", "None", found[0])
-            if name == "rms_norm" or len(arguments) == 1:
+            if name != line.operator:
                 break
         if name == "reshape" and (source := uses.of(arguments[0], "reshape")):
             kept.pop(arguments[0])

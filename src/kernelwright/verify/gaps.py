@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -34,6 +35,7 @@ def _each(option: Any, count: int) -> list[int]:
 
 def _along(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int) -> float:
     """The share of `size` places that `count` windows reach."""
-    taps = (tap * dilation - padding for tap in range(kernel))
-    reached = {window * stride + tap for tap in taps for window in range(count)}
-    return sum(0 <= place < size for place in reached) / max(size, 1)
+    reached = np.zeros(padding + size, bool)
+    for first in range(0, kernel * dilation, dilation):
+        reached[first : first + (count - 1) * stride + 1 : stride] = True
+    return float(reached[padding:].sum()) / max(size, 1)
