@@ -278,3 +278,27 @@ def test_attributes_that_are_called_as_values_keep_their_names() -> None:
 
 def test_inputs_that_are_called_as_values_are_shown_as_source() -> None:
     assert lowered(task("def forward(self, h1):\n    return h1 + 1")) == ""
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("torch.special.expit(x)", "h1 = sigmoid(x) -> [4, 8]"),
+        ("torch.special.erf(x)", "h1 = erf(x) -> [4, 8]"),
+        ("torch.special.gammaln(x)", "h1 = lgamma(x) -> [4, 8]"),
+        ("x / torch.sqrt(torch.tensor(2.0))", "h1 = div(x, 1.4142135) -> [4, 8]"),
+        ("torch.maximum(x, torch.zeros_like(x))", "h1 = clamp(x, 0.0) -> [4, 8]"),
+        ("torch.minimum(x, torch.ones_like(x))", "h1 = clamp(x, None, 1.0) -> [4, 8]"),
+        ("torch.where(x > 0.5, x, torch.zeros_like(x))", "h2 = where(h1, x, 0.0) -> [4, 8]"),
+        ("torch.sin(x + (torch.empty_like(x), torch.cos(x), 0.5)[2])", "h2 = sin(h1) -> [4, 8]"),
+    ],
+)
+def test_numbers_are_computed_and_what_nobody_reads_is_left_out(expression: str, expected: str) -> None:
+    text = lowered(task(f"def forward(self, x):\n    return {expression}"))
+    assert expected in text.splitlines()
+    assert text.splitlines()[-1] == f"return {expected.partition(' ')[0]}"
+
+
+def test_a_tensor_of_zeros_that_gives_the_shape_stays() -> None:
+    text = lowered(task("def forward(self, x):\n    return torch.zeros_like(x) + 1.0, x.sin()"))
+    assert "h1 = zeros_like(x) -> [4, 8]" in text

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
 
@@ -51,6 +51,73 @@ def is_sound(steps: tuple[Step, ...]) -> bool:
             # NaN fails every comparison, so it ends here.
             if not bool(((got.double() - value).abs() <= allowed).all()):
                 return False
+    return True
+
+
+class Formula(NamedTuple):
+    """Expressions over inputs and earlier values, which are `h1`, `h2` and so on."""
+
+    inputs: tuple[str, ...]
+    torch: tuple[str, ...]
+    """The reference's, one a value."""
+    triton: tuple[str, ...]
+    """The kernel's."""
+    integers: bool = False
+    positive: tuple[str, ...] = ()
+    """Inputs that are drawn above zero."""
+
+
+def is_sound_formula(formula: Formula) -> bool:
+    """The same for a formula: no value of it may be nearly constant, and the kernel's arithmetic must hold up."""
+    import torch
+
+    from kernelwright.verify.protocol import protocol
+
+    generator = torch.Generator().manual_seed(20)
+    drawn = {name: torch.randn(6, 96, generator=generator, dtype=torch.float64) for name in formula.inputs}
+    drawn |= {name: drawn[name].abs() + 0.1 for name in formula.positive}
+    if formula.integers:
+        whole = {name: (3 * value).long() for name, value in drawn.items()}
+        exact, got = _values(formula.torch, whole), _values(formula.triton, whole)
+        return _varies(exact) and torch.equal(exact[-1], got[-1])
+    for scale in protocol("strict").distributions:
+        scaled = {name: scale * value for name, value in drawn.items()}
+        low = {name: value.float() for name, value in scaled.items()}
+        exact, honest, kernel = (
+            _values(formula.torch, scaled),
+            _values(formula.torch, low)[-1],
+            _values(formula.triton, low)[-1],
+        )
+        value = exact[-1]
+        if scale == 1.0 and not _varies(exact):
+            return False
+        judged = torch.isfinite(value) & torch.isfinite(honest)
+        above = scale > 0 or not formula.positive  # a root of what was positive is no number below zero
+        if above and abs(scale) <= 3.0 and not (bool(judged.all()) and 1e-4 < float(value.abs().max()) < 1e4):
+            return False
+        if bool(judged.any()):
+            value, honest, kernel = value[judged], honest[judged], kernel[judged]
+            allowed = _tolerated(value, honest)
+            if not all(bool(((one.double() - value).abs() <= allowed).all()) for one in (honest, kernel)):
+                return False
+    return True
+
+
+def _values(expressions: Sequence[str], inputs: Mapping[str, Any]) -> list[Any]:
+    scope = {**_scope(), **inputs}
+    for place, expression in enumerate(expressions):
+        scope[f"h{place + 1}"] = eval(expression, scope)
+    return [scope[f"h{place + 1}"] for place in range(len(expressions))]
+
+
+def _varies(values: Sequence[Any]) -> bool:
+    """Whether no value is nearly constant, the last least of all, and no truth nearly always the same."""
+    import torch
+
+    for value in values:
+        least = 0.2 if value.dtype == torch.bool else 1e-2 if value is values[-1] else 1e-3
+        if not float(value.double().std()) >= least * float(value.double().abs().max()) > 0.0:
+            return False
     return True
 
 
@@ -138,6 +205,7 @@ def _scope() -> dict[str, Any]:
     class tl:
         exp, log, sqrt, rsqrt, sin, cos = torch.exp, torch.log, torch.sqrt, torch.rsqrt, torch.sin, torch.cos
         abs, erf, sigmoid, where = torch.abs, torch.erf, torch.sigmoid, torch.where
+        floor, ceil, exp2, log2 = torch.floor, torch.ceil, torch.exp2, torch.log2
 
         @staticmethod
         def maximum(x: Any, y: Any) -> Any:

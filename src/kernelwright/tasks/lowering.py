@@ -51,6 +51,10 @@ _RESHAPES = frozenset(
 _ADDS_DIMENSIONS = frozenset({"stack", "diag_embed"})
 _SILENT = frozenset({"device", "layout", "pin_memory", "memory_format"})
 _SHORT = {"multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div"}
+_SPECIAL = {"expit": "sigmoid", "psi": "digamma", "gammaln": "lgamma"}
+"""Names under `torch.special` of what has another one; the others have that one without it."""
+_FILLED = {"zeros_like": 0.0, "zeros": 0.0, "ones_like": 1.0, "ones": 1.0}
+"""Operators that give one number many times."""
 _BOUNDS: Mapping[str, tuple[str, ...]] = {"hardtanh": ("-1.0", "1.0"), "relu6": ("0.0", "6.0")}
 """Operators that are a `clamp`, and its bounds where none are given."""
 _WITH_OPTIONS = ("max_pool", "avg_pool", "lp_pool", "instance_norm")
@@ -202,6 +206,7 @@ def _forward(
 
     given = (node for node in graph.nodes if node.op == "placeholder")
     said: dict[Any, str] = dict(zip(given, leaves, strict=True))
+    numbers: dict[Any, float] = {}
     body: list[_Line] = []
 
     def text(value: Any) -> str:
@@ -219,16 +224,22 @@ def _forward(
             single = not isinstance(result, list | tuple)
             return body, text(result) if single else ", ".join(text(one) for one in result)
         if node.op == "get_attr":
-            said[node] = _constant(getattr(graph.owning_module, str(node.target)), marks) or str(
-                node.target
-            ).lstrip("_")
+            number = _constant(getattr(graph.owning_module, str(node.target)))
+            if number is None:
+                said[node] = str(node.target).lstrip("_")
+            else:
+                numbers[node], said[node] = number, _named(number, marks)
             continue
         name = _operator(node.target)
         if name == "getitem":
             whole = said[node.args[0]]
             said[node] = whole if _is_value_alone(node.args[0]) else f"{whole}[{node.args[1]}]"
-        elif name in _SAME or said.get(node.args[0], "").endswith(_COUNTER):
+        elif name in _SAME or (node.args and said.get(node.args[0], "").endswith(_COUNTER)):
             said[node] = said[node.args[0]]
+            numbers |= {node: numbers[node.args[0]]} if node.args[0] in numbers else {}
+        elif (number := _number(node, numbers)) is not None:
+            numbers[node] = number
+            said[node] = _named(round(number, 7), marks)
         else:
             name, arguments = _settled(node, name)
             arguments = [text(one) for one in arguments]
@@ -268,15 +279,42 @@ def _named(value: Any, marks: Mapping[float, str]) -> str:
     return next(near, "") or _value(value) if isinstance(value, float) else _value(value)
 
 
-def _constant(tensor: Any, marks: Mapping[float, str]) -> str:
-    """The one number of a tensor that the forward makes; nothing where it is another tensor."""
+def _constant(tensor: Any) -> Any:
+    """The one number of a tensor that the forward makes; None where it is another tensor."""
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
     known = getattr(tensor, "constant", tensor)
     if known is None or known.numel() != 1:
-        return ""
+        return None
     with unset_fake_temporarily():
-        return _named(round(known.item(), 7), marks)
+        return round(known.item(), 7)
+
+
+def _number(node: Any, numbers: Mapping[Any, Any]) -> float | None:
+    """The number that an operator makes of numbers alone, or that fills a tensor which others broadcast as well; None
+    where it makes something else."""
+    import torch
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    tensors = [one for one in node.all_input_nodes if isinstance(one, torch.fx.Node)]
+    made = node.meta.get("val")
+    if _operator(node.target) in _FILLED and node.users and made.is_floating_point():
+        wide = all(
+            torch.Tag.pointwise in getattr(user.target, "tags", ())
+            and any(
+                one is not node and one.meta["val"].shape == user.meta["val"].shape
+                for one in user.all_input_nodes
+            )
+            for user in node.users
+        )
+        return _FILLED[_operator(node.target)] if wide else None
+    if not tensors or not all(one in numbers for one in tensors) or getattr(made, "shape", None) != ():
+        return None
+    if torch.Tag.pointwise not in getattr(node.target, "tags", ()) or not made.is_floating_point():
+        return None
+    with unset_fake_temporarily():
+        arguments = [torch.tensor(numbers[one]) if one in numbers else one for one in node.args]
+        return float(node.target(*arguments, **node.kwargs))
 
 
 def _by_attribute(reference: Reference, given: Sequence[Any], lines: list[_Line]) -> list[_Line]:
@@ -337,6 +375,16 @@ def _keeper(model: Any, number: float) -> str:
             if type(value) is float and value == number and not name.startswith("_"):
                 return ".".join(filter(None, ("self", path, name)))
     return ""
+
+
+def _live(lines: Sequence[_Line], result: str) -> list[_Line]:
+    """The lines whose value is read, and those that write to what they are given."""
+    read, found = set(_VALUE.findall(result)), []
+    for line in reversed(lines):
+        if line.value in read or line.operator.endswith("_"):
+            read.update(value for one in line.arguments for value in _VALUE.findall(one))
+            found.append(line)
+    return found[::-1]
 
 
 def _once(lines: list[_Line], result: str) -> tuple[list[_Line], str]:
@@ -411,7 +459,7 @@ class _Uses:
 def _simplified(lines: list[_Line], result: str, shapes: Mapping[str, str]) -> tuple[list[_Line], str]:
     """The lines with idioms by their names, bounds as `clamp`, and without dropouts that drop nothing and values that are
     there already; numbered anew. `shapes` are those of the module's parameters and buffers."""
-    lines, result = _once(lines, result)
+    lines, result = _once(_live(lines, result), result)
     uses = _Uses(lines, result, shapes)
     kept: dict[str, _Line | str] = {}
     """By value: the line as it is now, or the value that it is the same as."""
@@ -423,6 +471,8 @@ def _simplified(lines: list[_Line], result: str, shapes: Mapping[str, str]) -> t
             continue
         if name in _BOUNDS:
             name, arguments = "clamp", (arguments[0], *(arguments[1:] or _BOUNDS[name]))
+        elif name in ("maximum", "minimum") and re.fullmatch(r"-?[\d.]+", arguments[1]):
+            name, arguments = "clamp", (arguments[0], *["None"] * (name == "minimum"), arguments[1])
         orders = {"mul": (arguments, arguments[::-1]), "div": (arguments,)}.get(name, ())
         for whole, factor in orders if len(arguments) == 2 else ():
             if name == "mul" and uses.of(factor, "sigmoid") == whole:
@@ -462,8 +512,13 @@ def _simplified(lines: list[_Line], result: str, shapes: Mapping[str, str]) -> t
 
 def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
     """One name and one list of positional arguments for what has several."""
+    import torch
+
     arguments = list(node.args)
     name = _SHORT.get(name, name)
+    if name.startswith("special_"):
+        rest = name.removeprefix("special_")
+        name = _SPECIAL.get(rest, rest if hasattr(torch.ops.aten, rest) else name)
     if _is_value_alone(node):
         name, arguments[1] = f"a{name}", [arguments[1]]
     made = [one.meta.get("val") for one in arguments if hasattr(one, "meta")]

@@ -31,6 +31,7 @@ WEIGHTS = {
 FUNCTIONS = {
     "activation": 6,
     "linear_chain": 8,
+    "formula": 6,
     **dict.fromkeys(("conv2d_chain", "conv3d_chain", "conv_transpose2d_chain", "conv_transpose3d_chain"), 4),
     **dict.fromkeys(("elementwise", "linear_fusion", "conv2d_fusion"), 2),
     **dict.fromkeys((f"conv_transpose{rank}d" for rank in (1, 2, 3)), 2),

@@ -77,6 +77,11 @@ HELD: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "cap_at": (("max_value",), ("clamp_max",), ("constant",), ("constant_value",)),
     "leaky_relu": (*(("negative_slope",),) * 3, ("slope",)),
     "elu": (("alpha",),),
+    "add_times": (("alpha",), ("scale",)),
+    "sub_times": (("alpha",), ("scale",)),
+    "lerp": (("weight",), ("alpha",)),
+    "from": (("constant",), ("total",)),
+    "fill": (("value",), ("fill_value",)),
 }
 """What an operator's constants are called as arguments of the constructor."""
 _UNIT, _WHOLE = Step("clamp", "", (0.0, 1.0)), Step("clamp", "", (-1.0, 1.0))
@@ -313,11 +318,11 @@ def _step(draw: Draw, names: Sequence[str], share: float, channel: bool, full: b
         return Step(name, draw.pick(kinds), tuple(draw.pick(v) for v in POINTWISE[name].constants))  # type: ignore[arg-type]
     name = draw.pick(names)
     if name in ARITHMETIC and draw.chance(0.4):
-        return Step(name, "", (_number(draw),))
+        return Step(name, "", (number(draw),))
     return Step(name, "", tuple(draw.pick(values) for values in POINTWISE[name].constants))
 
 
-def _number(draw: Draw) -> float:
+def number(draw: Draw) -> float:
     """Any number up to 16, of up to four digits behind the point: numbers have to be copied as names have."""
     digits = draw.pick((0, 0, 1, 1, 2, 3, 4))
     number = draw.pick(range(2, 16 * 10**digits + 1)) / 10**digits
@@ -400,7 +405,7 @@ def _chain(
                 operands += [(given, "number") for given in held if (given, "number") not in operands]
             else:
                 several = sum(other.op == step.op for other in steps) > 1
-                held = _held(draw, step.op, len(step.constants), taken, several)
+                held = held_names(draw, step.op, len(step.constants), taken, several)
                 taken.update(held)
                 taken.update(f"self.{given}" for given in held)
                 operands += [(given, "number") for given in held]
@@ -452,7 +457,7 @@ def _made(draw: Draw, operator: str) -> str:
     return draw.pick(("torch.randn",) * 9 + ("torch.rand",))
 
 
-def _held(draw: Draw, operator: str, count: int, taken: set[str], several: bool) -> tuple[str, ...]:
+def held_names(draw: Draw, operator: str, count: int, taken: set[str], several: bool) -> tuple[str, ...]:
     """Names of an operator's constants as arguments of the constructor; `several`: the chain has more of its kind."""
     stems = draw.pick(HELD.get(operator, ((f"{operator}_value",),)))[:count]
     if len(stems) < count:

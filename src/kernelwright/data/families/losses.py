@@ -112,7 +112,7 @@ def finisher() -> str:
     )
 
 
-def _finish(draw: Draw, parts: str, count: str, divisor: str) -> list[str]:
+def finish(draw: Draw, parts: str, count: str, divisor: str) -> list[str]:
     return launch(
         "finish_kernel", "1,", [parts, "out", count, divisor, f"BLOCK={draw.tune.choice((256, 512, 1024))}"]
     )
@@ -193,7 +193,7 @@ def elementwise(name: str, draw: Draw) -> Design:
             "programs,",
             ["pred", "target", "parts", "size", *counts, f"BLOCK={block}", draw.warps((4, 8), (1,))],
         ),
-        *_finish(draw, "parts", "programs", "size" if mean else "1"),
+        *finish(draw, "parts", "programs", "size" if mean else "1"),
         "return out",
     ]
     stage = Stage(
@@ -235,7 +235,7 @@ def _by_row(
         f"parts = torch.empty(rows, device={first}.device, dtype=torch.float32)",
         f"out = torch.empty((), device={first}.device, dtype={first}.dtype)",
         *launch(f"{name}_kernel", "rows,", passed),
-        *_finish(draw, "parts", "rows", divisor),
+        *finish(draw, "parts", "rows", divisor),
         "return out",
     ]
     del numbers
