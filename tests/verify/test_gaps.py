@@ -49,3 +49,22 @@ def test_the_share_is_that_of_the_elements_with_a_gradient(expression: str, smoo
     share = float((x.grad != 0).float().mean())
     task = Task(id="made/up", source=TASK.format(f"{expression} + w.sum()"))
     assert baseline(task, {}, TARGETS["h200"]).read_share == [pytest.approx(share), 1.0]
+
+
+@pytest.mark.parametrize(
+    ("expression", "share"),
+    [
+        ("F.hardswish(x.exp()).index_select(3, torch.tensor([2]))", 0.0),  # which, is a matter of the index
+        ("x.exp().index_select(3, torch.tensor([2])) + x.sum()", 1.0),
+        ("x.exp() + x.neg()", 1.0),
+        ("F.avg_pool2d(F.gelu(x) * 2, 2, 4, padding=1)", 0.25),
+        ("x.exp_().index_select(0, torch.tensor([0]))", 0.0),
+        ("torch.softmax(x.exp(), -1).index_select(0, torch.tensor([0]))", 1.0),
+    ],
+)
+def test_what_is_mapped_counts_as_read_as_far_as_the_map_is(expression: str, share: float) -> None:
+    task = Task(id="made/up", source=TASK.format(f"{expression} + w.sum()"))
+    found = baseline(task, {}, TARGETS["h200"]).read_share
+    assert (found[0] > 0.0) == (share > 0.0)
+    assert found[0] <= (share or 1.0)
+    assert found[1] == 1.0

@@ -48,7 +48,8 @@ _PRODUCTS = frozenset({"mm", "bmm", "mv", "matmul"})
 _RESHAPES = frozenset(
     {"view", "_unsafe_view", "reshape", "view_as", "flatten", "unflatten", "squeeze", "unsqueeze"}
 )
-_ADDS_DIMENSIONS = frozenset({"stack", "diag_embed"})
+_OTHER_DIMENSIONS = frozenset({"stack", "diag_embed", "tile"})
+"""Operators whose `dim` or `dims` are not the input's."""
 _SILENT = frozenset({"device", "layout", "pin_memory", "memory_format"})
 _SHORT = {"multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div"}
 _SPECIAL = {"expit": "sigmoid", "psi": "digamma", "gammaln": "lgamma"}
@@ -550,7 +551,7 @@ def _settled(node: Any, name: str) -> tuple[str, list[Any]]:
     if name == "permute":
         moved = [place for place, one in enumerate(arguments[1]) if one % rank != place]
         return ("transpose", [arguments[0], *moved]) if len(moved) == 2 else (name, arguments)
-    if name in _ADDS_DIMENSIONS:
+    if name in _OTHER_DIMENSIONS:
         return name, arguments
 
     def dimension(value: Any) -> Any:

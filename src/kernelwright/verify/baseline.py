@@ -55,6 +55,8 @@ _BY_INDEX = frozenset(
     ]
 )
 """Operators that read what an index tells them to."""
+_MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
+"""Pointwise operators that torch does not tag as such."""
 _VECTOR_FLOPS = 4.0
 """Operations per element charged to a pointwise operator."""
 
@@ -140,7 +142,10 @@ class _Recorder(TorchDispatchMode):
         super().__init__()
         self.operators: list[Operator] = []
         self.read_share: dict[int, float] = {}
-        """By storage: how much of it some operator reads."""
+        """By storage: how much of it some operator reads. What a pointwise operator reads counts as far as its output is
+        read: a kernel need not map an element that is not selected afterwards."""
+        self._made_of: dict[int, frozenset[int]] = {}
+        """By storage that a pointwise operator has written: those it was made of, an element of an element."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -150,11 +155,13 @@ class _Recorder(TorchDispatchMode):
         if not quiet:
             given = {id(t): t for t in flatten([list(args), kwargs])}.values()
             outputs = flatten(out)
-            if name not in _BY_INDEX:
-                for place, tensor in enumerate(given):
-                    storage = tensor.untyped_storage()._cdata
-                    share = gaps.share_read(name, args, outputs) if place == 0 else 1.0
-                    self.read_share[storage] = max(share, self.read_share.get(storage, 0.0))
+            kept: set[int] = set()
+            for place, tensor in enumerate(given):
+                if (torch.Tag.pointwise in func.tags or name in _MAPS) and tensor.shape == outputs[0].shape:
+                    kept |= self._sources(tensor)
+                elif name not in _BY_INDEX:
+                    self.reads(tensor, gaps.share_read(name, args, outputs) if place == 0 else 1.0)
+            self._wrote(outputs, kept)
             counter = flop_registry.get(func._overloadpacket)
             flops = 0.0
             if counter is not None:
@@ -174,7 +181,25 @@ class _Recorder(TorchDispatchMode):
                     contraction=contraction,
                 )
             )
+        elif name not in VIEWS:
+            self._wrote(flatten(out), set())
         return out
+
+    def reads(self, tensor: torch.Tensor, share: float = 1.0) -> None:
+        """Count that so much of `tensor` is read."""
+        for storage in self._sources(tensor):
+            self.read_share[storage] = max(share, self.read_share.get(storage, 0.0))
+
+    def _sources(self, tensor: torch.Tensor) -> frozenset[int]:
+        storage = tensor.untyped_storage()._cdata
+        return self._made_of.get(storage, frozenset({storage}))
+
+    def _wrote(self, outputs: Sequence[torch.Tensor], made_of: set[int]) -> None:
+        for tensor in outputs:
+            storage = tensor.untyped_storage()._cdata
+            self._made_of.pop(storage, None)
+            if made_of:
+                self._made_of[storage] = frozenset(made_of)
 
 
 def _bytes(tensor: torch.Tensor) -> float:
@@ -198,6 +223,8 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         with _Fused(recorder), live, recorder:
             output = module(*inputs)
     given, returned = flatten(inputs), flatten(output)
+    for tensor in returned:
+        recorder.reads(tensor)
     owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(given)}
     edge = [*flatten(inputs), *flatten(output), *module.parameters()]
     min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())

@@ -23,7 +23,7 @@ import math
 import random
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -57,6 +57,16 @@ LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 """Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
 _UNEVEN = 1.3
 """Ratio of the work of sampled instances beyond which more of them are looked at."""
+
+
+def _uneven(looks: Sequence[Traffic], by_argument: bool) -> bool:
+    """Whether instances do unlike work: in all, or (asked in a second look) on an argument, as where half of them read one
+    input and half another."""
+    work = [[traffic.touched_bytes for traffic in looks]]
+    if by_argument:
+        names = {name for traffic in looks for name in traffic.loaded}
+        work += [[traffic.loaded.get(name, 0.0) for traffic in looks] for name in names]
+    return any(max(one) > _UNEVEN * min(one) for one in work)
 
 
 class Unsupported(Exception):
@@ -269,8 +279,11 @@ class Engine:
         total = traced.programs
         count = min(1 if self.benching else self.samples, total)
         self._look(body, arguments, grid, traced, count)
-        work = [traffic.touched_bytes for traffic in traced.traffic]
-        if not self.benching and count < total and max(work) > _UNEVEN * min(work):
+        if (
+            not self.benching
+            and count < total
+            and _uneven(traced.traffic, by_argument=count > SAMPLED_PROGRAMS)
+        ):
             traced.traffic.clear()  # programs differ (a triangle, say): a few are no fair sample
             self._look(body, arguments, grid, traced, min(4 * count, total))
 
