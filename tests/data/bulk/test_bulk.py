@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from judges import FakeJudge
 
 from kernelwright.cli import main
 from kernelwright.data.bulk import BulkConfig, benchmarks, card, merge, problems, shards, work
 from kernelwright.data.bulk.hear import Entry, Heard, ask, decide
 from kernelwright.data.bulk.problems import Kernel, Problem, Skipped, problem
-from kernelwright.data.bulk.values import same, varies
+from kernelwright.data.bulk.values import _run, same, varies
 from kernelwright.data.inductor import Lesson
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Outcome
@@ -90,10 +91,23 @@ def test_a_problem_hangs_on_its_number_alone() -> None:
 
 
 def test_wordings_are_one_task_in_other_words() -> None:
-    for number in range(12):
+    """Two draws may come to one text, which merging drops as a duplicate. A map may be a formula in one wording and a
+    function in the other, which round otherwise: `same` drops such a wording. Both are few, and none differs by more."""
+    alike = rounded = 0
+    for number in range(40):
         first, second = problem(SMALL, "families", number).wordings
-        assert first.source != second.source
-        assert same(first, second)
+        alike += first.source == second.source
+        rounded += not same(first, second)
+        for sizes, others in zip(first.shapes.values(), second.shapes.values(), strict=True):
+            one, other = _run(first, sizes), _run(second, others)
+            assert one is not None
+            assert other is not None
+            assert list(one.state) == list(other.state)
+            torch.testing.assert_close(one.state, other.state, rtol=0, atol=0)
+            torch.testing.assert_close(one.inputs, other.inputs, rtol=0, atol=0)
+            torch.testing.assert_close(one.output, other.output)
+    assert alike <= 2
+    assert rounded <= 2
 
 
 def test_a_wording_that_computes_something_else_is_dropped_and_counted() -> None:

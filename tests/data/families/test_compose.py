@@ -71,6 +71,23 @@ def test_chains_of_one_kernel_take_what_they_share_once(name: str) -> None:
         compile(made.code, made.task.id, "exec")  # an argument that stands twice is a SyntaxError
 
 
+def test_weights_may_be_inputs_of_the_reference_and_of_its_kernel() -> None:
+    (family,) = chosen(("linear_fusion",))
+    freed = [
+        made
+        for made in drawn(family, 120)
+        if re.search(r"def forward\(self, \w+[^)]*, weight\b", made.task.source)
+    ]
+    assert len(freed) > 4
+    for made in freed:
+        scope: dict[str, object] = {}
+        exec(shapes.apply_shape(made.task.source, made.task.shapes["small"]), scope)
+        model = scope["Model"](*scope["get_init_inputs"]())  # type: ignore[operator]
+        assert not any("linear" in name for name, _ in model.named_parameters())
+        assert model(*scope["get_inputs"]()).isfinite().all()  # type: ignore[operator]
+        assert re.search(r"def forward\(self, [^)]*\bweight\b", made.code)
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_small_references_run_and_are_not_constant(family: Family) -> None:
     flat = 0

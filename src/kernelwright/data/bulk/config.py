@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kernelwright.config import Style, one_line
 from kernelwright.data.config import CorpusConfig
+from kernelwright.data.families.spec import FREED
 from kernelwright.data.families.table import chosen
 from kernelwright.errors import UserError
 from kernelwright.hardware import target as target_sheet
@@ -66,6 +67,8 @@ class BulkConfig(BaseModel):
     """Operators of a problem are drawn from these."""
     wordings: int = Field(3, ge=1, le=4)
     """References of a family's problem: other names, layout, modules or functions; held to be equal bit for bit."""
+    freed: float = Field(FREED, ge=0, le=1)
+    """Share of the families' problems whose weights are arguments of `forward`, where they have any."""
     slower: float = Field(0.55, ge=0, le=1)
     """Share of the problems that get an honest kernel which should be slower, for *improve*."""
     faults: float = Field(0.45, ge=0, le=4)

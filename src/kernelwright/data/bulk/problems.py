@@ -179,7 +179,7 @@ def _of_family(config: BulkConfig, rng: random.Random, seed: str) -> Problem:
     for attempt in range(_ATTEMPTS):
         family, length = draw_family(config, rng)
         place = f"{seed}:{attempt}"
-        made = pair(family, place, f"{place}:kernel", length, spellings=config.wordings)
+        made = pair(family, place, f"{place}:kernel", length, spellings=config.wordings, freed=config.freed)
         split = pairs.split_of(made.graph, made.operators, config.corpus)
         sizes = list(shapes.constants(made.task.source).values())
         if pairs.shape_is_heldout(sizes) == (split == "heldout"):
@@ -188,7 +188,7 @@ def _of_family(config: BulkConfig, rng: random.Random, seed: str) -> Problem:
         raise Skipped("no free sizes")
     kernels = [made]
     if rng.random() < config.slower:
-        slower = pair(family, place, f"{place}:slow", length, slow=True)
+        slower = pair(family, place, f"{place}:slow", length, slow=True, freed=config.freed)
         kernels += [slower] * (slower.code != made.code)
     return Problem(
         wordings=(made.task, *made.others),

@@ -363,7 +363,7 @@ def batched(draw: Draw) -> Head:
 
     dims = [_extents(sizes[key]) for key in "BMN"]
     value = Value("matrix", dims, sizes, "dim", "N")
-    value.taken += ["weight", "bias"]
+    value.taken += ["weight", "bias", "dim"]
     return Head(op, build, value, draw.pick(("", "B, M, N")), loud=True)
 
 

@@ -5,6 +5,7 @@
     dimension   the one dimension that an operator works along comes through the constructor
     attributes  `self.linear` is `self.gemm`, `self.conv` is `self.conv_transpose`
     literals    numbers stand in `__init__` instead of coming through the constructor
+    freed       weights are arguments of `forward`, as functions take them
     unused      an argument of the constructor that nothing reads
 
 Operators, and so the graph, stay what they are.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from kernelwright.data.families.freed import LITERAL, freed
 from kernelwright.data.families.spec import Design, Draw, Op
 
 BASES = ("conv", "linear", "norm", "bn", "pool", "global_pool", "linear2", "pool2", "first_pool")
@@ -37,7 +39,6 @@ UNUSED = (
     *(("num_groups", "8"), ("return_indices", "False"), ("ceil_mode", "False"), ("inplace", "False")),
 )
 """Arguments that people leave in a constructor."""
-_LITERAL = re.compile(r"^(-?[\d.]+(e-?\d+)?|True|False|\([\d, ]+\))$")
 _PARAMETER = re.compile(
     r"^self\.(\w+) = nn\.Parameter\(torch\.(randn|rand|ones)\(([\w ,]+?)(, dtype=torch\.\w+)?\)\)$"
 )
@@ -62,6 +63,8 @@ def dress(design: Design, draw: Draw) -> Design:
         if not any(name == given for op in ops for given, _ in op.init) and name not in str(design.stages):
             ops[-1] = replace(ops[-1], init=(*ops[-1].init, (name, value)))
     design = replace(design, ops=tuple(ops))
+    if draw.chance(draw.freed):
+        design = freed(design, draw)
     return _renamed(design, draw) if draw.chance(0.6) else design
 
 
@@ -124,7 +127,7 @@ def _shaped(op: Op) -> Op:
 
 def _literal(op: Op) -> Op:
     """The operator with those of its arguments that are plain values written out where it is made."""
-    plain = {name: value for name, value in op.init if _LITERAL.match(value)}
+    plain = {name: value for name, value in op.init if LITERAL.match(value)}
     if not plain or not op.state:
         return op
     pattern = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, plain))})\b(?! ?=)")

@@ -29,6 +29,8 @@ Category = Literal[
     "fusion",
 ]
 MOST_INT32 = 2**31 - 1
+FREED = 0.15
+"""Share of tasks whose weights are arguments of `forward`."""
 
 
 class Size(NamedTuple):
@@ -104,11 +106,13 @@ class Design:
 class Draw:
     """The dice of one pair, with what the corpus wants of it."""
 
-    def __init__(self, task: str, kernel: str, operators: int = 1, slow: bool = False) -> None:
+    def __init__(
+        self, task: str, kernel: str, operators: int = 1, slow: bool = False, freed: float = FREED
+    ) -> None:
         """`task` and `kernel` seed what is asked and how it is answered; `operators` is the chain's wanted length;
-        `slow` asks for an honest kernel that should be slower."""
+        `slow` asks for an honest kernel that should be slower; `freed` is the share of tasks whose weights are inputs."""
         self.rng, self.tune = random.Random(task), random.Random(kernel)
-        self.operators, self.slow = operators, slow
+        self.operators, self.slow, self.freed = operators, slow, freed
         self.constants: dict[str, int] = {}
         self.chains = 0
         """Chains of pointwise steps so far."""

@@ -20,7 +20,7 @@ from kernelwright.data.families import (
     scans,
     training,
 )
-from kernelwright.data.families.spec import Draw, Family
+from kernelwright.data.families.spec import FREED, Draw, Family
 from kernelwright.data.families.write import Pair, write
 from kernelwright.errors import UserError, did_you_mean
 
@@ -61,12 +61,19 @@ def chosen(names: Iterable[str]) -> tuple[Family, ...]:
 
 
 def pair(
-    family: Family, task: str, kernel: str, operators: int = 0, slow: bool = False, spellings: int = 1
+    family: Family,
+    task: str,
+    kernel: str,
+    operators: int = 0,
+    slow: bool = False,
+    spellings: int = 1,
+    freed: float = FREED,
 ) -> Pair:
     """A task seeded by `task` and a kernel for it seeded by `kernel`.
 
     `operators` is the wanted length of a chain, 0 for the family's shortest; `slow` asks for an honest kernel in a
-    structure or with tiles that should be slower; `spellings` is in how many styles the task is written.
+    structure or with tiles that should be slower; `spellings` is in how many styles the task is written, `freed` the share of tasks whose
+    weights are inputs.
     """
-    draw = Draw(task, kernel, operators or family.levels[0], slow)
+    draw = Draw(task, kernel, operators or family.levels[0], slow, freed)
     return write(family.name, family.category, family.draw(draw), draw, spellings)
