@@ -5,7 +5,8 @@
 EVAL-RUN is what `kernelwright eval -n N` wrote: its samples are the best of n. What `kernelwright optimize` does with the
 fastest of them (block sizes, warps and stages by hill climbing, at most `verdicts` variants a task, then a hearing by another
 judge with other secrets) is done for several tasks at once, so that the judge always has work. OUT gets each task's winner
-with the verdict of its second hearing, and goes on where it stopped. Prints fast_p over all tasks, geometric means over eager
+with the verdict of its second hearing, and that of what it was climbed from, heard again at the same time (the evaluation's
+clock was another day's), and goes on where it stopped. Prints fast_p over all tasks, geometric means over eager
 and over the faster of the baselines, and what tuning alone made of the kernels.
 """
 
@@ -53,16 +54,18 @@ def climbed(task: Task, first: Rollout, pool: VerifierPool, verdicts: int) -> li
 
 def won(
     task: Task, samples: Sequence[Rollout], pool: VerifierPool, again: VerifierPool, verdicts: int
-) -> Rollout | None:
-    """The task's winner with the verdict of its second hearing; None where nothing stands both."""
+) -> tuple[Verdict | None, Rollout | None]:
+    """What the fastest sample is heard to be now, and the task's winner with the verdict of its second hearing; None where
+    nothing stands both."""
     right = verified(samples)
     if not right:
-        return None
+        return None, None
+    before = again.submit(task, right[0].candidate)
     for kernel in [*climbed(task, right[0], pool, verdicts), *right[1:]][:_AGAIN]:
         verdict = again.verify(task, kernel.candidate)
         if verdict.correct:
-            return kernel.model_copy(update={"verdict": verdict})
-    return None
+            return before.result(), kernel.model_copy(update={"verdict": verdict})
+    return before.result(), None
 
 
 def main() -> None:
@@ -93,11 +96,11 @@ def main() -> None:
             threads.submit(won, task, samples[task.id], pool, again, options.verdicts): task for task in left
         }
         for future in as_completed(found):
-            task, winner = found[future], future.result()
-            before = next(iter(verified(samples[task.id])), None)
+            task = found[future]
+            before, winner = future.result()
             row = {
                 "task": task.id,
-                "before": before and before.verdict.model_dump(mode="json"),
+                "before": before and before.model_dump(mode="json"),
                 "verdict": winner and winner.verdict.model_dump(mode="json"),
                 "code": winner and winner.candidate.code,
             }

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from kernelwright.data.families.formulas import CHOSEN, COMPARED, FLOATS, ROUNDED, WHOLE, Term
 from kernelwright.data.families.table import chosen, pair
+from kernelwright.data.families.terms import CHOSEN, COMPARED, FLOATS, ROUNDED, WHOLE, Term
 from kernelwright.data.families.write import Pair
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import lowered

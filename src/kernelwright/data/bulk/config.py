@@ -25,6 +25,7 @@ WEIGHTS = {
     "loss": 5,
     "pooling": 4,
     "scan": 4,
+    "layout": 4,
     "attention": 3,
     "training": 3,
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,102 +20,28 @@ from kernelwright.data.families.epilogue import ARITHMETIC, held_names, number
 from kernelwright.data.families.losses import MOST, finish, finisher
 from kernelwright.data.families.pointwise import flat, sized
 from kernelwright.data.families.spec import Design, Draw, Family, Op, Size, Stage, kernel, launch, tensor
+from kernelwright.data.families.terms import (
+    ABOVE_ZERO,
+    CHOSEN,
+    COMPARED,
+    FLOATS,
+    NOT_BELOW,
+    ROUNDED,
+    WHOLE,
+    Term,
+)
 from kernelwright.data.operators import POINTWISE
 from kernelwright.data.probe import Formula, is_sound_formula
 
-Kind = Literal["float", "int", "bool"]
-_ATTEMPTS = 400
+Kind = Literal["float", "int"]
 LEVELS = (2, 3, 4, 5, 6, 7, 8)
-
-
-@dataclass(frozen=True)
-class Term:
-    """An operator that the lowered reference has one line for. Templates name operands `{a}`, `{b}`, `{c}`; `{n}` and `{m}`
-    are numbers."""
-
-    name: str
-    spellings: tuple[str, ...]
-    triton: str
-    helpers: tuple[str, ...] = ()
-    positive: str = ""
-    """Operands that have to be above zero."""
-    takes: str = ""
-    """Kinds of the operands, a letter each; empty: numbers of the formula's kind."""
-    bool: bool = False
-    """Whether it gives truth values."""
-
-
-def _known(*names: str, positive: str = "") -> tuple[Term, ...]:
-    """Operators of the one vocabulary, in the spellings that are one operator of ATen."""
-    found = []
-    for name in names:
-        known = POINTWISE[name]
-        letters = {"x": "{a}", "y": "{b}", "c": "{n}", "d": "{m}"}
-        single = [
-            text.format(**letters)
-            for text in known.spellings
-            if len(re.findall(r"\w\(", text)) + len(re.findall(r"(?<= )(?:[-+*/]|\*\*)(?= )|^-", text)) == 1
-        ]
-        found.append(Term(name, tuple(single), known.triton.format(**letters), known.helpers, positive))
-    return tuple(found)
-
-
-FLOATS = (
-    *_known("relu", "sigmoid", "tanh", "exp", "abs", "neg", "square", "sin", "cos", "erf", "silu", "gelu"),
-    *_known("softplus", "elu", "selu", "relu6", "hardtanh", "hardsigmoid", "hardswish", "logsigmoid", "mish"),
-    *_known("leaky_relu", "scale", "offset", "minus", "over", "from", "clamp", "floor_at", "cap_at"),
-    *_known("add", "sub", "mul", "maximum", "minimum", "lerp"),
-    *_known("sqrt", "log", "log1p", "rsqrt", positive="a"),
-    Term("div", ("{a} / {b}", "torch.div({a}, {b})", "{a}.div({b})"), "{a} / {b}", positive="b"),
-    Term("inverse", ("torch.reciprocal({a})", "{a}.reciprocal()"), "1.0 / {a}", positive="a"),
-    Term("cube", ("{a} ** 3", "torch.pow({a}, 3)", "{a}.pow(3)"), "{a} * {a} * {a}"),
-    Term("exp2", ("torch.exp2({a})",), "tl.exp2({a})"),
-    Term("log2", ("torch.log2({a})",), "tl.log2({a})", positive="a"),
-    Term("expm1", ("torch.expm1({a})", "{a}.expm1()"), "expm1({a})", ("expm1",)),
-    Term("add_times", ("torch.add({a}, {b}, alpha={n})",), "{a} + {n} * {b}"),
-    Term("sub_times", ("torch.sub({a}, {b}, alpha={n})",), "{a} - {n} * {b}"),
-    Term("addcmul", ("torch.addcmul({a}, {b}, {c})",), "{a} + {b} * {c}"),
-)
-"""What a formula of floats is made of."""
-ROUNDED = (
-    Term("floor", ("torch.floor({a})", "{a}.floor()"), "tl.floor({a})"),
-    Term("ceil", ("torch.ceil({a})", "{a}.ceil()"), "tl.ceil({a})"),
-    Term("trunc", ("torch.trunc({a})", "{a}.trunc()"), "tl.where({a} < 0.0, tl.ceil({a}), tl.floor({a}))"),
-    Term(
-        "sign", ("torch.sign({a})", "{a}.sign()"), "tl.where({a} > 0.0, 1.0, tl.where({a} < 0.0, -1.0, 0.0))"
-    ),
-)
-"""What jumps, and so is asked of inputs only: an earlier rounding would move an element over the edge."""
-COMPARED = tuple(
-    Term(name, (f"{{a}} {sign} {{b}}", f"torch.{name}({{a}}, {{b}})"), f"{{a}} {sign} {{b}}", bool=True)
-    for name, sign in {"gt": ">", "lt": "<", "ge": ">=", "le": "<="}.items()
-)
-CHOSEN = (
-    Term("where", ("torch.where({a}, {b}, {c})",), "tl.where({a}, {b}, {c})", takes="bxx"),
-    Term("fill", ("{b}.masked_fill({a}, {n})",), "tl.where({a}, {n}, {b})", takes="bx"),
-)
-WHOLE = (
-    *_known("add", "sub", "mul", "maximum", "minimum", "abs", "neg", "scale", "offset", "minus"),
-    *(
-        Term(
-            f"bitwise_{name}",
-            (f"{{a}} {sign} {{b}}", f"torch.bitwise_{name}({{a}}, {{b}})"),
-            f"{{a}} {sign} {{b}}",
-        )
-        for name, sign in {"and": "&", "or": "|", "xor": "^"}.items()
-    ),
-)
-"""What a formula of integers is made of."""
-ABOVE_ZERO = frozenset({"exp", "exp2", "sigmoid", "softplus"})
-NOT_BELOW = frozenset({"abs", "square", "relu"})
-"""Terms whose values are above zero, and those that are once a positive number is added."""
 ENDS = ("sum", "mean", "amax", "amin")
 _NONE = {"amax": '-float("inf")', "amin": 'float("inf")'}
 """What an element that is not there counts as; 0 in sums."""
-SUMMED = "total = tl.zeros([BLOCK], dtype=tl.float32)"
 KEPT = ("u", "v", "w", "t", "base", "inner", "mixed", "part", "shifted", "scaled")
 """What people call a value that they take later."""
 INPUTS = ("x", "other", "third")
+_ATTEMPTS = 400
 _IDIOMS = {("mul", "sigmoid"), ("mul", "tanh")}
 """Products that the lowering calls by another name."""
 
@@ -154,7 +80,7 @@ class Node:
 
 
 def formula(draw: Draw) -> Design:
-    """Two to seven terms of floats."""
+    """Two to eight terms of floats."""
     return _formula(draw, "float")
 
 
@@ -176,17 +102,17 @@ def _formula(draw: Draw, kind: Kind) -> Design:
     else:
         raise RuntimeError(f"no sound formula of {count} terms")
     nodes = _with_held(draw, nodes)
-    ops = _ops(draw, nodes, given, kind, dims)
+    ops, body = _ops(draw, nodes, given, kind, dims), Body(nodes, given, kind)
     if not end:
-        stage = _flat(draw, nodes, given, sizes)
+        stage = _flat(draw, body, sizes)
     elif over == "all":
         name = end.removeprefix("a")
         ops.append(Op(f"{end}:all", draw.pick((f"torch.{name}({{x}})", f"{{x}}.{name}()"))))
-        stage = _all(draw, nodes, given, end)
+        stage = _all(draw, body, end)
     else:
         keeps = draw.chance(0.5)
         ops.append(_over_rows(draw, end, keeps))
-        stage = _rows(draw, nodes, given, sizes, end, keeps, "0" if kind == "int" else "")
+        stage = _rows(draw, body, sizes, end, keeps)
     return Design(tuple(ops), (stage,), sizes, "float32", draw.constants)
 
 
@@ -220,28 +146,16 @@ def _nodes(draw: Draw, kind: Kind, count: int, given: Mapping[str, str]) -> list
     positive = {name for name, what in given.items() if what == "positive"}
     truths: set[str] = set()
     while len(nodes) < count:
-        values = [*given, *(f"#{place}" for place in range(len(nodes)))]
-        numbers = [name for name in values if name not in truths]
-        waiting = [name for name in numbers if not uses[name]]
-        term = draw.pick(
-            _terms(draw, kind, count - len(nodes), bool(truths & {v for v in values if not uses[v]}))
-        )
-        operands: list[str] = []
-        for letter, wanted in zip("abc", _wants(term), strict=False):
-            pool = sorted(truths) if wanted == "b" else numbers
-            pool = [name for name in pool if letter not in term.positive or name in positive]
-            pool = [name for name in pool if term not in ROUNDED or name in given]
-            pool = [name for name in pool if name not in operands]
-            if not pool:
-                return None
-            if wanted == "x" and (free := [name for name in pool if name in waiting]) and draw.chance(0.75):
-                pool = free[-1:] if draw.chance(0.7) else free
-            operands.append(draw.pick(pool))
-        node = Node(term, tuple(operands), draw.pick(term.spellings), _numbers(draw, kind, term))
-        if any(node.term == other.term and node.operands == other.operands for other in nodes):
-            return None
+        term = draw.pick(_terms(draw, kind, count - len(nodes), any(not uses[name] for name in truths)))
+        values = [name for name in _names(given, len(nodes)) if name not in truths]
+        operands = _operands(draw, term, values, sorted(truths), positive, uses, given)
+        node = Node(term, operands, draw.pick(term.spellings), _numbers(draw, kind, term))
         made = {nodes[int(name[1:])].term.name for name in operands if name.startswith("#")}
-        if any((term.name, name) in _IDIOMS for name in made):
+        if (
+            len(operands) < len(_wants(term))
+            or any(node.term == other.term and node.operands == other.operands for other in nodes)
+            or any((term.name, name) in _IDIOMS for name in made)
+        ):
             return None
         value = f"#{len(nodes)}"
         nodes.append(node)
@@ -252,20 +166,51 @@ def _nodes(draw: Draw, kind: Kind, count: int, given: Mapping[str, str]) -> list
         lifted = term.name == "offset" and operands[0] in nonnegative | positive
         if term.name in ABOVE_ZERO or lifted:
             positive.add(value)
-    values = [*given, *(f"#{place}" for place in range(count - 1))]
-    if nodes[-1].term.bool or not all(uses[name] for name in values):
+    if nodes[-1].term.bool or not all(uses[name] for name in _names(given, count - 1)):
         return None
     jumps = any(re.search(r"tl\.(where|maximum|minimum)", node.term.triton) for node in nodes)
-    if jumps and any(
-        given.get(name) == "positive" for node in nodes if node.term.positive for name in node.operands
-    ):
+    roots = {name for node in nodes if node.term.positive for name in node.operands}
+    if jumps and any(given.get(name) == "positive" for name in roots):
         return None  # below zero the reference has no number there, which a maximum would not hand on
     return nodes
 
 
-def _terms(draw: Draw, kind: Kind, left: int, chosen: bool) -> Sequence[Term]:
+def _names(given: Mapping[str, str], count: int) -> list[str]:
+    """The inputs and the first `count` values."""
+    return [*given, *(f"#{place}" for place in range(count))]
+
+
+def _operands(
+    draw: Draw,
+    term: Term,
+    values: Sequence[str],
+    truths: Sequence[str],
+    positive: Collection[str],
+    uses: Mapping[str, int],
+    given: Mapping[str, str],
+) -> tuple[str, ...]:
+    """What a term takes: mostly what nothing has taken yet, the latest first. Fewer than it wants where there is nothing
+    that it may take."""
+    found: list[str] = []
+    for letter, wanted in zip("abc", _wants(term), strict=False):
+        pool = [
+            name
+            for name in (truths if wanted == "b" else values)
+            if (letter not in term.positive or name in positive)
+            and (term not in ROUNDED or name in given)
+            and name not in found
+        ]
+        if not pool:
+            break
+        if wanted == "x" and (free := [name for name in pool if not uses[name]]) and draw.chance(0.75):
+            pool = free[-1:] if draw.chance(0.7) else free
+        found.append(draw.pick(pool))
+    return tuple(found)
+
+
+def _terms(draw: Draw, kind: Kind, left: int, compared: bool) -> Sequence[Term]:
     """The table that the next term is of: a comparison is followed by a choice."""
-    if chosen:
+    if compared:
         return CHOSEN
     if left > 1 and draw.chance(0.12):
         return COMPARED
@@ -362,147 +307,145 @@ def _over_rows(draw: Draw, end: str, keeps: bool) -> Op:
     return Op(f"{end}:row{keep}", draw.pick(spelled))
 
 
-def _terms_of(
-    nodes: Sequence[Node], given: Mapping[str, str], at: Mapping[str, str], first: str
-) -> list[str]:
-    """The kernel's lines. An input that stands once is loaded where it is used, another one before; `at` says where, by
-    what it is; `first` is what the first one's load has besides."""
-    lines = [f"x = tl.load(x_ptr + {at['full']}, {first})"]
-    none = "0" if all(node.term in WHOLE or node.term.bool or node.term.takes for node in nodes) else "0.0"
-    called = {f"#{place}": f"h{place + 1}" for place in range(len(nodes))}
-    for place, node in enumerate(nodes):
-        for letter, name in zip("abc", node.operands, strict=False):
-            what = given.get(name, "")
-            if name == "x" or not what or name in called:
-                continue
-            load = (
-                f"tl.load({name}_ptr)"
-                if what == "number"
-                else f"tl.load({name}_ptr + {at[what]}, mask=mask, other={none})"
-            )
-            wanted = sum(other.operands.count(name) for other in nodes)
-            called[name] = load if wanted == node.term.triton.count(f"{{{letter}}}") == 1 else name
-            if called[name] == name:
-                lines.append(f"{name} = {load}")
-        lines.append(f"h{place + 1} = {node.triton(called)}")
-    return lines
+@dataclass(frozen=True)
+class Body:
+    """A formula as the kernels have it."""
+
+    nodes: Sequence[Node]
+    given: Mapping[str, str]
+    kind: Kind
+
+    @property
+    def last(self) -> str:
+        """The value of the whole."""
+        return f"h{len(self.nodes)}"
+
+    @property
+    def none(self) -> str:
+        """What a masked load gives."""
+        return "0" if self.kind == "int" else "0.0"
+
+    @property
+    def held(self) -> list[str]:
+        """Numbers that come through the constructor."""
+        return [name for node in self.nodes for name in node.held]
+
+    @property
+    def arguments(self) -> list[str]:
+        return [*self.given, *self.held]
+
+    @property
+    def columns(self) -> list[str]:
+        """The sizes that the kernel needs for inputs that are a row."""
+        return ["n"] * ("row" in self.given.values())
+
+    def lines(self, full: str, row: str, first: str) -> list[str]:
+        """A line a term. An input that stands once is loaded where it is used, another one before; `full` and `row` are the
+        places of an element in inputs of the two kinds, `first` what the first input's load has besides."""
+        lines = [f"x = tl.load(x_ptr + {full}, {first})"]
+        called = {f"#{place}": f"h{place + 1}" for place in range(len(self.nodes))}
+        for place, node in enumerate(self.nodes):
+            for letter, name in zip("abc", node.operands, strict=False):
+                if name == "x" or name in called:
+                    continue
+                at = row if self.given[name] == "row" else full
+                load = f"tl.load({name}_ptr + {at}, mask=mask, other={self.none})"
+                load = f"tl.load({name}_ptr)" if self.given[name] == "number" else load
+                wanted = sum(other.operands.count(name) for other in self.nodes)
+                called[name] = load if wanted == node.term.triton.count(f"{{{letter}}}") == 1 else name
+                if called[name] == name:
+                    lines.append(f"{name} = {load}")
+            lines.append(f"h{place + 1} = {node.triton(called)}")
+        return lines
+
+    def stage(
+        self,
+        name: str,
+        parameters: Sequence[str],
+        lines: Sequence[str],
+        host: Sequence[str],
+        more: Sequence[str] = (),
+    ) -> Stage:
+        """The stage of the kernel `NAME_kernel`, which takes `parameters` besides the formula's, and those of `more`."""
+        text = kernel(
+            f"{name}_kernel", [*(f"{one}_ptr" for one in self.given), *self.held, *parameters], lines
+        )
+        takes = [(one, "{x}" if one == "x" else one) for one in self.given]
+        takes += [(one, f"self.{one}") for one in self.held]
+        helpers = dict.fromkeys(helper for node in self.nodes for helper in node.term.helpers)
+        return Stage(name, (text, *more), tuple(takes), tuple(host), tuple(helpers))
 
 
-def _stage(
-    nodes: Sequence[Node],
-    given: Mapping[str, str],
-    kernels: Mapping[str, tuple[list[str], list[str]]],
-    host: list[str],
-    name: str,
-    more: Sequence[str] = (),
-) -> Stage:
-    """The stage of one kernel, by its name with its last parameters and its lines, and those of `more`."""
-    held = [name for node in nodes for name in node.held]
-    texts = [
-        kernel(label, [*(f"{one}_ptr" for one in given), *held, *parameters], lines)
-        for label, (parameters, lines) in kernels.items()
-    ]
-    takes = [(one, "{x}" if one == "x" else one) for one in given] + [(one, f"self.{one}") for one in held]
-    helpers = dict.fromkeys(helper for node in nodes for helper in node.term.helpers)
-    return Stage(name, (*texts, *more), tuple(takes), tuple(host), tuple(helpers))
-
-
-def _arguments(nodes: Sequence[Node], given: Mapping[str, str]) -> list[str]:
-    return [*given, *(name for node in nodes for name in node.held)]
-
-
-def _flat(draw: Draw, nodes: Sequence[Node], given: Mapping[str, str], sizes: dict[str, Size]) -> Stage:
+def _flat(draw: Draw, body: Body, sizes: dict[str, Size]) -> Stage:
     """A value an element."""
-    rows = ["n"] * ("row" in given.values())
     block = draw.tile("BLOCK", (512, 1024, 2048), (64, 128))
     lines = [
         *flat(draw, sizes),
-        *_terms_of(nodes, given, {"full": "offs", "positive": "offs", "row": "offs % n"}, "mask=mask"),
-        f"tl.store(out_ptr + offs, h{len(nodes)}, mask=mask)",
+        *body.lines("offs", "offs % n", "mask=mask"),
+        f"tl.store(out_ptr + offs, {body.last}, mask=mask)",
     ]
-    arguments = [
-        *_arguments(nodes, given),
-        "out",
-        "size",
-        *rows,
-        f"BLOCK={block}",
-        draw.warps((4, 8), (1, 8)),
-    ]
+    tiles = [f"BLOCK={block}", draw.warps((4, 8), (1, 8))]
     host = [
         "out = torch.empty_like(x)",
         "size = x.numel()",
-        *(["n = x.shape[-1]"] * len(rows)),
-        *launch("formula_kernel", f"triton.cdiv(size, {block}),", arguments),
+        *(f"{name} = x.shape[-1]" for name in body.columns),
+        *launch(
+            "formula_kernel",
+            f"triton.cdiv(size, {block}),",
+            [*body.arguments, "out", "size", *body.columns, *tiles],
+        ),
         "return out",
     ]
-    parameters = ["out_ptr", "size", *rows, "BLOCK: tl.constexpr"]
-    return _stage(nodes, given, {"formula_kernel": (parameters, lines)}, host, "formula")
+    return body.stage("formula", ["out_ptr", "size", *body.columns, "BLOCK: tl.constexpr"], lines, host)
 
 
-def _rows(
-    draw: Draw,
-    nodes: Sequence[Node],
-    given: Mapping[str, str],
-    sizes: dict[str, Size],
-    end: str,
-    keeps: bool,
-    none: str,
-) -> Stage:
-    """A number a row. `none` is what a masked element counts as, where that is not the float for it."""
-    none = none or _NONE.get(end, "0.0")
-    reduced = (
-        f"tl.{end.removeprefix('a') if end != 'mean' else 'sum'}(tl.where(mask, h{len(nodes)}, {none}), 0)"
-    )
-    at = {"full": "row * n + cols", "positive": "row * n + cols", "row": "cols"}
+def _rows(draw: Draw, body: Body, sizes: dict[str, Size], end: str, keeps: bool) -> Stage:
+    """A number a row."""
+    chosen = f"tl.where(mask, {body.last}, {_NONE.get(end, body.none)})"
+    reduced = f"tl.{'sum' if end == 'mean' else end.removeprefix('a')}({chosen}, 0){' / n' * (end == 'mean')}"
+    value = f"h{len(body.nodes) + 1}"
     lines = [
         "row = tl.program_id(0).to(tl.int64)",
         "cols = tl.arange(0, BLOCK)",
         "mask = cols < n",
-        *_terms_of(nodes, given, at, "mask=mask, other=0.0"),
-        f"h{len(nodes) + 1} = {reduced}{' / n' * (end == 'mean')}",
-        f"tl.store(out_ptr + row, h{len(nodes) + 1})",
+        *body.lines("row * n + cols", "cols", f"mask=mask, other={body.none}"),
+        f"{value} = {reduced}",
+        f"tl.store(out_ptr + row, {value})",
     ]
     warps = draw.warps((4, 8) if sizes["N"].full <= 4096 else (8, 16), (1, 2))
-    block = "triton.next_power_of_2(n)"
-    arguments = [*_arguments(nodes, given), "out", "n", f"BLOCK={block}", warps]
+    tiles = ["BLOCK=triton.next_power_of_2(n)", warps]
     host = [
         "n = x.shape[-1]",
         f"out = x.new_empty({'*x.shape[:-1], 1' if keeps else 'x.shape[:-1]'})",
-        *launch(f"formula_{end}_kernel", "x.numel() // n,", arguments),
+        *launch(f"formula_{end}_kernel", "x.numel() // n,", [*body.arguments, "out", "n", *tiles]),
         "return out",
     ]
-    parameters = ["out_ptr", "n", "BLOCK: tl.constexpr"]
-    return _stage(nodes, given, {f"formula_{end}_kernel": (parameters, lines)}, host, f"formula_{end}")
+    return body.stage(f"formula_{end}", ["out_ptr", "n", "BLOCK: tl.constexpr"], lines, host)
 
 
-def _all(draw: Draw, nodes: Sequence[Node], given: Mapping[str, str], end: str) -> Stage:
+def _all(draw: Draw, body: Body, end: str) -> Stage:
     """One number: parts by programs that walk the whole, and what a second kernel makes of those."""
-    rows = ["n"] * ("row" in given.values())
     block, most = draw.tile("BLOCK", (1024, 2048), (128, 256)), 256 if draw.slow else draw.tune.choice(MOST)
-    at = {"full": "offs", "positive": "offs", "row": "offs % n"}
-    least = end.removeprefix("a")
-    none, joined = _NONE.get(end, "0.0"), {"amax": "tl.maximum(total, {})", "amin": "tl.minimum(total, {})"}
-    join = joined.get(end, "total + {}")
-    began = f"total = tl.full([BLOCK], {none}, tl.float32)" if end in joined else SUMMED
+    bounds = {"amax": "tl.maximum(total, {})", "amin": "tl.minimum(total, {})"}
+    none, join = _NONE.get(end, "0.0"), bounds.get(end, "total + {}")
+    least = end.removeprefix("a") if end in bounds else "sum"
+    began = (
+        f"total = tl.full([BLOCK], {none}, tl.float32)"
+        if end in bounds
+        else "total = tl.zeros([BLOCK], dtype=tl.float32)"
+    )
     lines = [
         began,
         "for start in range(tl.program_id(0) * BLOCK, size, tl.num_programs(0) * BLOCK):",
         "    offs = start + tl.arange(0, BLOCK)",
         "    mask = offs < size",
-        *(f"    {line}" for line in _terms_of(nodes, given, at, "mask=mask, other=0.0")),
-        f"    total = {join.format(f'tl.where(mask, h{len(nodes)}, {none})')}",
-        f"tl.store(parts_ptr + tl.program_id(0), tl.{least if end in joined else 'sum'}(total, 0))",
+        *(f"    {line}" for line in body.lines("offs", "offs % n", "mask=mask, other=0.0")),
+        f"    total = {join.format(f'tl.where(mask, {body.last}, {none})')}",
+        f"tl.store(parts_ptr + tl.program_id(0), tl.{least}(total, 0))",
     ]
-    arguments = [
-        *_arguments(nodes, given),
-        "parts",
-        "size",
-        *rows,
-        f"BLOCK={block}",
-        draw.warps((4, 8), (1,)),
-    ]
+    tiles = [f"BLOCK={block}", draw.warps((4, 8), (1,))]
     last, how = finish(draw, "parts", "programs", "size" if end == "mean" else "1"), finisher()
-    if end in joined:
+    if end in bounds:
         last = launch("finish_kernel", "1,", ["parts", "out", "programs", "BLOCK=1024"])
         how = kernel(
             "finish_kernel",
@@ -517,18 +460,18 @@ def _all(draw: Draw, nodes: Sequence[Node], given: Mapping[str, str], end: str) 
         )
     host = [
         "size = x.numel()",
-        *(["n = x.shape[-1]"] * len(rows)),
+        *(f"{name} = x.shape[-1]" for name in body.columns),
         f"programs = min({most}, triton.cdiv(size, {block}))",
         "parts = torch.empty(programs, device=x.device, dtype=torch.float32)",
         "out = torch.empty((), device=x.device, dtype=x.dtype)",
-        *launch(f"formula_{end}_kernel", "programs,", arguments),
+        *launch(
+            f"formula_{end}_kernel", "programs,", [*body.arguments, "parts", "size", *body.columns, *tiles]
+        ),
         *last,
         "return out",
     ]
-    parameters = ["parts_ptr", "size", *rows, "BLOCK: tl.constexpr"]
-    return _stage(
-        nodes, given, {f"formula_{end}_kernel": (parameters, lines)}, host, f"formula_{end}", (how,)
-    )
+    parameters = ["parts_ptr", "size", *body.columns, "BLOCK: tl.constexpr"]
+    return body.stage(f"formula_{end}", parameters, lines, host, (how,))
 
 
 FAMILIES = (

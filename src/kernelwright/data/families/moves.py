@@ -144,7 +144,7 @@ def _family(name: str, make: Callable[[Draw], Move]) -> Family:
         move = make(draw)
         return _design(draw, move.op, lambda early, late: _flat(draw, name, move, early, late))
 
-    return Family(name, "fusion", moved, LEVELS)
+    return Family(name, "layout", moved, LEVELS)
 
 
 def transpose(draw: Draw) -> Design:
@@ -259,5 +259,5 @@ MOVES: dict[str, Callable[[Draw], Move]] = {
 }
 FAMILIES = (
     *(_family(name, make) for name, make in MOVES.items()),
-    Family("transpose", "fusion", transpose, LEVELS),
+    Family("transpose", "layout", transpose, LEVELS),
 )

@@ -27,6 +27,7 @@ Category = Literal[
     "attention",
     "training",
     "fusion",
+    "layout",
 ]
 MOST_INT32 = 2**31 - 1
 FREED = 0.15
