@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.runtime.interpreter import TensorHandle
 
+from kernelwright.verify import lean_triton
 from kernelwright.verify.interpreter import Engine, KernelError, Race
 from kernelwright.verify.memory import OutOfBounds
 from kernelwright.verify.straight import Instances, Recording
@@ -191,3 +194,12 @@ def test_the_checks_are_each_instances_own(engine: Engine) -> None:
     engine.races = True
     with pytest.raises(Race):
         engine.launch(shared_kernel, (8,), (x, torch.zeros(100)), {"BLOCK": 1})
+
+
+def test_data_wider_than_its_type_is_refused_by_lean_handles_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TensorHandle, "__init__", lean_triton._handle_init)
+    assert TensorHandle(np.zeros(2, np.float32), tl.float32).attr == {}
+    assert TensorHandle(np.zeros(2, bool), tl.int1).data.size == 2
+    assert TensorHandle(np.zeros(2, np.uint64), tl.pointer_type(tl.float32)).data.size == 2
+    with pytest.raises(ValueError, match="exceeds"):
+        TensorHandle(np.zeros(2, np.float64), tl.float32)

@@ -358,6 +358,8 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
 
 def warm(target: Target) -> None:
     """In the zygote, before any fork: fill Triton's caches (rewritten library functions, compiler)."""
+    import numpy.ma  # what `np.unique` asks for, 20 ms in every worker  # noqa: F401
+
     from kernelwright.verify import lean_triton, warmup
 
     lean_triton.install()

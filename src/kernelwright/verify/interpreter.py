@@ -37,7 +37,7 @@ from triton.runtime import interpreter, jit
 from kernelwright.verify.binding import bind, plain
 from kernelwright.verify.device import POISON_BF16
 from kernelwright.verify.kernels import HELPERS, tree_of
-from kernelwright.verify.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic
+from kernelwright.verify.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
 from kernelwright.verify.races import Race, Races
 from kernelwright.verify.spot import Spot, Unsure
 from kernelwright.verify.straight import Instances
@@ -328,7 +328,7 @@ class Engine:
             return interpreter.TensorHandle(self._invented(ptrs.data, dtype, dtype_np), dtype)
         if self.mode == "spot":
             self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
-        if self._watch is not None:
+        if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = _undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
@@ -373,7 +373,7 @@ class Engine:
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
 
     def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
-        mask = np.broadcast_to(mask, pointers.shape)
+        mask = spread(mask, pointers.shape)
         region = self.memory.check(pointers, mask, itemsize, what)
         if self.traffic is not None:
             self.traffic.access(region, pointers, mask, itemsize, what)
@@ -483,10 +483,19 @@ class Engine:
             return unary(self, arg, op)
 
         def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
-            if lhs.data.dtype.kind == "f":
-                engine.count("float32", lhs.data.size * (4.0 if op is np.divide else 1.0))
-            elif engine.traffic is not None and lhs.data.ndim > 1 and lhs.data.dtype.kind != "b":
-                engine.traffic.indexed += lhs.data.size
+            one = lhs.data
+            kind = one.dtype.kind
+            if kind == "f":
+                engine.count("float32", one.size * (4.0 if op is np.divide else 1.0))
+            elif engine.traffic is not None and one.ndim > 1 and kind != "b":
+                engine.traffic.indexed += one.size
+            scalar = lhs.dtype.scalar
+            if kind in "fi" and type(scalar) is tl.dtype:  # as Triton's own does, without its detours
+                made = op(one, rhs.data)
+                if made.dtype == np.bool_:
+                    return interpreter.TensorHandle(made, tl.int1)
+                if made.itemsize * 8 <= scalar.primitive_bitwidth:
+                    return interpreter.TensorHandle(made, scalar)
             if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
                 return _narrowed(binary(self, _widened(lhs), _widened(rhs), op))
             out = binary(self, lhs, rhs, op)
@@ -628,7 +637,7 @@ def _waits(function: jit.JITFunction) -> bool:
 
 def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Bytes from the start of their regions, of the unmasked ones."""
-    active: np.ndarray = pointers[np.broadcast_to(mask, pointers.shape)]
+    active: np.ndarray = pointers[spread(mask, pointers.shape)]
     return active & np.uint64((1 << REGION_BITS) - 1)
 
 
@@ -709,7 +718,12 @@ def _to_bf16(data: np.ndarray) -> np.ndarray:
 def _np_dtype(dtype: Any) -> np.dtype:
     """Triton builds its table of types anew at every look-up, a tenth of an interpreted kernel's time."""
     scalar = dtype.scalar
-    return np.dtype(np.uint64) if scalar.is_ptr() else _scalar_np_dtype(scalar)
+    if type(scalar) is not tl.dtype:
+        return np.dtype(np.uint64) if scalar.is_ptr() else _own_np_dtype(scalar)
+    found = _NP_DTYPES.get(scalar.name)
+    if found is None:
+        found = _NP_DTYPES[scalar.name] = _own_np_dtype(scalar)
+    return found
 
 
 def _extern_packages() -> list[Any]:
@@ -808,7 +822,9 @@ _TYPES = {
 _UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
 _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
 _erf = np.vectorize(math.erf, otypes=[np.float64])
-_scalar_np_dtype = functools.lru_cache(maxsize=256)(interpreter._get_np_dtype)
+_own_np_dtype = interpreter._get_np_dtype
+_NP_DTYPES: dict[str, np.dtype] = {}
+"""By name of a scalar type."""
 _LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
     "tanh": np.tanh,
     "erf": _erf,

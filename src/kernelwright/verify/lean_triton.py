@@ -3,8 +3,9 @@
 Every intermediate tensor gets a block type and a shape tuple of its own, two tensors of one shape are compared extent
 by extent before they are found to need no broadcast, and every integer operation is done again in 64 bits to look
 for an overflow that a compiled kernel would not notice. Together that is two thirds of a kernel's time. Here equal
-types are made once (they are never changed), equal shapes pass at once, and integers wrap as they do on a GPU. For
-anything else Triton's own functions are called. Written against `triton/language/{core,semantic}.py`, 3.6 to 3.9.
+types are made once (they are never changed), equal shapes pass at once, data of exactly its type's width is known to
+fit, and integers wrap as they do on a GPU. For anything else Triton's own functions are called. Written against
+`triton/language/{core,semantic}.py` and `triton/runtime/interpreter.py`, 3.6 to 3.9.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _own_block_init = core.block_type.__init__
 _own_block_eq = core.block_type.__eq__
 _own_tensor_init = core.tensor.__init__
 _own_broadcast = semantic.TritonSemantic.broadcast_impl_value
+_own_check = interpreter.TensorHandle.__post_init__
 
 _blocks: dict[tuple[int, tuple[Any, ...]], dict[str, Any]] = {}
 """By identity of the element type (which the entry holds, so that it stays its own) and shape: the type's fields."""
@@ -67,11 +69,18 @@ def _broadcast(self: Any, lhs: Any, rhs: Any) -> tuple[Any, Any]:
     return own
 
 
+def _handle_init(self: Any, data: Any, dtype: Any, attr: Any = None) -> None:
+    self.data, self.dtype, self.attr = data, dtype, {} if attr is None else attr
+    if type(dtype) is not core.dtype or data.itemsize * 8 > dtype.primitive_bitwidth:
+        _own_check(self)
+
+
 def install() -> None:
     """For the life of this process. What the compiler makes stays the same: it reads the same fields."""
     core.block_type.__init__ = _block_init
     core.block_type.__eq__ = _block_eq
     core.tensor.__init__ = _tensor_init
     semantic.TritonSemantic.broadcast_impl_value = _broadcast
+    interpreter.TensorHandle.__init__ = _handle_init
     builder = interpreter.interpreter_builder
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)

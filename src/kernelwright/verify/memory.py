@@ -20,6 +20,11 @@ class OutOfBounds(Exception):
     """A kernel touched an address outside the storage that its pointer came from."""
 
 
+def spread(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A mask of that shape: mostly it is, and numpy takes its time to find that out."""
+    return mask if mask.shape == shape else np.broadcast_to(mask, shape)
+
+
 @dataclasses.dataclass
 class Region:
     """One storage: its name (the kernel argument), size in bytes and where it really is (None on meta)."""

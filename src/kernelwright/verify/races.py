@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from kernelwright.verify.memory import REGION_BITS, Memory, Region
+from kernelwright.verify.memory import REGION_BITS, Memory, Region, spread
 
 _NOBODY = -1
 _EPOCH_BITS = 32
@@ -108,6 +108,10 @@ class Races:
         """All lanes of the instance have come so far."""
         self._phase += 1
 
+    def minds(self, region: Region | None) -> bool:
+        """Whether plain loads from there (None: from several regions or none) have to be looked at."""
+        return region is None or self.stored is None or region.name in self.stored
+
     def read(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, volatile: bool) -> None:
         """A plain load. A volatile one may poll what others update atomically, and learns what they knew."""
         for region, chosen, addresses in self._parts(pointers, mask):
@@ -170,7 +174,7 @@ class Races:
     def _lanes(self, pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """For every unmasked lane: this phase, the block's size, and the lane's place in the block."""
         size = pointers.size
-        place = np.arange(size, dtype=np.int64).reshape(pointers.shape)[np.broadcast_to(mask, pointers.shape)]
+        place = np.arange(size, dtype=np.int64).reshape(pointers.shape)[spread(mask, pointers.shape)]
         return (self._phase << _LANE_BITS) + (size.bit_length() << (_LANE_BITS - 6)) + place
 
     def _acquire(self, addresses: np.ndarray) -> None:
@@ -201,7 +205,7 @@ class Races:
         self, pointers: np.ndarray, mask: np.ndarray
     ) -> Iterator[tuple[Region, np.ndarray | slice, np.ndarray]]:
         """(region, which of the unmasked lanes, their addresses) for every region that is touched."""
-        meant = pointers[np.broadcast_to(mask, pointers.shape)]
+        meant = pointers[spread(mask, pointers.shape)]
         if meant.size == 0:
             return
         slots = (meant >> np.uint64(REGION_BITS)).astype(np.int64) - 1

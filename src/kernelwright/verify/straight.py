@@ -87,13 +87,13 @@ class Recording:
         """Do a call of the builder's, and note it unless it can be done once and for all."""
         if self._inside:
             return function(*args, **kwargs)
-        given = list(_handles((args, kwargs)))
+        given = _handles((args, kwargs) if kwargs else args)
         for one in given:
             # Python's numbers become handles of one element; anything else was made where nobody looked.
             if id(one) not in self._places and id(one) not in self._constants and one.data.shape != (1,):
                 self.usable = False
         dynamic = any(id(one) in self._places for one in given)
-        acts = name in _SPEAKS or any(word in name for word in (*_WRITES, *_READS))
+        acts, writes = _acts(name)
         before = self._flops(0.0)
         self._inside += 1
         try:
@@ -106,7 +106,7 @@ class Recording:
                 self._constants.add(id(one))
                 self._kept.append(one)
             return made
-        self._wrote |= any(word in name for word in _WRITES)
+        self._wrote |= writes
         self._note(function, args, kwargs, made)
         return made
 
@@ -214,10 +214,15 @@ class Recording:
     def play(self) -> bool:
         """Do the list for the instance that the builder stands at. False where it takes another way; nothing was written
         then."""
-        before = self._flops(0.0)
+        before, values = self._flops(0.0), self._values
         try:
-            for step in self._steps:
-                self._do(*step)
+            for function, places, kwargs, out in self._steps:  # `_do`, a million times
+                made = function(*[values[place] for place in places], **kwargs)
+                if type(out) is int:
+                    values[out] = made
+                elif out is not None:
+                    for place, one in zip(out, made, strict=True):
+                        values[place] = one
         except _Diverged:
             self._flops(before - self._flops(0.0))
             return False
@@ -301,17 +306,34 @@ _HOOKS: tuple[tuple[Any, str], ...] = (
 )
 
 
-def _handles(value: Any) -> Iterator[Any]:
+def _handles(value: Any) -> list[Any]:
+    """Every handle in a nest."""
+    found: list[Any] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[Any]) -> None:
     if isinstance(value, _Handle):
-        yield value
+        found.append(value)
     elif isinstance(value, tl.tensor):
-        yield value.handle
+        found.append(value.handle)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _handles(one)
+            if type(one) is _Handle:
+                found.append(one)
+            else:
+                _gather(one, found)
     elif isinstance(value, dict):
         for one in value.values():
-            yield from _handles(one)
+            _gather(one, found)
+
+
+@functools.cache
+def _acts(name: str) -> tuple[bool, bool]:
+    """Whether a call of the builder's does more than compute, and whether it writes."""
+    writes = any(word in name for word in _WRITES)
+    return writes or name in _SPEAKS or any(word in name for word in _READS), writes
 
 
 def _by_name(function: Callable[..., Any], count: int, names: list[str]) -> Callable[..., Any]:

@@ -33,6 +33,9 @@ _FAREWELL_S, _DEATH_S = 0.1, 2.0
 """Waits for a worker that hung up by itself, to learn of what; and for one that was killed. A GPU's driver may hold that
 up for long, and nobody else shall wait for it."""
 _GRACE_S = 3600.0
+_RARELY = (50_000, 20, 50)
+"""New objects, and younger collections, after which the interpreter looks for circles: it makes objects by the million, and
+few of those."""
 _TRITON_ENVIRONMENT = {
     "TRITON_DEFAULT_FP_FUSION": "1",  # what Triton 3.9 does with a warning, said aloud
     "TRITON_DISABLE_LINE_INFO": "1",  # less to assemble, and equal kernels give equal text
@@ -236,6 +239,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
         else:
             from kernelwright.verify.interpret_device import InterpretDevice
 
+            gc.set_threshold(*_RARELY)
             service.serve(sock, InterpretDevice(sheet))
         status = 0
     finally:

@@ -52,11 +52,11 @@ class BulkConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: int = 0
-    families: int = Field(18000, ge=0)
+    families: int = Field(13000, ge=0)
     """Problems drawn from `names`, each with a kernel of our own library."""
     names: tuple[str, ...] = ("all",)
     """Families by name or category, or `all`."""
-    graphs: int = Field(1500, ge=0)
+    graphs: int = Field(1600, ge=0)
     """Problems on sampled operator graphs of one to five maps and row operators."""
     inductor: int = Field(600, ge=0)
     """Problems of families and graphs that torch Inductor answers too."""
@@ -66,13 +66,13 @@ class BulkConfig(BaseModel):
     """JSONL of examples to hear, such as what `data inductor` and `data distill` write; empty: none."""
     lengths: tuple[int, ...] = Field((1, 1, 2, 3, 4, 5, 6), min_length=1)
     """Operators of a problem are drawn from these."""
-    wordings: int = Field(3, ge=1, le=4)
+    wordings: int = Field(4, ge=1, le=4)
     """References of a family's problem: other names, layout, modules or functions; held to be equal bit for bit."""
     freed: float = Field(FREED, ge=0, le=1)
     """Share of the families' problems whose weights are arguments of `forward`, where they have any."""
-    slower: float = Field(0.55, ge=0, le=1)
+    slower: float = Field(0.53, ge=0, le=1)
     """Share of the problems that get an honest kernel which should be slower, for *improve*."""
-    faults: float = Field(0.45, ge=0, le=4)
+    faults: float = Field(0.5, ge=0, le=4)
     """Mutants of a problem's kernel, on average, for *repair*."""
     min_gain: float = Field(1.1, gt=1)
     """Least ratio of modelled times, shown kernel over answer, in an *improve* example."""
@@ -90,7 +90,7 @@ class BulkConfig(BaseModel):
     """Problems that are made, or made again after a kill, at once."""
     target: str = "h200"
     """The GPU to compile and price for."""
-    deadline: float = Field(30.0, gt=0)
+    deadline: float = Field(20.0, gt=0)
     """Seconds a hearing may take."""
     alike: int = Field(4, ge=1)
     """Examples that differ in nothing but numbers; the others are near-duplicates."""

@@ -43,7 +43,13 @@ class Kernel(Record):
 
     def worded(self, reference: str) -> str:
         """The kernel arranged after a lowered reference: with its constructor, and its names for steps."""
-        return arranged(numbered(self.marked or self.code, reference), reference)
+        return _worded(self.marked or self.code, reference)
+
+
+@functools.lru_cache(maxsize=64)
+def _worded(code: str, reference: str) -> str:
+    """A kernel answers each wording several times: by itself, to what is slower and to what is wrong."""
+    return arranged(numbered(code, reference), reference)
 
 
 class Problem(Record):
