@@ -457,3 +457,26 @@ def test_scores_that_nearly_tie_are_decided_by_a_rounding() -> None:
         assert not compare(0, in_turn, expected, STRICT).kind
         rounded = torch.softmax(q.bfloat16().float() @ k.bfloat16().float().mT * 32**-0.5, -1) @ v
         assert compare(0, rounded, expected, STRICT).kind == "wrong_value"
+
+
+def test_where_all_outputs_are_alike_inputs_are_drawn_again() -> None:
+    # One row in sixteen is not zero, at whatever scale.
+    rare = task("return torch.relu(torch.sign(x).sum(1) - 3)", inputs="torch.randn(2, 4)")
+    again = 0
+    for secret in range(40):
+        made = cases(rare, secret=secret)
+        more = [case for case in made if case.name.endswith("drawn again")]
+        assert len(more) <= 1
+        assert not more or (oracle.telling(made) and not oracle.telling(made[:-1]))
+        again += len(more)
+    assert again > 4
+
+
+@pytest.mark.parametrize("body", ["return x.sum()", "return torch.softmax(x, 0)", "return x, x.mean()"])
+def test_an_output_that_tells_needs_no_more(body: str) -> None:
+    assert not any(case.name.endswith("drawn again") for case in cases(task(body)))
+
+
+def test_an_output_that_is_always_the_same_ends_the_draws() -> None:
+    made = cases(task("return torch.zeros_like(x)"))
+    assert not any(case.name.endswith("drawn again") for case in made)
