@@ -106,7 +106,9 @@ def segments(
     takes = (("x", "{x}"), *takes, *both.takes)
     pointers, passed = ["x_ptr", *both.pointers, "y_ptr"], ["x", *both.arguments, "y"]
     if length > HELD or (draw.slow and draw.tune.random() < 0.8):
-        block, warps = draw.tile("BLOCK", (2048, 4096), (256,)), draw.warps((8,), (1,))
+        # A grid has at most 65,535 programs along its second axis.
+        small = 256 if length <= 65_535 * 256 else 1024
+        block, warps = draw.tile("BLOCK", (2048, 4096), (small,)), draw.warps((8,), (1,))
         sums = kernel(
             f"{name}_sums_kernel",
             ["x_ptr", "total_ptr", "squares_ptr", "size", "PARTS: tl.constexpr", "BLOCK: tl.constexpr"],
