@@ -65,6 +65,8 @@ class Formula(NamedTuple):
     integers: bool = False
     positive: tuple[str, ...] = ()
     """Inputs that are drawn above zero."""
+    ties: tuple[str, ...] = ()
+    """What must hardly ever hold: the sides of a comparison are equal, and a rounding decides."""
 
 
 def is_sound_formula(formula: Formula) -> bool:
@@ -89,7 +91,8 @@ def is_sound_formula(formula: Formula) -> bool:
             _values(formula.triton, low)[-1],
         )
         value = exact[-1]
-        if scale == 1.0 and not _varies(exact):
+        ties = _values((*formula.torch, *formula.ties), scaled)[len(exact) :] if scale == 1.0 else ()
+        if scale == 1.0 and not (_varies(exact) and all(float(tie.double().mean()) < 0.01 for tie in ties)):
             return False
         judged = torch.isfinite(value) & torch.isfinite(honest)
         above = scale > 0 or not formula.positive  # a root of what was positive is no number below zero

@@ -23,7 +23,7 @@ from kernelwright.verify.races import Race
 from kernelwright.verify.replay import Candidate, Session
 from kernelwright.verify.service import Failure, Service
 from kernelwright.verify.spot import Fold, Spot, Unsure
-from kernelwright.verify.tape import Launch, TapeError
+from kernelwright.verify.tape import Launch, Operation, TapeError
 
 
 def summarise(launch: TracedLaunch) -> cost.Work:
@@ -59,6 +59,14 @@ class InterpretedSession(Session):
     def __init__(self, device: str, kernels: Kernels, engine: Engine, choices: dict[Any, int]) -> None:
         super().__init__(device, kernels)
         self.engine, self.choices = engine, choices
+
+    def step(self, operation: Operation, place: int) -> None:
+        super().step(operation, place)
+        if operation.kind == "arange":
+            view = operation.fields["view"]
+            cdata = self.storages[view.storage]._cdata
+            start, by = operation.fields["start"], operation.fields["step"]
+            self.engine.counted[cdata] = view.offset * view.itemsize, view.itemsize, start, by
 
     def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
         choice = 0
@@ -259,7 +267,7 @@ class InterpretDevice(Service):
         return {"written": written, "done": spot.done, "priced": spot.priced}
 
     def _look(self, session: InterpretedSession, candidate: Candidate) -> None:
-        self.engine.launches = []
+        self.engine.launches, self.engine.counted = [], {}
         session.play(candidate.steady)
 
     def _assemblies(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
@@ -353,7 +361,25 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
         "constexprs": {str(name): repr(value)[:60] for name, value in launch.constexprs.items()},
         "signature": launch.signature,
         "work": summarise(launch).to_json(),
+        **repeated(launch),
     }
+
+
+def repeated(launch: TracedLaunch) -> dict[str, dict[str, float]]:
+    """By argument: bytes that the launch's plain stores write at least once (`written`), and how many instances read what any
+    does (`readers`), as far as a few instances tell."""
+    if launch.looks is None:
+        return {"written": {}, "readers": {}}
+    stored = summarise(launch).stored_bytes
+    plain = {name for traffic in launch.traffic for name in traffic.written} & launch.sizes.keys()
+    written = {
+        name: launch.looks.written(
+            name, stored[name] * launch.programs, launch.sizes[name], launch.traffic[0].widths.get(name, 8)
+        )
+        for name in sorted(plain)
+    }
+    read = {name for traffic in launch.traffic for name in traffic.read}
+    return {"written": written, "readers": {name: launch.looks.readers(name) for name in sorted(read)}}
 
 
 def warm(target: Target) -> None:

@@ -22,6 +22,8 @@ _SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
+_REPEATED = 1.25
+"""Factor by which a launch would go over more of a tensor if no two of its instances wrote the same places."""
 _COMPUTED_SHARE = 0.12
 _MORE = 1.5
 """Factor on the work of a program that its values may ask for."""
@@ -375,7 +377,7 @@ class InterpretedHearing(Hearing):
             return ""
         given = flatten(shape.cases[0].inputs)
         partly = _PARTLY.search(self.task.source) is not None
-        after, before = _moved(full, launches, "loaded_bytes"), None
+        after, before = _moved(full, launches, reads=True), None
         for index in large:
             zeros = float((given[index] == 0).double().mean())
             least = _READ_SHARE if partly else _WHOLE * (1.0 - zeros)
@@ -384,7 +386,7 @@ class InterpretedHearing(Hearing):
                 continue
             if before is None:
                 body = {"command": "model", "trace": small.answer, "compile": "", "samples": samples}
-                before = _moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), "loaded_bytes")
+                before = _moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), reads=True)
             then = _share_read(small, before, index)
             if then < _WHOLE:  # windows with gaps between them, and how they meet the edge
                 least = _READ_SHARE * then
@@ -429,21 +431,25 @@ def _order(gate: Gate, stop: Stop) -> Stop:
     return Stop(Outcome.NONDETERMINISTIC, gate, detail)
 
 
-def _moved(trace: Trace, launches: list[dict[str, Any]], which: str) -> Mapping[int, float]:
-    """Bytes that the kernels and copies of a call move, by storage; `which` is loaded_bytes or stored_bytes."""
+def _moved(trace: Trace, launches: list[dict[str, Any]], reads: bool) -> dict[int, float]:
+    """Bytes that the kernels and copies of a call read or write, by storage. What instances repeat counts once."""
     found: dict[int, float] = {}
     for launch, described in zip(trace.tape.launches(), launches, strict=False):
-        storages = {name: view.storage for name, view in launch.views()}
-        for name, count in described["work"][which].items():
+        work, storages = described["work"], {name: view.storage for name, view in launch.views()}
+        for name, count in work["loaded_bytes" if reads else "stored_bytes"].items():
+            moved = count * work["programs"]
+            if reads:
+                moved /= described["readers"].get(name, 1.0)
+            else:
+                moved = min(moved, described["written"].get(name, moved))
             if name in storages:
-                found[storages[name]] = found.get(storages[name], 0.0) + count * described["work"]["programs"]
-    side = "source" if which == "loaded_bytes" else "target"
+                found[storages[name]] = found.get(storages[name], 0.0) + moved
     for operation in trace.tape.operations:
         views = []
         if operation.kind == "copy":
-            views = [operation.fields[side]]
+            views = [operation.fields["source" if reads else "target"]]
         elif operation.kind == "aten":
-            views = operation.reads() if which == "loaded_bytes" else operation.fields["results"]
+            views = operation.reads() if reads else operation.fields["results"]
         for view in views:
             found[view.storage] = found.get(view.storage, 0.0) + view.numel * view.itemsize
     return found
@@ -456,10 +462,18 @@ def _share_read(trace: Trace, moved: Mapping[int, float], index: int) -> float:
 
 
 def _unwritten(full: Trace, launches: list[dict[str, Any]]) -> str:
-    written = _moved(full, launches, "stored_bytes")
+    written = _moved(full, launches, reads=False)
     for index, view in enumerate(full.tape.outputs()):
         size = view.numel * view.itemsize
         if size >= _COVERED_BYTES and written.get(view.storage, 0.0) < _WRITTEN_SHARE * size:
             share = written.get(view.storage, 0.0) / size
             return f"output {index}: at full size the kernels write {share:.1%} of it"
+    for launch, described in zip(full.tape.launches(), launches, strict=False):
+        work = described["work"]
+        for name, view in launch.views():
+            stored = work["stored_bytes"].get(name, 0.0) * work["programs"]
+            once = described["written"].get(name, stored)
+            if _REPEATED * once < min(stored, view.numel * view.itemsize):
+                share = once / stored
+                return f"`{name}`: of what instances of `{described['kernel']}` write at full size {share:.1%} are other places"
     return ""

@@ -35,6 +35,7 @@ import triton.language as tl
 from triton.runtime import interpreter, jit
 
 from kernelwright.verify.binding import bind, plain
+from kernelwright.verify.coverage import Looks, Touched, reads_the_same
 from kernelwright.verify.device import POISON_BF16
 from kernelwright.verify.kernels import HELPERS, tree_of
 from kernelwright.verify.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
@@ -55,6 +56,8 @@ MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
 LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 """Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
+_LOOKED = 48
+"""Instances whose places are compared."""
 _UNEVEN = 1.3
 """Ratio of the work of sampled instances beyond which more of them are looked at."""
 
@@ -99,6 +102,8 @@ class TracedLaunch:
     """Factor for instances that were cut off."""
     sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     """Storage size in bytes per argument."""
+    looks: Looks | None = None
+    """What the sampled instances write, and where neighbours of one do; None where there is one instance."""
 
     @property
     def programs(self) -> int:
@@ -151,6 +156,10 @@ class Engine:
         self._stored: dict[Any, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
         self._storing: set[str] = set()
+        self.counted: dict[int, tuple[int, int, float, float]] = {}
+        """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
+        self._looked_at: list[int] = []
+        """The instances of the launch at hand that were looked at."""
         self.samples = SAMPLED_PROGRAMS
         """Program instances of a launch that a model looks at."""
         self.all_zero = False
@@ -286,6 +295,44 @@ class Engine:
         ):
             traced.traffic.clear()  # programs differ (a triangle, say): a few are no fair sample
             self._look(body, arguments, grid, traced, min(4 * count, total))
+        if not self.benching and total > 1 and not any(traffic.invented for traffic in traced.traffic):
+            traced.looks = self._looks(body, arguments, grid, traced)
+
+    def _looks(
+        self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
+    ) -> Looks:
+        """What the instances that were looked at touch, and others along each axis from one that writes."""
+        drawn = [traffic.touched() for traffic in traced.traffic[:_LOOKED]]
+        place = next((place for place, one in enumerate(drawn) if one.written), 0)
+        first, at = drawn[place], _index(self._looked_at[place], grid)
+        others: dict[int, list[Touched]] = {}
+
+        def beside(axis: int, step: int) -> Touched:
+            index = [*at]
+            index[axis] = (at[axis] + step) % grid[axis]
+            same = dict(traced.traffic[place].iterations)  # of a long loop the same iterations
+            return self._instance(body, arguments, tuple(index), Traffic(iterations=same)).touched()
+
+        for axis, extent in enumerate(grid if first.written else ()):
+            if extent > 1:
+                found = others[axis] = [beside(axis, step) for step in sorted({1, extent - 1})]
+                alike = any(all(reads_the_same(name, first, one) for one in found) for name in first.read)
+                if alike and extent > 3:
+                    found += [beside(axis, self.dice.randrange(2, extent - 1)) for _ in range(2)]
+        return Looks(grid, drawn, first, others)
+
+    def _instance(
+        self, body: Callable[..., Any], arguments: dict[str, Any], index: tuple[int, ...], traffic: Traffic
+    ) -> Traffic:
+        """One instance, modelled."""
+        interpreter.interpreter_builder.set_grid_idx(*index)
+        self.traffic = traffic
+        try:
+            with _kernel_errors(), contextlib.suppress(_Enough):
+                body(**arguments)
+        finally:
+            self.traffic = None
+        return traffic
 
     def _look(
         self,
@@ -297,16 +344,11 @@ class Engine:
     ) -> None:
         """Run so many instances and keep their traffic."""
         drawn, steps = self._drawn(grid, count), 0
+        self._looked_at = drawn
         for linear in drawn:
-            interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
-            self.traffic = Traffic()
-            try:
-                with _kernel_errors(), contextlib.suppress(_Enough):
-                    body(**arguments)
-                traced.traffic.append(self.traffic)
-                steps += self.traffic.executed
-            finally:
-                self.traffic = None
+            traffic = self._instance(body, arguments, _index(linear, grid), Traffic())
+            traced.traffic.append(traffic)
+            steps += traffic.executed
             if steps > SAMPLED_STEPS * len(drawn) // SAMPLED_PROGRAMS:
                 break
 
@@ -325,7 +367,7 @@ class Engine:
         dtype_np = interpreter._get_np_dtype(dtype)
         region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
         if self.mode == "model":
-            return interpreter.TensorHandle(self._invented(ptrs.data, dtype, dtype_np), dtype)
+            return interpreter.TensorHandle(self._invented(region, ptrs.data, dtype, dtype_np), dtype)
         if self.mode == "spot":
             self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if self._watch is not None and self._watch.minds(region):
@@ -336,9 +378,17 @@ class Engine:
             interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
         )
 
-    def _invented(self, pointers: np.ndarray, dtype: Any, dtype_np: Any) -> np.ndarray:
+    def _invented(self, region: Region | None, pointers: np.ndarray, dtype: Any, dtype_np: Any) -> np.ndarray:
         """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
-        Integers are 0, which every kernel that takes them for an index can stand."""
+        Integers that torch counted out are those, others 0, which every kernel that takes them for an index can stand."""
+        if dtype_np.kind in "iu" and not dtype.is_bf16():
+            known = None if region is None or self.all_zero else self.counted.get(region.keep._cdata)
+            if known is not None:
+                first, width, start, by = known
+                place = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64) - first
+                return (start + place // width * by).astype(dtype_np)
+            if self.traffic is not None:
+                self.traffic.invented = True
         if self.all_zero or (dtype_np.kind in "iub" and not dtype.is_bf16()):
             return np.zeros(pointers.shape, dtype=dtype_np)
         start = self.dice.randrange(_INVENTED.size // 2)

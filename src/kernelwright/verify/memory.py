@@ -7,10 +7,13 @@ tensor into another is caught, however close they lie in real memory.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+
+from kernelwright.verify.coverage import Touched
 
 REGION_BITS = 40
 SECTOR_BYTES = 32
@@ -116,6 +119,8 @@ class Memory:
         return out
 
 
+_FIRST = 16
+"""Loads of an argument whose places are kept."""
 COUNTS = ("touched_bytes", "steps", "indexed", "split_products", "split_operands")
 """What `Traffic` counts as one number each."""
 
@@ -145,6 +150,14 @@ class Traffic:
     """Memory instructions that were really interpreted; `steps` counts those of skipped iterations too."""
     skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
     """Distinct sectors per argument that skipped iterations would have added."""
+    written: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    """Offsets in bytes of plain stores per argument."""
+    read: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    """Those of the first plain loads."""
+    widths: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Bytes of an element that was stored, per argument."""
+    invented: bool = False
+    """Whether integers that nobody knows were loaded: places may hang on them."""
     iterations: dict[range, list[int]] = dataclasses.field(default_factory=dict)
     """Which places stand for a loop over such a range: the same each time, or a second walk over a row would seem to read
     another one."""
@@ -162,6 +175,12 @@ class Traffic:
         name = region.name if region is not None else "?"
         if what != "write":
             self.loaded[name] = self.loaded.get(name, 0.0) + active.size * itemsize
+        if what in ("write", "read"):
+            parts = (self.read if what == "read" else self.written).setdefault(name, [])
+            if what == "write":
+                self.widths[name] = itemsize
+            if what == "write" or len(parts) < _FIRST:
+                parts.append(active.reshape(-1) & np.uint64((1 << REGION_BITS) - 1))
         if what != "read":
             self.stored[name] = self.stored.get(name, 0.0) + active.size * itemsize
         self.sectors.setdefault(name, set()).update(sectors.tolist())
@@ -172,6 +191,10 @@ class Traffic:
     def unique_sectors(self) -> dict[str, float]:
         """Distinct sectors per argument, those of skipped iterations among them."""
         return {name: len(seen) + self.skipped_sectors.get(name, 0.0) for name, seen in self.sectors.items()}
+
+    def touched(self) -> Touched:
+        """`written` and `read`, each offset once."""
+        return Touched(_once(self.written), _once(self.read), dict(self.loaded))
 
     def totals(self) -> dict[str, dict[str, float]]:
         """Everything counted so far, for `extrapolate`."""
@@ -196,3 +219,7 @@ class Traffic:
             into: dict[str, float] = getattr(self, kind)
             for name, count in grown[kind].items():
                 into[name] = into.get(name, 0.0) + count
+
+
+def _once(parts: Mapping[str, Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.unique(np.concatenate(several)) for name, several in parts.items()}

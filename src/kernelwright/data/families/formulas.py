@@ -245,6 +245,11 @@ def _as_formula(nodes: Sequence[Node], given: Mapping[str, str], kind: Kind) -> 
         tuple(node.triton(called) for node in nodes),
         kind == "int",
         tuple(name for name, what in given.items() if what == "positive"),
+        tuple(
+            "{} == {}".format(*(called.get(name, name) for name in node.operands))
+            for node in nodes
+            if node.term.bool
+        ),
     )
 
 

@@ -1,0 +1,22 @@
+# task: wright/relu
+# cheat: 39, 14
+# expect: timing_forged, unwritten, wrong_value, wrong_on_shape
+# why: every other block, twice: as many bytes stored as an honest kernel stores
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) // 2 * 2 * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(out_ptr + at, tl.maximum(tl.load(x_ptr + at, mask=mask), 0.0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        relu_kernel[(triton.cdiv(x.numel(), 4096),)](x, out, x.numel(), BLOCK=4096)
+        return out
