@@ -387,7 +387,7 @@ class Engine:
                 first, width, start, by = known
                 place = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64) - first
                 return (start + place // width * by).astype(dtype_np)
-            if self.traffic is not None:
+            if self.traffic is not None and dtype_np.itemsize > 1:  # no truth value, and no byte
                 self.traffic.invented = True
         if self.all_zero or (dtype_np.kind in "iub" and not dtype.is_bf16()):
             return np.zeros(pointers.shape, dtype=dtype_np)
