@@ -64,7 +64,7 @@ def config(**fields: object) -> CorpusConfig:
 
 def test_there_are_sixty_families_of_every_category() -> None:
     assert len(FAMILIES) >= 60
-    assert set(CATEGORIES) == {*LEVEL_1, "training", "fusion"}
+    assert set(CATEGORIES) == {*LEVEL_1, "training", "fusion", "layout"}
     assert all(count >= 5 for count in Counter(f.category for f in FAMILIES.values()).values())
     assert {level for family in FAMILIES.values() for level in family.levels} >= {1, 2, 3, 4, 5}
 
