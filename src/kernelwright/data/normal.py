@@ -39,19 +39,21 @@ def normal_form(code: str, keep_sizes: bool = False, keep_warps: bool = True) ->
 _NUMBER = re.compile(r"Constant\(value=-?[\d.]+(e[-+]?\d+)?\)")
 
 
+@functools.lru_cache(maxsize=64)
 def numberless(form: str) -> str:
     """A normal form with every number left out."""
     return _NUMBER.sub("#", form)
 
 
-def kernel_forms(code: str) -> set[str]:
+@functools.lru_cache(maxsize=64)
+def kernel_forms(code: str) -> frozenset[str]:
     """Digests of the normal forms of the functions under `@triton.jit` in `code`. Raises SyntaxError."""
-    return {
+    return frozenset(
         digest(normal_form(ast.unparse(node), keep_sizes=True))
         for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.FunctionDef)
         and any(ast.unparse(mark).startswith("triton.jit") for mark in node.decorator_list)
-    }
+    )
 
 
 def digest(*parts: str) -> str:

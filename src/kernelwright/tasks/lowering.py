@@ -237,7 +237,8 @@ def _forward(
             said[node] = whole if _is_value_alone(node.args[0]) else f"{whole}[{node.args[1]}]"
         elif name in _SAME or (node.args and said.get(node.args[0], "").endswith(_COUNTER)):
             said[node] = said[node.args[0]]
-            numbers |= {node: numbers[node.args[0]]} if node.args[0] in numbers else {}
+            if node.args[0] in numbers:
+                numbers[node] = numbers[node.args[0]]
         elif (number := _number(node, numbers)) is not None:
             numbers[node] = number
             said[node] = _named(round(number, 7), marks)
@@ -297,25 +298,32 @@ def _number(node: Any, numbers: Mapping[Any, Any]) -> float | None:
     import torch
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-    tensors = [one for one in node.all_input_nodes if isinstance(one, torch.fx.Node)]
-    made = node.meta.get("val")
-    if _operator(node.target) in _FILLED and node.users and made.is_floating_point():
+    made, filled = node.meta.get("val"), _FILLED.get(_operator(node.target))
+    if filled is not None and node.users and made.is_floating_point():
         wide = all(
-            torch.Tag.pointwise in getattr(user.target, "tags", ())
+            _is_map(user)
             and any(
                 one is not node and one.meta["val"].shape == user.meta["val"].shape
                 for one in user.all_input_nodes
             )
             for user in node.users
         )
-        return _FILLED[_operator(node.target)] if wide else None
-    if not tensors or not all(one in numbers for one in tensors) or getattr(made, "shape", None) != ():
+        return filled if wide else None
+    given = node.all_input_nodes
+    if not given or not all(one in numbers for one in given) or getattr(made, "shape", None) != ():
         return None
-    if torch.Tag.pointwise not in getattr(node.target, "tags", ()) or not made.is_floating_point():
+    if not _is_map(node) or not made.is_floating_point():
         return None
     with unset_fake_temporarily():
         arguments = [torch.tensor(numbers[one]) if one in numbers else one for one in node.args]
         return float(node.target(*arguments, **node.kwargs))
+
+
+def _is_map(node: Any) -> bool:
+    """Whether it works element by element."""
+    import torch
+
+    return torch.Tag.pointwise in getattr(node.target, "tags", ())
 
 
 def _by_attribute(reference: Reference, given: Sequence[Any], lines: list[_Line]) -> list[_Line]:

@@ -353,6 +353,7 @@ def _specialisation(launch: TracedLaunch) -> str:
 
 
 def describe(launch: TracedLaunch) -> dict[str, Any]:
+    work = summarise(launch)
     return {
         "kernel": launch.function.__name__,
         "grid": list(launch.grid),
@@ -360,17 +361,17 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
         "num_stages": int(launch.options.get("num_stages", 3)),
         "constexprs": {str(name): repr(value)[:60] for name, value in launch.constexprs.items()},
         "signature": launch.signature,
-        "work": summarise(launch).to_json(),
-        **repeated(launch),
+        "work": work.to_json(),
+        **repeated(launch, work),
     }
 
 
-def repeated(launch: TracedLaunch) -> dict[str, dict[str, float]]:
+def repeated(launch: TracedLaunch, work: cost.Work) -> dict[str, dict[str, float]]:
     """By argument: bytes that the launch's plain stores write at least once (`written`), and how many instances read what any
     does (`readers`), as far as a few instances tell."""
     if launch.looks is None:
         return {"written": {}, "readers": {}}
-    stored = summarise(launch).stored_bytes
+    stored = work.stored_bytes
     plain = {name for traffic in launch.traffic for name in traffic.written} & launch.sizes.keys()
     written = {
         name: launch.looks.written(

@@ -313,8 +313,8 @@ class InterpretedHearing(Hearing):
         """At full size, where values are not checked here, the kernels must write the output and read the inputs.
 
         What they do there is held against the output's size, and against what they read at the small size. A first
-        look at few instances is repeated at many before anyone is accused, and where those few stored nothing. Returns the launches as they were looked at
-        last: who passes by a closer look is priced by it, too.
+        look at few instances is repeated at many before anyone is accused, and where those few stored nothing. Returns
+        the launches as they were looked at last: who passes by a closer look is priced by it, too.
         """
         if not self.protocol.honesty:
             return launches

@@ -103,7 +103,8 @@ class TracedLaunch:
     sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     """Storage size in bytes per argument."""
     looks: Looks | None = None
-    """What the sampled instances write, and where neighbours of one do; None where there is one instance."""
+    """What the sampled instances touch, and others beside one of them; None of a single instance, and where places may hang
+    on integers that nobody knows."""
 
     @property
     def programs(self) -> int:

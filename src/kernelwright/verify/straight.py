@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import triton.language as tl
@@ -195,34 +195,26 @@ class Recording:
             return None
         count, read = self._first
         before = self._flops(0.0)
-        for step in self._steps[:count]:
-            self._do(*step)
+        self._do(self._steps[:count])
         self._flops(before - self._flops(0.0))
         return read(self._values[self._steps[count][1][0]])
 
-    def _do(
-        self, function: Callable[..., Any], places: tuple[int, ...], kwargs: dict[str, Any], out: Any
-    ) -> None:
+    def _do(self, steps: Iterable[tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], Any]]) -> None:
         values = self._values
-        made = function(*[values[place] for place in places], **kwargs)
-        if type(out) is int:
-            values[out] = made
-        elif out is not None:
-            for place, one in zip(out, made, strict=True):
-                values[place] = one
+        for function, places, kwargs, out in steps:  # without a call for each: there are millions
+            made = function(*[values[place] for place in places], **kwargs)
+            if type(out) is int:
+                values[out] = made
+            elif out is not None:
+                for place, one in zip(out, made, strict=True):
+                    values[place] = one
 
     def play(self) -> bool:
         """Do the list for the instance that the builder stands at. False where it takes another way; nothing was written
         then."""
-        before, values = self._flops(0.0), self._values
+        before = self._flops(0.0)
         try:
-            for function, places, kwargs, out in self._steps:  # `_do`, a million times
-                made = function(*[values[place] for place in places], **kwargs)
-                if type(out) is int:
-                    values[out] = made
-                elif out is not None:
-                    for place, one in zip(out, made, strict=True):
-                        values[place] = one
+            self._do(self._steps)
         except _Diverged:
             self._flops(before - self._flops(0.0))
             return False

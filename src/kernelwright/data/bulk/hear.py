@@ -11,7 +11,6 @@ references, an answer to one of them has its constructor (`arrangement`). Plans 
 
 from __future__ import annotations
 
-import functools
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -210,7 +209,7 @@ def _entries(examples: Sequence[Example], counts: Counter[str]) -> list[Entry]:
                 function=function,
                 shaped=shaped,
                 reference=reference,
-                kernels=_kernel_forms(example.code),
+                kernels=tuple(sorted(normal.kernel_forms(example.code))),
             )
         )
     return found
@@ -238,17 +237,7 @@ def reference_form(task: Task) -> str:
 def skeleton(example: Example) -> str:
     """What is left of an example's identity without any number."""
     parts = (example.task.source, example.kernel, example.code)
-    return normal.digest(example.kind, *map(_numberless, parts))
-
-
-@functools.lru_cache(maxsize=64)
-def _numberless(code: str) -> str:
-    return normal.numberless(normal.normal_form(code))
-
-
-@functools.lru_cache(maxsize=64)
-def _kernel_forms(code: str) -> tuple[str, ...]:
-    return tuple(sorted(normal.kernel_forms(code)))
+    return normal.digest(example.kind, *(normal.numberless(normal.normal_form(part)) for part in parts))
 
 
 def _equal(wordings: Sequence[Task], counts: Counter[str]) -> list[Task]:

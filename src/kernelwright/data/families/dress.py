@@ -17,7 +17,7 @@ import re
 from dataclasses import replace
 
 from kernelwright.data.families.freed import LITERAL, freed
-from kernelwright.data.families.spec import Design, Draw, Op
+from kernelwright.data.families.spec import Design, Draw, Op, passing
 
 BASES = ("conv", "linear", "norm", "bn", "pool", "global_pool", "linear2", "pool2", "first_pool")
 """Modules that may be called otherwise."""
@@ -98,11 +98,7 @@ def _renamed(design: Design, draw: Draw) -> Design:
         )
         for op in design.ops
     )
-    stages = tuple(
-        replace(stage, takes=tuple((given, other(passed)) for given, passed in stage.takes))
-        for stage in design.stages
-    )
-    return replace(design, ops=ops, stages=stages)
+    return replace(design, ops=ops, stages=passing(design.stages, other))
 
 
 def _uniform(given: tuple[str, str]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernelwright.data.families.epilogue import ARITHMETIC, held_names, number
-from kernelwright.data.families.losses import MOST, finish, finisher
+from kernelwright.data.families.losses import MOST, finish, finisher, in_parts
 from kernelwright.data.families.pointwise import flat, sized
 from kernelwright.data.families.spec import Design, Draw, Family, Op, Size, Stage, kernel, launch, tensor
 from kernelwright.data.families.terms import (
@@ -448,9 +448,10 @@ def _all(draw: Draw, body: Body, end: str) -> Stage:
         f"    total = {join.format(f'tl.where(mask, {body.last}, {none})')}",
         f"tl.store(parts_ptr + tl.program_id(0), tl.{least}(total, 0))",
     ]
-    tiles = [f"BLOCK={block}", draw.warps((4, 8), (1,))]
-    last, how = finish(draw, "parts", "programs", "size" if end == "mean" else "1"), finisher()
-    if end in bounds:
+    columns, warps = "x.shape[-1]" if body.columns else "", draw.warps((4, 8), (1,))
+    if end not in bounds:
+        last, how = finish(draw, "parts", "programs", "size" if end == "mean" else "1"), finisher()
+    else:
         last = launch("finish_kernel", "1,", ["parts", "out", "programs", "BLOCK=1024"])
         how = kernel(
             "finish_kernel",
@@ -464,14 +465,7 @@ def _all(draw: Draw, body: Body, end: str) -> Stage:
             ],
         )
     host = [
-        "size = x.numel()",
-        *(f"{name} = x.shape[-1]" for name in body.columns),
-        f"programs = min({most}, triton.cdiv(size, {block}))",
-        "parts = torch.empty(programs, device=x.device, dtype=torch.float32)",
-        "out = torch.empty((), device=x.device, dtype=x.dtype)",
-        *launch(
-            f"formula_{end}_kernel", "programs,", [*body.arguments, "parts", "size", *body.columns, *tiles]
-        ),
+        *in_parts(f"formula_{end}", "x", columns, body.arguments, block, most, warps),
         *last,
         "return out",
     ]

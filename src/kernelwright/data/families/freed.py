@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from kernelwright.data.families.spec import Design, Draw, Op
+from kernelwright.data.families.spec import Design, Draw, Op, passing
 
 LITERAL = re.compile(r"^(-?[\d.]+(e-?\d+)?|True|False|\([\d, ]+\))$")
 """A plain value."""
@@ -146,10 +146,7 @@ def freed(design: Design, draw: Draw) -> Design:
         )
 
     ops = [one(op) for op in design.ops]
-    stages = tuple(
-        replace(stage, takes=tuple((given, other(passed)) for given, passed in stage.takes))
-        for stage in design.stages
-    )
+    stages = passing(design.stages, other)
     kept = [line for op in ops for line in op.state]
     gone = _read([*tensors, *layers]) - _read([*kept, *(op.module for op in ops)])
     ops = [replace(op, init=tuple(pair for pair in op.init if pair[0] not in gone)) for op in ops]

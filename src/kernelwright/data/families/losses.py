@@ -118,6 +118,22 @@ def finish(draw: Draw, parts: str, count: str, divisor: str) -> list[str]:
     )
 
 
+def in_parts(
+    name: str, first: str, columns: str, given: Sequence[str], block: str, most: int, warps: str
+) -> list[str]:
+    """Host lines that have up to `most` programs leave a part each of what they make of all of `first`. `columns` says how long
+    its rows are, where the kernel needs that."""
+    counts = ["n"] * bool(columns)
+    return [
+        f"size = {first}.numel()",
+        *(f"{count} = {columns}" for count in counts),
+        f"programs = min({most}, triton.cdiv(size, {block}))",
+        f"parts = torch.empty(programs, device={first}.device, dtype=torch.float32)",
+        f"out = torch.empty((), device={first}.device, dtype={first}.dtype)",
+        *launch(f"{name}_kernel", "programs,", [*given, "parts", "size", *counts, f"BLOCK={block}", warps]),
+    ]
+
+
 def elementwise(name: str, draw: Draw) -> Design:
     """A loss by elements: each program sums its share of them. The target may have one value a column, or one a row."""
     loss = ELEMENTS[name]
@@ -198,17 +214,9 @@ def _summed(
         ["pred_ptr", "target_ptr", "parts_ptr", "size", *counts, "BLOCK: tl.constexpr"],
         body,
     )
+    columns, warps = "pred.shape[1]" if reach else "", draw.warps((4, 8), (1,))
     host = [
-        "size = pred.numel()",
-        *(["n = pred.shape[1]"] if reach else []),
-        f"programs = min({most}, triton.cdiv(size, {block}))",
-        "parts = torch.empty(programs, device=pred.device, dtype=torch.float32)",
-        "out = torch.empty((), device=pred.device, dtype=pred.dtype)",
-        *launch(
-            f"{name}_kernel",
-            "programs,",
-            ["pred", "target", "parts", "size", *counts, f"BLOCK={block}", draw.warps((4, 8), (1,))],
-        ),
+        *in_parts(name, "pred", columns, ("pred", "target"), block, most, warps),
         *finish(draw, "parts", "programs", {"rows": "pred.shape[0]"}.get(divisor, divisor)),
         "return out",
     ]

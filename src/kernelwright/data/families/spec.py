@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -102,6 +102,14 @@ class Design:
     dtype: Dtype = "float32"
     constants: Mapping[str, int] = field(default_factory=dict)
     """Tiles that the kernels' module names as constants."""
+
+
+def passing(stages: Sequence[Stage], other: Callable[[str], str]) -> tuple[Stage, ...]:
+    """The stages with what they are passed said otherwise."""
+    return tuple(
+        replace(stage, takes=tuple((given, other(passed)) for given, passed in stage.takes))
+        for stage in stages
+    )
 
 
 class Draw:

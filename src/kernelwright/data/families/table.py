@@ -72,8 +72,8 @@ def pair(
     """A task seeded by `task` and a kernel for it seeded by `kernel`.
 
     `operators` is the wanted length of a chain, 0 for the family's shortest; `slow` asks for an honest kernel in a
-    structure or with tiles that should be slower; `spellings` is in how many styles the task is written, `freed` the share of tasks whose
-    weights are inputs.
+    structure or with tiles that should be slower; `spellings` is in how many styles the task is written, `freed` the
+    share of tasks whose weights are inputs.
     """
     draw = Draw(task, kernel, operators or family.levels[0], slow, freed)
     return write(family.name, family.category, family.draw(draw), draw, spellings)
