@@ -5,8 +5,8 @@
 EVAL-RUN is what `kernelwright eval -n N` wrote: its samples are the best of n. What `kernelwright optimize` does with the
 fastest of them (block sizes, warps and stages by hill climbing, at most `verdicts` variants a task, then a hearing by another
 judge with other secrets) is done for several tasks at once, so that the judge always has work. OUT gets each task's winner
-with the verdict of its second hearing, and that of what it was climbed from, heard again at the same time (the evaluation's
-clock was another day's), and goes on where it stopped. Prints fast_p over all tasks, geometric means over eager
+with the verdict of its second hearing, that of what it was climbed from, heard again at the same time (the evaluation's
+clock was another day's), and every variant's time or outcome, and goes on where it stopped. Prints fast_p over all tasks, geometric means over eager
 and over the faster of the baselines, and what tuning alone made of the kernels.
 """
 
@@ -30,8 +30,10 @@ _AGAIN = 3
 """Kernels that are heard again, should the first be rejected then."""
 
 
-def climbed(task: Task, first: Rollout, pool: VerifierPool, verdicts: int) -> list[Rollout]:
-    """`first` and every variant of it that was accepted, the fastest first."""
+def climbed(
+    task: Task, first: Rollout, pool: VerifierPool, verdicts: int
+) -> tuple[list[Rollout], list[Rollout]]:
+    """(`first` and every variant of it that was accepted, the fastest first; all variants as they were heard)."""
     made = [first]
     left = verdicts
 
@@ -49,23 +51,36 @@ def climbed(task: Task, first: Rollout, pool: VerifierPool, verdicts: int) -> li
         return heard
 
     best = tune(first, hear)
-    return [best, *(rollout for rollout in verified(made) if rollout is not best)]
+    return [best, *(rollout for rollout in verified(made) if rollout is not best)], made[1:]
 
 
-def won(
+def searched(
     task: Task, samples: Sequence[Rollout], pool: VerifierPool, again: VerifierPool, verdicts: int
-) -> tuple[Verdict | None, Rollout | None]:
-    """What the fastest sample is heard to be now, and the task's winner with the verdict of its second hearing; None where
-    nothing stands both."""
+) -> dict[str, object]:
+    """The row of a task: the fastest sample as it is heard now, the winner with its second hearing, and what was tried."""
+    row: dict[str, object] = {"task": task.id, "before": None, "verdict": None, "code": None}
     right = verified(samples)
     if not right:
-        return None, None
+        return row
     before = again.submit(task, right[0].candidate)
-    for kernel in [*climbed(task, right[0], pool, verdicts), *right[1:]][:_AGAIN]:
+    fastest, heard = climbed(task, right[0], pool, verdicts)
+    for kernel in [*fastest, *right[1:]][:_AGAIN]:
         verdict = again.verify(task, kernel.candidate)
         if verdict.correct:
-            return before.result(), kernel.model_copy(update={"verdict": verdict})
-    return before.result(), None
+            row |= {"verdict": verdict.model_dump(mode="json"), "code": kernel.candidate.code}
+            break
+    return row | {
+        "before": before.result().model_dump(mode="json"),
+        "from": right[0].candidate.code,
+        "tried": [
+            {
+                "variant": rollout.candidate.plan,
+                "outcome": rollout.verdict.outcome,
+                "ms": rollout.verdict.timing and rollout.verdict.timing.candidate_ms,
+            }
+            for rollout in heard
+        ],
+    }
 
 
 def main() -> None:
@@ -92,20 +107,12 @@ def main() -> None:
         ThreadPoolExecutor(options.workers or 8) as threads,
         Bar("search", len(tasks), done=len(done)) as bar,
     ):
-        found = {
-            threads.submit(won, task, samples[task.id], pool, again, options.verdicts): task for task in left
-        }
+        found = [
+            threads.submit(searched, task, samples[task.id], pool, again, options.verdicts) for task in left
+        ]
         for future in as_completed(found):
-            task = found[future]
-            before, winner = future.result()
-            row = {
-                "task": task.id,
-                "before": before and before.model_dump(mode="json"),
-                "verdict": winner and winner.verdict.model_dump(mode="json"),
-                "code": winner and winner.candidate.code,
-            }
             with options.out.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(row) + "\n")
+                out.write(json.dumps(future.result()) + "\n")
             bar.advance(1)
     report([json.loads(line) for line in options.out.open(encoding="utf-8")])
 
