@@ -90,6 +90,33 @@ def test_a_task_under_other_names_is_lowered_to_the_text_it_carries(seed: int) -
     assert made.lowered == lowered(Task(id="made/up", source=made.source))
 
 
+def test_an_attribute_called_like_a_layers_own_has_a_2_in_the_kernels() -> None:
+    like_a_layer = 0
+    for seed in range(200):
+        made = renamed(example(), random.Random(seed))
+        _, (_, scale) = names(made.code)
+        like_a_layer += scale in ("bias", "weight")
+        called = f"{scale}2" if scale in ("bias", "weight") else scale
+        assert f"def linear(x, weight, bias, {called})" in made.code
+        assert f", self.{scale})" in made.code
+        assert f"\nself.{scale}: [6]" in made.task.lowered
+    assert 20 <= like_a_layer <= 60
+
+
+def test_of_what_has_a_2_in_the_kernels_half_keeps_its_name() -> None:
+    code = CODE.replace("self.scale", "self.bias").replace("scale", "bias2")
+    task = Task(id="made/up", source=SOURCE.replace("scale", "bias"))
+    given = example(code=code, task=task.model_copy(update={"lowered": lowered(task)}))
+    kept = 0
+    for seed in range(100):
+        made = renamed(given, random.Random(seed))
+        _, (_, bias) = names(made.code)
+        called = "bias2" if bias == "bias" else "weight2" if bias == "weight" else bias
+        assert f"def linear(x, weight, bias, {called})" in made.code
+        kept += bias == "bias"
+    assert 35 <= kept <= 65
+
+
 def test_siblings_differ_in_one_place() -> None:
     for seed in range(40):
         first, second, *_ = _siblings(random.Random(seed))

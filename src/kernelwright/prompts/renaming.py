@@ -1,6 +1,6 @@
 """The same example under other names: constructor arguments and attributes, in the lowered reference and the kernels,
 where a kernel's parameters that are called like an attribute (`scale`, `scale_ptr`) are exchanged with it; and launches
-with their kernels.
+with their kernels. An attribute that is called like a layer's own (`bias`) has a 2 in the kernels, `bias2`.
 
 A program means what it meant when its names are exchanged consistently, so what was verified stays so. A model that
 sees every example under many names has to copy them; one that sees few names learns those by heart, and writes
@@ -74,6 +74,9 @@ _TAKEN = frozenset(
     {*keyword.kwlist, *dir(builtins), *_OF_MODULES, "self", "torch", "nn", "tl", "triton", "F"}
 )
 _CLASSES = {"Model", "ModelNew"}
+_OF_LAYERS = ("weight", "bias")
+_LIKE_A_LAYERS = 0.2
+"""Share of the parameters that are called like a layer's own on purpose: people often do, samplers seldom."""
 
 
 class _Source:
@@ -102,12 +105,22 @@ def renamed(example: Example, rng: random.Random, pieces: Sequence[str] = ()) ->
             return example
         everywhere = words(f"{example.task.lowered} {example.code} {example.kernel}")
         anywhere, in_class = _names(rng, everywhere, pieces), _names(rng, words(head), pieces)
-        followed = {name for name in kept if _is_parameter(name, shown)}
         arguments = {name: next(in_class) for name in old}
-        attributes = {name: next(anywhere if name in followed else in_class) for name in kept}
+        of_layers = [name for name in _of_layers(shown) if name not in kept and f"{name}2" not in everywhere]
+        attributes: dict[str, str] = {}
+        parameters: dict[str, str] = {}
+        for name in kept:
+            own = _parameter_of(name, kept, shown)
+            if own == f"{name}2" and rng.random() < 0.5:
+                attributes[name] = name
+            elif own and of_layers and f"\nself.{name}: " in rest and rng.random() < _LIKE_A_LAYERS:
+                attributes[name] = of_layers.pop()
+                parameters[own] = f"{attributes[name]}2"
+            else:
+                attributes[name] = next(anywhere if own else in_class)
+                parameters |= {own: attributes[name]} if own else {}
         if len(set(attributes.values())) < len(attributes):
             return example
-        parameters = {name: attributes[name] for name in kept if name in followed}
         code, kernel = (_exchanged(source, arguments, attributes, parameters) for source in shown)
         return example.model_copy(
             update={
@@ -270,9 +283,24 @@ def _of_pieces(rng: random.Random, pieces: Sequence[str]) -> str:
     return rng.choice(("", "", "_")).join(rng.choices(pieces, k=rng.choice((1, 2, 2, 3))))
 
 
+def _of_layers(sources: Iterable[_Source]) -> list[str]:
+    """Names of layers' own tensors that functions of the sources have as parameters."""
+    given = {one.arg for source in sources for function in source.functions for one in function.args.args}
+    return [name for name in _OF_LAYERS if name in given]
+
+
+def _parameter_of(name: str, attributes: Sequence[str], sources: Sequence[_Source]) -> str:
+    """What the kernels call what is given to them as `self.NAME`: the same, or `bias2` where `bias` is a layer's; empty
+    where neither is sure."""
+    if _is_parameter(name, sources):
+        return name
+    second = f"{name}2"
+    return second if second not in attributes and _is_parameter(second, sources) else ""
+
+
 def _is_parameter(name: str, sources: Iterable[_Source]) -> bool:
-    """Whether `name` means a parameter, or what was loaded from one, wherever a function of the sources has it; and
-    the attribute's own, which is called `bias2` where `bias` is a layer's."""
+    """Whether `name` means a parameter, or what was loaded from one, wherever a function of the sources has it; and not a
+    layer's, as `bias` does where there is `bias2`, too."""
     found = False
     for source in sources:
         if re.search(rf"\b(tl\.|def ){name}\b|\b{name}2\b", source.text):
