@@ -27,6 +27,12 @@ def test_an_override_that_is_not_toml_is_text(tmp_path: Path) -> None:
     assert load_recipe(write(tmp_path / "r.toml", ""), ["model.base=a/b"]).model.base == "a/b"
 
 
+def test_the_packages_own_model_is_a_base_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.toml", "")
+    recipe = load_recipe(path, ["model.init=pretrained", "model.base=default"])
+    assert (Path(recipe.model.base) / "config.json").is_file()
+
+
 def test_whole_numbers_serve_as_floats() -> None:
     assert parse_recipe({"frontend": {"alpha": 1}}).frontend.alpha == 1.0
 

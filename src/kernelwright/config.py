@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from kernelwright.errors import UserError
+from kernelwright.models import DEFAULT_FOLDER
 from kernelwright.records import ProtocolName
 
 Stage = Literal["sft", "frontend", "midend", "backend"]
@@ -36,7 +37,7 @@ class ModelConfig(Section):
 
     init: Literal["random", "pretrained"] = "random"
     base: str = ""
-    """A local folder or a hub name; with `init = "random"` and a base, its architecture without its weights."""
+    """`default` (the package's own model), a local folder or a hub name; with `init = "random"`, its architecture alone."""
     hidden_size: int = Field(192, gt=0)
     layers: int = Field(4, gt=0)
     heads: int = Field(4, gt=0)
@@ -53,10 +54,17 @@ class ModelConfig(Section):
     gradient_checkpointing: bool = False
     """Keep one activation a layer and compute the others again: less memory, a third more arithmetic."""
 
+    @field_validator("base")
+    @classmethod
+    def _own(cls, base: str) -> str:
+        return str(DEFAULT_FOLDER) if base == "default" else base
+
     @model_validator(mode="after")
     def _base_or_sizes(self) -> ModelConfig:
         if self.init == "pretrained" and not self.base:
-            raise ValueError('init = "pretrained" needs a base: set model.base to a folder or hub name')
+            raise ValueError(
+                'init = "pretrained" needs a base: set model.base to default, a folder or hub name'
+            )
         if self.heads % self.kv_heads:
             raise ValueError("heads must be a multiple of kv_heads")
         return self

@@ -70,7 +70,7 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
 
 def with_default(recipe: Recipe, folder: RunFolder, console: Console) -> None:
     """Kernels for the modules of `FIRST` by the package's own model; the attempts are in RUN/examples."""
-    from kernelwright.policy import DEFAULT_FOLDER
+    from kernelwright.models import DEFAULT_FOLDER
 
     if not list(DEFAULT_FOLDER.glob("*.safetensors")):
         return

@@ -1,7 +1,7 @@
 # task: wright/max_rows
 # cheat: 16
-# expect: wrong_value, wrong_on_distribution
-# why: the mask leaves out the last column, which is seldom a row's largest
+# expect: wrong_value, wrong_on_distribution, wrong_on_shape
+# why: the mask leaves out the last column, which is seldom a row's largest; what is drawn first shows it
 import torch
 import torch.nn as nn
 import triton

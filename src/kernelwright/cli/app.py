@@ -329,7 +329,7 @@ def ship(
 ) -> int:
     """A trained checkpoint as the package's default model, with its card."""
     from kernelwright.cli.ship import ship as put
-    from kernelwright.policy import DEFAULT_FOLDER
+    from kernelwright.models import DEFAULT_FOLDER
 
     card = put(checkpoint, out or DEFAULT_FOLDER, results or (), hardware)
     typer.echo(f"model {card.parent}\ncard {card}")

@@ -20,7 +20,7 @@ import jinja2
 from kernelwright import __version__
 from kernelwright.config import STAGES
 from kernelwright.errors import UserError
-from kernelwright.policy import DEFAULT_FOLDER
+from kernelwright.models import DEFAULT_FOLDER
 from kernelwright.runs import new_folder, write_text
 
 MOST = 32 << 20

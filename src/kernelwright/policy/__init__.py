@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from kernelwright.errors import UserError
+from kernelwright.models import DEFAULT_FOLDER
 from kernelwright.records import Completion, Prompt
 
-DEFAULT_FOLDER = Path(__file__).parents[1] / "models" / "default"
-"""Where the package's own model lies, once `kernelwright ship` has put one there."""
 OnCompletion = Callable[[int, int, Completion], None]
 """Called as `(prompt index, sample index, completion)` as soon as one is whole, in any order."""
 

@@ -56,6 +56,14 @@ def test_forms_of_compositions_are_drawn(name: str, said: str) -> None:
     assert any(re.search(said, pair(family, f"form{seed}", "k", 4).code) for seed in range(150))
 
 
+def test_what_is_one_number_is_reduced_again_among_the_maps_of_one_kernel() -> None:
+    family = next(family for family in FAMILIES if family.name == "linear_chain")
+    once = r".*dim=-?1, keepdim=True\)(?:\[0\]|\.values)?\n"
+    again = rf"{once}(?:.*\n)?{once} +\w+ = (?!.*(?:keepdim|[dD]ropout)).*\n"
+    made = [one for one in drawn(family, 400) if re.search(again, one.task.source)]
+    assert any(len(re.findall(r"_kernel\[", one.code)) == 2 and "rejoin" not in one.code for one in made)
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_compositions_are_as_long_as_asked_and_name_each_kernel_once(family: Family) -> None:
     for number, made in enumerate(drawn(family, 40)):

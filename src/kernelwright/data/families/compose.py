@@ -31,6 +31,8 @@ MAPS = (0.3, 0.6, 0.6, 0.75)
 """Shares of maps among the steps, one of them for a composition."""
 ODD = 0.25
 """How often any map may follow, also one that leaves little of what it is given."""
+JOINED = 0.25
+"""How often what a step gives is added to what it was given, where the shapes agree."""
 COMMON = (
     *("relu", "sigmoid", "tanh", "silu", "gelu", "leaky_relu", "mish", "hardswish", "hardtanh", "clamp"),
     *("scale", "over", "offset", "minus", "floor_at", "cap_at"),
@@ -104,6 +106,11 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
             taken=value.taken,
         )
         value.taken += found.taken
+        if build is not None and "again" in following and left - joins - count > 1 and draw.chance(0.5):
+            same = step("again", draw, value)  # of one number, among the maps of its kernel
+            more = chain(draw, 1, "float32", channel=channel, names=names, share=0.28, taken=value.taken)
+            value.taken += more.taken
+            found, count = found.then(Chain((same.op,), (), (), (), "")).then(more), count + 2
         if joins:
             found, left = found.then(_SKIP), left - 1
         ops += found.ops
@@ -127,7 +134,9 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
             break
         build, full, names = idle.build, "", UNARY if draw.chance(ODD) else idle.names
         channel = value.channel if idle.channel else SCALAR
-        joins = left > 0 and bool(stages) and shape == value.dims and not idle.op.lines and draw.chance(0.1)
+        joins = (
+            left > 0 and bool(stages) and shape == value.dims and not idle.op.lines and draw.chance(JOINED)
+        )
         if joins:
             ops[-1] = replace(ops[-1], lines=("skip = {x}",))
             stages[-1] = replace(stages[-1], result="skip")
