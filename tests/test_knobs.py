@@ -74,6 +74,35 @@ def test_a_literal_that_the_grid_repeats_is_one_knob_with_it() -> None:
     assert "k[(triton.cdiv(n, 2048),)](x, n, BLOCK=2048)" in made
 
 
+TWO = """
+import torch, triton, triton.language as tl
+@triton.jit
+def parts_kernel(x_ptr, y_ptr, n, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    for start in range(tl.program_id(0) * BLOCK, n, PARTS * BLOCK):
+        pass
+@triton.jit
+def tiles_kernel(x_ptr, y_ptr, m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    row = tl.program_id(1).to(tl.int64)
+    at = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    to = row * BLOCK_N + tl.arange(0, BLOCK_N)
+def f(x, y, m, n):
+    parts_kernel[(16,)](x, y, n, PARTS=16, BLOCK=64)
+    tiles_kernel[(triton.cdiv(m, 64), triton.cdiv(n, 64))](x, y, m, n, BLOCK_M=64, BLOCK_N=64)
+"""
+
+
+def test_a_grid_belongs_to_its_own_launch_and_its_axes_to_the_blocks_they_count() -> None:
+    blocks = {name: value for name, value in found(TWO).items() if "BLOCK" in name}
+    assert blocks == {
+        "BLOCK of parts_kernel": 64,
+        "BLOCK_M of tiles_kernel": 64,
+        "BLOCK_N of tiles_kernel": 64,
+    }
+    assert turned(TWO, {"BLOCK of parts_kernel": 32}) == TWO.replace("BLOCK=64)", "BLOCK=32)")
+    wide = turned(TWO, {"BLOCK_N of tiles_kernel": 128})
+    assert "(triton.cdiv(m, 64), triton.cdiv(n, 128))](x, y, m, n, BLOCK_M=64, BLOCK_N=128)" in wide
+
+
 def test_literals_that_cannot_be_told_apart_are_turned_together() -> None:
     assert found(launch("BLOCK=64, BLOCK_N=64", grid="(n // 64, n // 64)"))["BLOCK=BLOCK_N of k"] == 64
     assert set(found(launch("BLOCK=64, BLOCK_N=64"))) >= {"BLOCK of k", "BLOCK_N of k"}

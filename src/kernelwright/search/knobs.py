@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelwright.parsing import Edit, Span, edited, parse, spans
@@ -30,7 +30,7 @@ class Knob:
 
     name: str
     """That of the constant (`BLOCK_M`), else of the argument (`num_warps of matmul_kernel`, `BLOCK_M=BLOCK_N of
-    matmul_kernel` where one literal serves both)."""
+    matmul_kernel` where one literal counts both)."""
     kind: str
     """`block`, `count`, `num_warps` or `num_stages`."""
     value: int
@@ -130,11 +130,21 @@ class _Module:
             elif _power(value):
                 assert isinstance(value, ast.Constant)
                 literals.setdefault(int(value.value), []).append((name, value))  # type: ignore[arg-type]
+        axes = {axis: names & constants or constants for axis, names in _axes(kernel).items()}
         for number, named in literals.items():
-            counted = self._counted(function, number)
-            groups = [named] if counted else [[item] for item in named]
-            for group in groups:
-                spans = tuple(self._span(node) for node in (*(node for _, node in group), *counted))
+            counted = {
+                name: [
+                    literal
+                    for literal, axis in self._counted(function, call, number)
+                    if axis is None or name in axes.get(axis, constants)
+                ]
+                for name, _ in named
+            }
+            every = [literal for found in counted.values() for literal in found]
+            shared = len(set(every)) < len(every)
+            for group in [named] if shared else [[item] for item in named]:
+                spans = [self._span(node) for _, node in group]
+                spans += [self._span(node) for name, _ in group for node in counted[name]]
                 yield _block(f"{'='.join(name for name, _ in group)} of {kernel.name}", number, spans)
 
     def _options(self, kernel: ast.FunctionDef, call: ast.Call) -> Iterator[Knob]:
@@ -173,9 +183,18 @@ class _Module:
                 return only if isinstance(only, ast.Constant) and type(only.value) is int else None
         return None
 
-    def _counted(self, function: ast.AST, number: int) -> list[ast.Constant]:
-        """Literals `number` by which the function divides sizes, as grids do."""
-        found: list[ast.Constant] = []
+    def _counted(
+        self, function: ast.AST, call: ast.Call, number: int
+    ) -> Iterator[tuple[ast.Constant, int | None]]:
+        """Literals `number` by which the function divides sizes, with the axis of the launch's grid that they count; None
+        for those outside of grids. Other launches' grids are their own."""
+        axes: dict[ast.AST, int | None] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+                grid = node.func.slice
+                parts = grid.elts if isinstance(grid, ast.Tuple) else [grid]
+                for place, part in enumerate(parts):
+                    axes |= dict.fromkeys(ast.walk(part), place if node is call else -1)
         for node in ast.walk(function):
             divisor: ast.AST | None = None
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("cdiv") and len(node.args) == 2:
@@ -183,11 +202,41 @@ class _Module:
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
                 divisor = node.right
             if isinstance(divisor, ast.Constant) and type(divisor.value) is int and divisor.value == number:
-                found.append(divisor)
-        return found
+                axis = axes.get(divisor)
+                if axis != -1:
+                    yield divisor, axis
 
 
-def _block(name: str, value: object, spans: tuple[Span, ...]) -> Knob:
+def _axes(kernel: ast.FunctionDef) -> dict[int, set[str]]:
+    """What the kernel multiplies each of its program ids by: `tl.program_id(0) * BLOCK_M` is `{0: {"BLOCK_M"}}`."""
+    ids: dict[str, int] = {}
+
+    def axis_of(node: ast.AST) -> int | None:
+        if isinstance(node, ast.Name):
+            return ids.get(node.id)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "to":
+                return axis_of(node.func.value)
+            where = [*node.args, *(word.value for word in node.keywords)]
+            if node.func.attr == "program_id" and where and isinstance(where[0], ast.Constant):
+                return where[0].value if type(where[0].value) is int else None
+        return None
+
+    for name, value in _assignments(kernel):
+        axis = axis_of(value)
+        if axis is not None:
+            ids[name] = axis
+    found: dict[int, set[str]] = {}
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                axis = axis_of(one)
+                if axis is not None and isinstance(other, ast.Name):
+                    found.setdefault(axis, set()).add(other.id)
+    return found
+
+
+def _block(name: str, value: object, spans: Iterable[Span]) -> Knob:
     assert isinstance(value, int)
     return Knob(
         name,
