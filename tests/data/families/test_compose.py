@@ -53,7 +53,7 @@ def test_every_kind_of_step_is_drawn(name: str, kind: str) -> None:
 def test_forms_of_compositions_are_drawn(name: str, said: str) -> None:
     """The input that joins again, poolings in a row and before the head, and constructors as people write them."""
     family = next(family for family in FAMILIES if family.name == name)
-    assert any(re.search(said, pair(family, f"form{seed}", "k", 4).code) for seed in range(150))
+    assert any(re.search(said, pair(family, f"form{seed}", "k", 4).code) for seed in range(600))
 
 
 def test_what_is_one_number_is_reduced_again_among_the_maps_of_one_kernel() -> None:

@@ -98,7 +98,9 @@ def _rows(draw: Draw, kind: str, width: int, dim: int) -> Stage:
     del dim
     name, pointers, arguments, takes, empty = _names(kind)
     walks = width > HELD or draw.tune.random() < (0.8 if draw.slow else 0.25)
-    block = draw.tile("BLOCK", (1024, 2048, 4096), (256,)) if walks else "triton.next_power_of_2(n)"
+    size = draw.tune.choice((256,) if draw.slow else (1024, 2048, 4096))
+    block = draw.tile("BLOCK", (size,)) if walks else "triton.next_power_of_2(n)"
+    warps = draw.tune.choice((4, 8)) if draw.slow or not walks else max(4, size // 512)
     load_at, store_at, mask = "row * n + cols", "row * n + cols", "cols < n"
     if kind == "reverse":
         load_at = store_at = "row * n + n - 1 - cols"
@@ -136,7 +138,7 @@ def _rows(draw: Draw, kind: str, width: int, dim: int) -> Stage:
         *launch(
             f"{name}_kernel",
             "x.numel() // n,",
-            [*arguments, "y", "n", f"BLOCK={block}", f"num_warps={draw.tune.choice((4, 8))}"],
+            [*arguments, "y", "n", f"BLOCK={block}", f"num_warps={warps}"],
         ),
         "return y",
     ]
