@@ -215,6 +215,19 @@ def test_climbing_finds_the_top_and_stops_there() -> None:
     assert land.heard < 100
 
 
+def test_climbing_crosses_a_dip_of_one_step() -> None:
+    def hear(variants: list[Candidate]) -> list[Rollout]:
+        return [rollout(v.code, time(found(v.code)), v.plan) for v in variants]
+
+    def time(at: dict[str, int]) -> float:
+        turned = {name for name, value in at.items() if value != found(KERNEL)[name]}
+        deep, ahead = at["BLOCK_K of product"] == 64, at["num_stages of product"] == 4
+        return 0.8 if deep and ahead else 1.05 if deep or ahead else 1.2 if turned else 1.0
+
+    at = found(tune(rollout(KERNEL, 1.0), hear).candidate.code)  # type: ignore[arg-type]
+    assert (at["BLOCK_K of product"], at["num_stages of product"]) == (64, 4)
+
+
 def test_climbing_ends_with_the_budget_and_hands_on_the_best_so_far() -> None:
     land = Landscape(most=2)
     best = tune(rollout(KERNEL, land.time(KERNEL)), land)  # type: ignore[arg-type]
