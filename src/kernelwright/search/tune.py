@@ -19,7 +19,7 @@ _DEAD_BAND = 0.01
 _ASIDE = 3
 """Variants beside the top that climbing goes on from in a row."""
 _SLACK = 1.1
-"""How much slower than the top those may be."""
+"""How much slower than the top those may be. As fast means that the knob does not matter."""
 Values = Mapping[str, int]
 Hear = Callable[[Sequence[Candidate]], list[Rollout]]
 """Judges a few variants. Returns what was heard, which is nothing once the budget is spent."""
@@ -53,8 +53,9 @@ def tune(best: Rollout, hear: Hear, at_once: int = 4) -> Rollout:
                 best, (towards, here), aside = right[0], some[right[0].candidate.plan], 0
                 break
         if not climbed:
-            beside.sort(key=lambda one: one[0])
-            if not beside or beside[0][0] > _SLACK * milliseconds(best):
+            top = milliseconds(best)
+            beside = sorted((one for one in beside if abs(one[0] - top) > 1e-3 * top), key=lambda one: one[0])
+            if not beside or beside[0][0] > _SLACK * top:
                 break
             (_, here), towards, aside = beside.pop(0), "", aside + 1
     return best
