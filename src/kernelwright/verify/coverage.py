@@ -45,7 +45,7 @@ class Looks:
     first: Touched
     """An instance that stores something, ..."""
     others: Mapping[int, Sequence[Touched]]
-    """... and by axis of the grid its neighbours, and two more where those read the same."""
+    """... and by axis of the grid its neighbours, and three more where those read the same."""
 
     def written(self, name: str, stored: float, size: int, width: int) -> float:
         """Bytes of the argument `name`, whose storage has `size` and elements of `width`, that are written at least once, where

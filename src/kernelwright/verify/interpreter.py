@@ -318,8 +318,9 @@ class Engine:
             if extent > 1:
                 found = others[axis] = [beside(axis, step) for step in sorted({1, extent - 1})]
                 alike = any(all(reads_the_same(name, first, one) for one in found) for name in first.read)
-                if alike and extent > 3:
-                    found += [beside(axis, self.dice.randrange(2, extent - 1)) for _ in range(2)]
+                if alike and extent > 3:  # half an axis away may be another image, or the same tile of a swizzled product
+                    steps = (extent // 2, *(self.dice.randrange(2, extent - 1) for _ in range(2)))
+                    found += [beside(axis, step) for step in steps]
         return Looks(grid, drawn, first, others)
 
     def _instance(

@@ -41,6 +41,8 @@ _NONE = {"amax": '-float("inf")', "amin": 'float("inf")'}
 KEPT = ("u", "v", "w", "t", "base", "inner", "mixed", "part", "shifted", "scaled")
 """What people call a value that they take later."""
 INPUTS = ("x", "other", "third")
+_OWN = ("total", "parts", "size", "out")
+"""What the kernels call values of their own."""
 _ATTEMPTS = 400
 _IDIOMS = {("mul", "sigmoid"), ("mul", "tanh")}
 """Products that the lowering calls by another name."""
@@ -255,7 +257,7 @@ def _as_formula(nodes: Sequence[Node], given: Mapping[str, str], kind: Kind) -> 
 
 def _with_held(draw: Draw, nodes: Sequence[Node]) -> list[Node]:
     """Some numbers as arguments of the constructor."""
-    hoists, taken = draw.chance(0.35), {*INPUTS, *KEPT}
+    hoists, taken = draw.chance(0.35), {*INPUTS, *KEPT, *_OWN}
     found = []
     for node in nodes:
         held: tuple[str, ...] = ()

@@ -137,7 +137,9 @@ def kinds(value: Value) -> list[str]:
 
 
 def _norms(value: Value) -> int:
-    """How likely a norm is: a second one where the first was of another class."""
+    """How likely a norm is: a second one where the first was of another class, which a batch norm is of more than one row."""
+    if value.kind == "features" and "norm" in value.used and "bn" not in value.used:
+        return int(value.used["norm"] == 1 and min(value.dims[0]) > 1)
     if value.last == "softmax":  # whose values hardly differ, so that a norm brings out their errors
         return 0
     return 5 if "norm" not in value.used else int(value.used["norm"] == 1)
