@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,6 +76,12 @@ class Looks:
             for axis, others in self.others.items()
             if all(reads_the_same(name, self.first, other) for other in others)
         )
+
+
+def farther(extent: int, dice: random.Random) -> tuple[int, ...]:
+    """Steps along an axis of more than three, beyond the neighbours. Half of it away is another image where there are two,
+    but the same tile of a swizzled product, so two more are drawn."""
+    return extent // 2, *(dice.randrange(2, extent - 1) for _ in range(2))
 
 
 def _overlap(one: np.ndarray | None, other: np.ndarray | None) -> bool:

@@ -35,7 +35,7 @@ import triton.language as tl
 from triton.runtime import interpreter, jit
 
 from kernelwright.verify.binding import bind, plain
-from kernelwright.verify.coverage import Looks, Touched, reads_the_same
+from kernelwright.verify.coverage import Looks, Touched, farther, reads_the_same
 from kernelwright.verify.device import POISON_BF16
 from kernelwright.verify.kernels import HELPERS, tree_of
 from kernelwright.verify.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
@@ -318,9 +318,8 @@ class Engine:
             if extent > 1:
                 found = others[axis] = [beside(axis, step) for step in sorted({1, extent - 1})]
                 alike = any(all(reads_the_same(name, first, one) for one in found) for name in first.read)
-                if alike and extent > 3:  # half an axis away may be another image, or the same tile of a swizzled product
-                    steps = (extent // 2, *(self.dice.randrange(2, extent - 1) for _ in range(2)))
-                    found += [beside(axis, step) for step in steps]
+                if alike and extent > 3:
+                    found += [beside(axis, step) for step in farther(extent, self.dice)]
         return Looks(grid, drawn, first, others)
 
     def _instance(
