@@ -12,7 +12,7 @@ PACKAGE = Path(kernelwright.__file__).parent
 
 FLOORS = {
     "errors": 0, "records": 0, "outcomes": 0, "config": 0, "hardware": 0, "runs": 0, "shapes": 0, "progress": 0,
-    "children": 0, "drawing": 0, "parsing": 0,
+    "children": 0, "drawing": 0, "parsing": 0, "models": 0,
     "tasks": 1, "prompts": 1, "policy": 1, "candidates": 1, "faults": 1,
     "verify": 2,
     "rewards": 3, "metrics": 3,
