@@ -6,8 +6,8 @@ EVAL-RUN is what `kernelwright eval -n N` wrote: its samples are the best of n. 
 fastest of them (block sizes, warps and stages by hill climbing, at most `verdicts` variants a task, then a hearing by another
 judge with other secrets) is done for several tasks at once, so that the judge always has work. OUT gets each task's winner
 with the verdict of its second hearing, that of what it was climbed from, heard again at the same time (the evaluation's
-clock was another day's), and every variant's time or outcome, and goes on where it stopped. Prints fast_p over all tasks, geometric means over eager
-and over the faster of the baselines, and what tuning alone made of the kernels.
+clock was another day's), and every variant's time or outcome, and goes on where it stopped. Prints fast_p over all tasks,
+geometric means over eager and over the faster of the baselines, and what tuning alone made of the kernels.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def searched(
     task: Task, samples: Sequence[Rollout], pool: VerifierPool, again: VerifierPool, verdicts: int
 ) -> dict[str, object]:
     """The row of a task: the fastest sample as it is heard now, the winner with its second hearing, and what was tried."""
-    row: dict[str, object] = {"task": task.id, "before": None, "verdict": None, "code": None}
+    row: dict[str, object] = {"task": task.id}
+    row |= {"before": None, "verdict": None, "code": None, "from": None, "tried": []}
     right = verified(samples)
     if not right:
         return row

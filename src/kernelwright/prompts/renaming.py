@@ -118,7 +118,8 @@ def renamed(example: Example, rng: random.Random, pieces: Sequence[str] = ()) ->
                 parameters[own] = f"{attributes[name]}2"
             else:
                 attributes[name] = next(anywhere if own else in_class)
-                parameters |= {own: attributes[name]} if own else {}
+                if own:
+                    parameters[own] = attributes[name]
         if len(set(attributes.values())) < len(attributes):
             return example
         code, kernel = (_exchanged(source, arguments, attributes, parameters) for source in shown)
@@ -295,7 +296,8 @@ def _parameter_of(name: str, attributes: Sequence[str], sources: Sequence[_Sourc
     if _is_parameter(name, sources):
         return name
     second = f"{name}2"
-    return second if second not in attributes and _is_parameter(second, sources) else ""
+    there = second not in attributes and any(second in source.text for source in sources)
+    return second if there and _is_parameter(second, sources) else ""
 
 
 def _is_parameter(name: str, sources: Iterable[_Source]) -> bool:

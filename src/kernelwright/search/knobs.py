@@ -132,11 +132,10 @@ class _Module:
                 literals.setdefault(int(value.value), []).append((name, value))  # type: ignore[arg-type]
         axes = {axis: names & constants or constants for axis, names in _axes(kernel).items()}
         for number, named in literals.items():
+            divisors = list(self._counted(function, call, number))
             counted = {
                 name: [
-                    literal
-                    for literal, axis in self._counted(function, call, number)
-                    if axis is None or name in axes.get(axis, constants)
+                    literal for literal, axis in divisors if axis is None or name in axes.get(axis, constants)
                 ]
                 for name, _ in named
             }
@@ -188,23 +187,27 @@ class _Module:
     ) -> Iterator[tuple[ast.Constant, int | None]]:
         """Literals `number` by which the function divides sizes, with the axis of the launch's grid that they count; None
         for those outside of grids. Other launches' grids are their own."""
-        axes: dict[ast.AST, int | None] = {}
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-                grid = node.func.slice
-                parts = grid.elts if isinstance(grid, ast.Tuple) else [grid]
-                for place, part in enumerate(parts):
-                    axes |= dict.fromkeys(ast.walk(part), place if node is call else -1)
+        own = _grid(call)
+        elsewhere = {inner for node in ast.walk(function) if node is not call for inner in _grid(node)}
         for node in ast.walk(function):
             divisor: ast.AST | None = None
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("cdiv") and len(node.args) == 2:
                 divisor = node.args[1]
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
                 divisor = node.right
-            if isinstance(divisor, ast.Constant) and type(divisor.value) is int and divisor.value == number:
-                axis = axes.get(divisor)
-                if axis != -1:
-                    yield divisor, axis
+            if not isinstance(divisor, ast.Constant) or divisor in elsewhere:
+                continue
+            if type(divisor.value) is int and divisor.value == number:
+                yield divisor, own.get(divisor)
+
+
+def _grid(launch: ast.AST) -> dict[ast.AST, int]:
+    """What stands in the grid of a launch, with its axis; nothing of what is no launch."""
+    if not (isinstance(launch, ast.Call) and isinstance(launch.func, ast.Subscript)):
+        return {}
+    grid = launch.func.slice
+    parts = grid.elts if isinstance(grid, ast.Tuple) else [grid]
+    return {node: axis for axis, part in enumerate(parts) for node in ast.walk(part)}
 
 
 def _axes(kernel: ast.FunctionDef) -> dict[int, set[str]]:

@@ -110,7 +110,7 @@ def compose(draw: Draw, make: Callable[[Draw], Head]) -> Design:
             same = step("again", draw, value)  # of one number, among the maps of its kernel
             more = chain(draw, 1, "float32", channel=channel, names=names, share=0.28, taken=value.taken)
             value.taken += more.taken
-            found, count = found.then(Chain((same.op,), (), (), (), "")).then(more), count + 2
+            found, count = found.then(replace(NOTHING, ops=(same.op,))).then(more), count + 2
         if joins:
             found, left = found.then(_SKIP), left - 1
         ops += found.ops

@@ -136,8 +136,10 @@ def _tiles(draw: Draw, dtype: Dtype, extent: Extent, form: str = "window") -> tu
     if form == "channel":
         outs = 1 << (extent[1] - 1).bit_length()
         co, steps = max(4, min(outs, 16 if draw.slow else 64)), {}
-        p = 32 if draw.slow else draw.tune.choice((64, 128)) if co == 64 else min(4096 // co, 256)
-        warps = 4 if draw.slow else max(1, p * co // 2048)  # 64 sums a thread: with 16, a fifth slower
+        p, warps = 32, 4
+        if not draw.slow:  # 64 sums a thread: with 16, a fifth slower
+            p = draw.tune.choice((64, 128)) if co == 64 else min(4096 // co, 256)
+            warps = max(1, p * co // 2048)
     else:
         p, co, r, _ = draw.tune.choice(blocks(draw, dtype != "float32", extent[:3], extent[3]))
         warps = 8 if p * co > 8192 else 4 if p * co > 2048 else 2

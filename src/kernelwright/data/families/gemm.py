@@ -146,9 +146,8 @@ def gemm(
         passed.append("GROUP=8")
     passed.append(f"num_warps={warps}")
     if layout.triangle and not draw.slow:
-        passed.append(
-            "num_stages=1"
-        )  # its loops are short, of no two tiles alike: level 1's take 0.83 of the time
+        # Its loops are short, of no two tiles alike: level 1's take 0.83 of the time.
+        passed.append("num_stages=1")
     elif draw.tune.random() < 0.3:
         passed.append("num_stages=3")
     grid = f"triton.cdiv(M, {tiles[0]}), triton.cdiv(N, {tiles[1]})"
