@@ -138,11 +138,12 @@ def kinds(value: Value) -> list[str]:
 
 def _norms(value: Value) -> int:
     """How likely a norm is: a second one where the first was of another class, which a batch norm is of more than one row."""
-    if value.kind == "features" and "norm" in value.used and "bn" not in value.used:
-        return int(value.used["norm"] == 1 and min(value.dims[0]) > 1)
     if value.last == "softmax":  # whose values hardly differ, so that a norm brings out their errors
         return 0
-    return 5 if "norm" not in value.used else int(value.used["norm"] == 1)
+    if "norm" not in value.used:
+        return 5
+    clashes = value.kind == "features" and "bn" not in value.used and min(value.dims[0]) == 1
+    return int(value.used["norm"] == 1 and not clashes)
 
 
 def step(kind: str, draw: Draw, value: Value) -> Tail:
@@ -303,7 +304,7 @@ def _other(value: Value, names: list[str]) -> list[str]:
 
 def _feature_norm(draw: Draw, value: Value) -> Tail:
     batch = ["batch"] * 2 * (min(value.dims[0]) > 1)
-    name = draw.pick(_other(value, ["group", "group", *batch, "layer", "instance"]) or ["layer"])
+    name = draw.pick(_other(value, ["group", "group", *batch, "layer", "instance"]))
     width, count = value.dims[1][0], value.name
     init = ((count, value.key),)
     value.last = "plane norm" if name in ("layer", "instance") else "norm"
