@@ -9,6 +9,7 @@ from kernelwright.hardware import target
 from kernelwright.records import Task
 from kernelwright.verify import expected, footprint, gpu_cases, oracle
 from kernelwright.verify.baseline import Baseline, baseline
+from kernelwright.verify.comparison import judged
 from kernelwright.verify.footprint import Live
 from kernelwright.verify.gpu_cases import GpuCases
 from kernelwright.verify.protocol import protocol
@@ -140,6 +141,21 @@ def test_inputs_that_find_no_memory_are_not_the_tasks_fault(monkeypatch: pytest.
     monkeypatch.setitem(reference.namespace, "get_inputs", none)
     with pytest.raises(torch.OutOfMemoryError):
         reference.inputs(1)
+
+
+@pytest.mark.parametrize(
+    ("body", "name"), [("x.mean()", "full x-1, uneven"), ("(x * x.sqrt()).mean()", "full x1, uneven")]
+)
+def test_at_full_size_a_mean_of_a_part_is_told_from_that_of_all(body: str, name: str) -> None:
+    made = task(body, inputs="torch.rand(N) + 1", n=1 << 20)
+    case = GpuCases(made, "full", {}, STRICT, [(1.0, 3), (-1.0, 4)], "cpu", True).case(1)
+    assert case is not None
+    assert case.name == name
+    (x,), (whole,) = case.inputs, case.expected
+    x = x[: 3 << 18]
+    part = (x * x.sqrt() if "sqrt" in body else x).mean()
+    assert judged(0, part, whole, STRICT, lambda: whole).kind
+    assert not judged(0, whole.value.float(), whole, STRICT, lambda: whole).kind
 
 
 @pytest.mark.parametrize("large", [False, True])

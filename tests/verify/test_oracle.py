@@ -108,6 +108,27 @@ def test_zeros_and_strides_stay_below_zero() -> None:
     assert changed.stride() == given.stride()
 
 
+def test_a_part_of_an_uneven_input_has_not_the_mean_of_all() -> None:
+    for shape in ((1 << 20,), (1024, 1024), (16, 64, 32, 32)):
+        (given,) = oracle.uneven([torch.rand(shape)], seed=5)
+        whole = float(given.mean())
+        for part in (given.flatten()[: given.numel() * 3 // 4], given[::2]):
+            assert abs(float(part.mean()) / whole - 1) > 1e-3
+
+
+def test_zeros_symmetry_integers_and_seeds_of_uneven_inputs() -> None:
+    square = torch.rand(40, 40).tril()
+    (triangle, symmetric, whole, one), again = (
+        oracle.uneven([square, square + square.t(), torch.arange(9), torch.ones(())], seed, -1.0)
+        for seed in (3, 4)
+    )
+    assert torch.equal(triangle == 0, square == 0)
+    assert torch.equal(symmetric, symmetric.t())
+    assert torch.equal(whole, torch.arange(9))
+    assert float(one) == -1.0
+    assert not torch.equal(triangle, again[0])
+
+
 def test_integer_inputs_are_never_scaled() -> None:
     made = task("return x.float()", inputs="torch.randint(0, 9, (N,))")
     assert all(case.inputs[0].max() < 9 for case in cases(made))

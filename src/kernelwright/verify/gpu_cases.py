@@ -18,7 +18,7 @@ from kernelwright.verify import channel
 from kernelwright.verify.comparison import Comparison, judged
 from kernelwright.verify.expected import Expected, nbytes
 from kernelwright.verify.nests import convert, describe, flatten
-from kernelwright.verify.oracle import Case, Reference, case_name, for_task, make_case, scaled, twin
+from kernelwright.verify.oracle import Case, Reference, case_name, for_task, make_case, scaled, twin, uneven
 from kernelwright.verify.protocol import Protocol
 
 _UNSEEN_SEED, _AUDIT_SEED = 27_644_437, 39_916_801
@@ -26,6 +26,23 @@ _AUDITED = 1 << 24
 """Elements of an output that an audit looks at."""
 _DRAWN_AGAIN = 64 << 20
 """Bytes of inputs from which they are drawn again rather than kept."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Draw:
+    """Of inputs: their factor and seed, and whether a few places carry half of them (`oracle.uneven`)."""
+
+    scale: float
+    seed: int
+    uneven: bool = False
+
+    def name(self, shape: str) -> str:
+        return case_name(shape, self.scale) + ", uneven" * self.uneven
+
+    @property
+    def factor(self) -> float:
+        """As `Case.scale`: uneven inputs are not those that the task draws, and the reference need have no meaning for them."""
+        return -1.0 if self.uneven else self.scale
 
 
 class GpuCases:
@@ -50,6 +67,8 @@ class GpuCases:
         self._protocol, self._plan = for_task(protocol, task), plan
         self._lock, self._making = threading.Lock(), threading.Lock()
         self._kept: dict[int, Case | None] = {}
+        self._draws: dict[int, _Draw] = {}
+        """How the inputs of each case that was made are drawn."""
         self._large: bool | None = None
         """Whether inputs are too large to be kept."""
         self._reference = Reference(task, sizes, device)
@@ -115,41 +134,52 @@ class GpuCases:
     def case(self, number: int) -> Case | None:
         """None where the reference has no meaning under that distribution."""
         with self._lock:
-            scale, seed = self._plan[number]
             kept = self._keep(number)
             if kept is None or kept.inputs is not None:
                 return kept
-            return dataclasses.replace(kept, inputs=self._drawn(seed, scale)())
+            return dataclasses.replace(kept, inputs=self._inputs(self._draws[number]))
 
     def _keep(self, number: int) -> Case | None:
         if number not in self._kept:
-            scale, seed = self._plan[number]
-            self._kept[number] = self._made(case_name(self.name, scale), seed, scale)
+            for draw in self._choices(number):
+                self._draws[number], self._kept[number] = draw, self._made(draw.name(self.name), draw)
+                if self._kept[number] is not None:
+                    break
         return self._kept[number]
 
-    def _drawn(self, seed: int, scale: float) -> Callable[[], Any]:
-        return lambda: scaled(self._reference.inputs(seed), scale)
+    def _choices(self, number: int) -> list[_Draw]:
+        """The first one counts that the reference has a meaning for. At full size all cases but the first are uneven: there
+        a kernel may average a part of its inputs, and be as near to the mean as rounding is at small sizes."""
+        scale, seed = self._plan[number]
+        plain = _Draw(scale, seed)
+        if not (self.full and number and self._protocol.honesty):
+            return [plain]
+        return [_Draw(scale, seed, uneven=True), _Draw(abs(scale), seed, uneven=True), plain]
 
-    def _made(self, name: str, seed: int, scale: float) -> Case | None:
+    def _inputs(self, draw: _Draw) -> Any:
+        made = self._reference.inputs(draw.seed)
+        return uneven(made, draw.seed, draw.scale) if draw.uneven else scaled(made, draw.scale)
+
+    def _made(self, name: str, draw: _Draw) -> Case | None:
         """A case, without its inputs where they are large."""
-        draw = self._drawn(seed, scale)
+        inputs = functools.partial(self._inputs, draw)
         if self._large is None:
-            self._large = sum(map(nbytes, flatten(draw()))) > _DRAWN_AGAIN
-        return make_case(name, self._module, draw if self._large else draw(), self._protocol, scale)
+            self._large = sum(map(nbytes, flatten(inputs()))) > _DRAWN_AGAIN
+        return make_case(name, self._module, inputs if self._large else inputs(), self._protocol, draw.factor)
 
     @functools.cached_property
     def audit(self) -> Audit:
         """Inputs under the first distribution that are never played but once, under the clock, and what they give."""
         scale, seed = self._plan[0]
-        draw = self._drawn(seed + _AUDIT_SEED, scale)
-        case = self._made(f"{self.name}, clocked", seed + _AUDIT_SEED, scale)
+        draw = _Draw(scale, seed + _AUDIT_SEED)
+        case = self._made(f"{self.name}, clocked", draw)
         if case is None:
             raise UserError(
                 f"{self.name}: the reference's output is not finite for some inputs that it draws"
             )
         dice = random.Random(seed + _AUDIT_SEED)
         samples = [_Sample.of(item, dice) for item in case.expected]
-        return Audit(case.name, lambda: flatten(draw()), samples, case if case.few else None)
+        return Audit(case.name, lambda: flatten(self._inputs(draw)), samples, case if case.few else None)
 
     def unseen(self) -> list[torch.Tensor]:
         """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""

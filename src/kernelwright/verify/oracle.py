@@ -38,6 +38,8 @@ _FAR, _FAR_SLACK = 3.0, 8.0
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """Of inputs below zero: factor on the absolute value, and distance from zero."""
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
+_HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 4.0
+"""Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their most in half precision."""
 
 
 @contextlib.contextmanager
@@ -287,6 +289,37 @@ def _below(inputs: Any) -> Any:
         if tensor is floating[0]:
             made.neg_()
         return made.masked_fill_(tensor == 0, 0.0)
+
+    return convert(inputs, change)
+
+
+def uneven(inputs: Any, seed: int, sign: float = 1.0) -> Any:
+    """The inputs with a few places along the first and the longest other axis so much larger that they hold about half of
+    each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
+
+    Where millions of values are averaged, those of three rows in four give nearly the mean of all (1e-4 away, which a
+    tolerance must allow), but not where a few rows that nobody knows carry half of it.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    heavy: dict[int, torch.Tensor] = {}
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor * sign
+        longest = sorted(range(1, made.dim()), key=lambda axis: -made.shape[axis])
+        for axis in range(made.dim()):
+            extent = made.shape[axis]
+            if extent < 2 or axis not in (0, *longest[:1]):
+                continue
+            if extent not in heavy:
+                count = min(_HEAVY, int(extent * _HEAVY_SHARE)) or 1
+                heavy[extent] = torch.randint(extent, (count,), generator=generator).unique()
+            places = heavy[extent].to(made.device)
+            most = _HEAVY_HALF if made.dtype == torch.float16 else math.inf
+            part = made.index_select(axis, places).mul_(min(extent / len(places), most))
+            made.index_copy_(axis, places, part)
+        return made
 
     return convert(inputs, change)
 
