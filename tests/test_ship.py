@@ -1,9 +1,11 @@
 """Ship: a checkpoint becomes the package's model, with a card of what its run holds; and `default` names it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelwright import policy as policies
 from kernelwright.cli import main
@@ -69,6 +71,40 @@ def test_the_folder_is_whole_and_in_bfloat16(shipped: Path) -> None:
     tensors = load_file(shipped / "model.safetensors")
     assert {str(tensor.dtype) for tensor in tensors.values()} == {"torch.bfloat16"}
     assert "lm_head.weight" not in tensors
+
+
+def test_a_mixture_of_two_models_ships(run: Path, shipped: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    began = tmp_path / "began"
+    shutil.copytree(shipped, began)
+    save_file({name: tensor + 1 for name, tensor in load_file(began / "model.safetensors").items()},
+              began / "model.safetensors", metadata={"format": "pt"})  # fmt: skip
+    out = tmp_path / "mixed"
+    assert main(["ship", str(run), "-o", str(out), "--mix-with", str(began), "--share", "0.25"]) == 0
+    made, one, two = (load_file(folder / "model.safetensors") for folder in (out, shipped, began))
+    for name, tensor in made.items():
+        mixed = 0.25 * one[name].float() + 0.75 * two[name].float()
+        assert torch.allclose(tensor.float(), mixed, atol=1e-2), name
+    assert "25% of what training ended with and 75% of the weights" in (out / "MODEL_CARD.md").read_text()
+
+
+def test_models_of_other_sizes_or_tokens_are_not_mixed(shipped: Path, run: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    sizes, tokens = tmp_path / "sizes", tmp_path / "tokens"
+    for folder in (sizes, tokens):
+        shutil.copytree(shipped, folder)
+    weights = load_file(sizes / "model.safetensors")
+    weights.popitem()
+    save_file(weights, sizes / "model.safetensors", metadata={"format": "pt"})
+    words = json.loads((tokens / "tokenizer.json").read_text())
+    words["model"]["vocab"]["never"] = 299
+    (tokens / "tokenizer.json").write_text(json.dumps(words))
+    for folder, fault in ((sizes, "sizes"), (tokens, "tokens")):
+        with pytest.raises(UserError, match=fault):
+            shipping.ship(str(run), tmp_path / "out", mix_with=str(folder))
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_card_quotes_the_run(shipped: Path) -> None:

@@ -326,12 +326,22 @@ def ship(
         typer.Option("--results", metavar="RUN", help="More evaluations for the card; may be repeated."),
     ] = None,
     hardware: Annotated[str, typer.Option(help="What it was trained on, in words, for the card.")] = "",
+    mix_with: Annotated[
+        str,
+        typer.Option(
+            "--mix-with", metavar="MODEL", help="Mix its weights with those it began with: `default`, say."
+        ),
+    ] = "",
+    share: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="With --mix-with: its own weights' share; the rest is MODEL's."),
+    ] = 0.5,
 ) -> int:
     """A trained checkpoint as the package's default model, with its card."""
     from kernelwright.cli.ship import ship as put
     from kernelwright.models import DEFAULT_FOLDER
 
-    card = put(checkpoint, out or DEFAULT_FOLDER, results or (), hardware)
+    card = put(checkpoint, out or DEFAULT_FOLDER, results or (), hardware, mix_with, share)
     typer.echo(f"model {card.parent}\ncard {card}")
     return 0
 

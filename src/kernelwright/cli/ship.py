@@ -29,20 +29,30 @@ _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.jso
 _SETTINGS = ("model", "data", "sft", "frontend", "midend", "backend")
 
 
-def ship(spec: str, out: Path = DEFAULT_FOLDER, results: Sequence[Path] = (), hardware: str = "") -> Path:
+def ship(
+    spec: str,
+    out: Path = DEFAULT_FOLDER,
+    results: Sequence[Path] = (),
+    hardware: str = "",
+    mix_with: str = "",
+    share: float = 0.5,
+) -> Path:
     """Write the model folder `out` from the checkpoint (or run) that `spec` names. Returns the card's path.
 
-    `results` are more folders that `kernelwright eval` wrote. Raises UserError for an adapter, a model without a
-    tokenizer, and weights of more than 32 MiB.
+    `results` are more folders that `kernelwright eval` wrote. With `mix_with`, a model that this one was trained on from,
+    every weight is `share` of the checkpoint's and the rest of that model's: most of what a small corpus taught is kept,
+    and less of what came before is lost (Wortsman et al. 2022, arXiv 2109.01903). Raises UserError for an adapter, a
+    model without a tokenizer, weights of more than 32 MiB, and two models of other sizes or tokens.
     """
     from kernelwright.policy.hf import model_folder
 
     checkpoint = Path(model_folder(spec))
+    other = DEFAULT_FOLDER if mix_with == "default" else Path(model_folder(mix_with)) if mix_with else None
     if not checkpoint.is_dir():
         raise UserError(f"ship: {spec} is no folder; name a checkpoint, such as RUN/stages/midend/checkpoint")
     if not (checkpoint / "config.json").exists():
         raise UserError(f"ship: {checkpoint} holds an adapter; merge it into its base model first")
-    tensors = _halved(checkpoint)
+    tensors = _halved(_tensors(checkpoint) if other is None else _mixed(checkpoint, other, share))
     count = sum(tensor.numel() for tensor in tensors.values())
     if 2 * count > MOST:
         raise UserError(
@@ -59,14 +69,15 @@ def ship(spec: str, out: Path = DEFAULT_FOLDER, results: Sequence[Path] = (), ha
         for name in (*_TOKENIZER, "generation_config.json"):
             if (checkpoint / name).exists():
                 shutil.copyfile(checkpoint / name, staging / name)
-        card = _card(checkpoint, config, staging / "model.safetensors", count, results, hardware)
+        card = _card(
+            checkpoint, config, staging / "model.safetensors", count, results, hardware, other, share
+        )
         write_text(staging / "MODEL_CARD.md", card)
     return out / "MODEL_CARD.md"
 
 
-def _halved(checkpoint: Path) -> dict[str, Any]:
-    """The weights in bfloat16, tied ones once."""
-    import torch
+def _tensors(checkpoint: Path) -> dict[str, Any]:
+    """The weights as they are, tied ones once."""
     from safetensors.torch import load_file
 
     tensors: dict[str, Any] = {}
@@ -76,6 +87,30 @@ def _halved(checkpoint: Path) -> dict[str, Any]:
         raise UserError(f"ship: {checkpoint} holds no weights (*.safetensors); name a finished checkpoint")
     if _json(checkpoint / "config.json").get("tie_word_embeddings"):
         tensors.pop("lm_head.weight", None)
+    return tensors
+
+
+def _mixed(checkpoint: Path, other: Path, share: float) -> dict[str, Any]:
+    """`share` of the checkpoint's weights and the rest of the other's, in single precision."""
+    one, two = _tensors(checkpoint), _tensors(other)
+    if {name: tensor.shape for name, tensor in one.items()} != {
+        name: tensor.shape for name, tensor in two.items()
+    }:
+        raise UserError(
+            f"ship: {checkpoint} and {other} differ in their sizes; mix a model with what it came from"
+        )
+    vocabularies = [_json(folder / "tokenizer.json").get("model") for folder in (checkpoint, other)]
+    if vocabularies[0] != vocabularies[1]:
+        raise UserError(
+            f"ship: {checkpoint} and {other} have different tokens; mix a model with what it came from"
+        )
+    return {name: share * tensor.float() + (1 - share) * two[name].float() for name, tensor in one.items()}
+
+
+def _halved(tensors: dict[str, Any]) -> dict[str, Any]:
+    """The weights in bfloat16."""
+    import torch
+
     half = torch.bfloat16
     return {
         name: (tensor.to(half) if tensor.is_floating_point() else tensor).contiguous()
@@ -90,6 +125,8 @@ def _card(
     count: int,
     results: Sequence[Path],
     hardware: str,
+    other: Path | None,
+    share: float,
 ) -> str:
     run, stage = _run_of(checkpoint)
     recipe = _json(run / "config.json") if run else {}
@@ -117,8 +154,12 @@ def _card(
         context=config.get("max_position_embeddings", "?"),
         vocabulary=config.get("vocab_size", "?"),
         size=f"{weights.stat().st_size / 2**20:.1f} MiB",
-        digest=hashlib.sha256(weights.read_bytes()).hexdigest()[:16],
+        digest=_digest(weights.parent),
         stage=stage or "unknown",
+        mixed_with=_digest(other) if other else "",
+        share=f"{share:.0%}",
+        rest=f"{1 - share:.0%}",
+        base=_digest(Path(base)) if (base := recipe.get("model", {}).get("base")) else "",
         data=_data(_json(run / "data" / "card.json") if run else {}),
         recipe=(
             f"Stages {', '.join(recipe['stages'])} with seed {recipe.get('seed', 0)}. Settings other than the defaults:"
@@ -130,6 +171,12 @@ def _card(
         minutes=minutes,
         results=list(_results(run, results)),
     )
+
+
+def _digest(folder: Path) -> str:
+    """Of a model's weights; empty where they are no longer there."""
+    path = folder / "model.safetensors"
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
 
 
 def _run_of(checkpoint: Path) -> tuple[Path | None, str]:
