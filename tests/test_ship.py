@@ -86,6 +86,7 @@ def test_a_mixture_of_two_models_ships(run: Path, shipped: Path, tmp_path: Path)
     for name, tensor in made.items():
         mixed = 0.25 * one[name].float() + 0.75 * two[name].float()
         assert torch.allclose(tensor.float(), mixed, atol=1e-2), name
+    assert (out / "BEGAN_WITH.md").read_text() == (began / "MODEL_CARD.md").read_text()
     assert "25% of what training ended with and 75% of the weights" in (out / "MODEL_CARD.md").read_text()
 
 
