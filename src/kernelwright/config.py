@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from kernelwright.errors import UserError
-from kernelwright.models import DEFAULT_FOLDER
+from kernelwright.models import place_of
 from kernelwright.records import ProtocolName
 
 Stage = Literal["sft", "frontend", "midend", "backend"]
@@ -57,7 +57,7 @@ class ModelConfig(Section):
     @field_validator("base")
     @classmethod
     def _own(cls, base: str) -> str:
-        return str(DEFAULT_FOLDER) if base == "default" else base
+        return place_of(base)
 
     @model_validator(mode="after")
     def _base_or_sizes(self) -> ModelConfig:

@@ -21,7 +21,7 @@ import jinja2
 from kernelwright import __version__
 from kernelwright.config import STAGES
 from kernelwright.errors import UserError
-from kernelwright.models import DEFAULT_FOLDER
+from kernelwright.models import DEFAULT_FOLDER, place_of
 from kernelwright.runs import new_folder, write_text
 
 MOST = 32 << 20
@@ -48,7 +48,7 @@ def ship(
     from kernelwright.policy.hf import model_folder
 
     checkpoint = Path(model_folder(spec))
-    other = DEFAULT_FOLDER if mix_with == "default" else Path(model_folder(mix_with)) if mix_with else None
+    other = Path(model_folder(place_of(mix_with))) if mix_with else None
     if not checkpoint.is_dir():
         raise UserError(f"ship: {spec} is no folder; name a checkpoint, such as RUN/stages/midend/checkpoint")
     if not (checkpoint / "config.json").exists():

@@ -184,7 +184,7 @@ class GpuCases:
     def unseen(self) -> list[torch.Tensor]:
         """Inputs under the first distribution that no correctness case has: for the clock's fresh calls."""
         scale, seed = self._plan[0]
-        return flatten(scaled(self._reference.inputs(seed + _UNSEEN_SEED), scale))
+        return flatten(self._inputs(_Draw(scale, seed + _UNSEEN_SEED)))
 
 
 @dataclasses.dataclass

@@ -307,10 +307,10 @@ def uneven(inputs: Any, seed: int, sign: float = 1.0) -> Any:
         if not tensor.is_floating_point():
             return tensor
         made = tensor * sign
-        longest = sorted(range(1, made.dim()), key=lambda axis: -made.shape[axis])
-        for axis in range(made.dim()):
+        longest = max(range(1, made.dim()), key=lambda axis: made.shape[axis], default=0)
+        for axis in sorted({0, longest}) if made.dim() else ():
             extent = made.shape[axis]
-            if extent < 2 or axis not in (0, *longest[:1]):
+            if extent < 2:
                 continue
             if extent not in heavy:
                 count = min(_HEAVY, int(extent * _HEAVY_SHARE)) or 1
