@@ -108,7 +108,7 @@ def test_zeros_and_strides_stay_below_zero() -> None:
     assert changed.stride() == given.stride()
 
 
-@pytest.mark.parametrize("shape", [(1 << 20,), (1024, 1024), (16, 64, 32, 32)])
+@pytest.mark.parametrize("shape", [(1 << 20,), (1024, 1024), (16, 64, 32, 32), (16, 1 << 16)])
 def test_a_part_of_an_uneven_input_has_not_the_mean_of_all(shape: tuple[int, ...]) -> None:
     """In most draws: the places of one may fall into every part alike."""
     torch.manual_seed(0)

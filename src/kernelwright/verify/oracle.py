@@ -38,8 +38,8 @@ _FAR, _FAR_SLACK = 3.0, 8.0
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """Of inputs below zero: factor on the absolute value, and distance from zero."""
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
-_HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 4.0
-"""Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their most in half precision."""
+_HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 2.0
+"""Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their usual most in half precision."""
 
 
 @contextlib.contextmanager
@@ -298,10 +298,12 @@ def uneven(inputs: Any, seed: int, sign: float = 1.0) -> Any:
     each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
 
     Where millions of values are averaged, those of three rows in four give nearly the mean of all (1e-4 away, which a
-    tolerance must allow), but not where a few rows that nobody knows carry half of it.
+    tolerance must allow), but not where a few rows that nobody knows carry half of it. Places differ in weight up to
+    eight times: of a short axis two may be heavy, and of equal ones each half may have one. All are powers of two, which
+    round alike in any order.
     """
     generator = torch.Generator().manual_seed(seed)
-    heavy: dict[int, torch.Tensor] = {}
+    heavy: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
@@ -314,11 +316,13 @@ def uneven(inputs: Any, seed: int, sign: float = 1.0) -> Any:
                 continue
             if extent not in heavy:
                 count = min(_HEAVY, int(extent * _HEAVY_SHARE)) or 1
-                heavy[extent] = torch.randint(extent, (count,), generator=generator).unique()
-            places = heavy[extent].to(made.device)
+                places = torch.randint(extent, (count,), generator=generator).unique()
+                heavy[extent] = places, torch.randint(-2, 2, (len(places),), generator=generator)
+            places, steps = (one.to(made.device) for one in heavy[extent])
             most = _HEAVY_HALF if made.dtype == torch.float16 else math.inf
-            part = made.index_select(axis, places).mul_(min(extent / len(places), most))
-            made.index_copy_(axis, places, part)
+            steps = steps + round(math.log2(min(extent / len(places), most)))
+            factors = torch.exp2(steps).to(made.dtype).view(-1, *(1,) * (made.dim() - axis - 1))
+            made.index_copy_(axis, places, made.index_select(axis, places).mul_(factors))
         return made
 
     return convert(inputs, change)
