@@ -158,6 +158,22 @@ def test_at_full_size_a_mean_of_a_part_is_told_from_that_of_all(body: str, name:
     assert not judged(0, whole.value.float(), whole, STRICT, lambda: whole).kind
 
 
+@pytest.mark.parametrize(("body", "uneven"), [("x @ x.t()", False), ("(x @ x.t()).mean()", True)])
+def test_products_are_not_of_uneven_inputs_unless_one_number_comes_of_them(body: str, uneven: bool) -> None:
+    made = task(body, inputs="torch.randn(64, N)", n=128)
+    case = GpuCases(made, "full", {}, STRICT, [(1.0, 3), (-1.0, 4)], "cpu", True, products=True).case(1)
+    assert case is not None
+    assert case.name.endswith("uneven") == uneven
+
+
+@pytest.mark.parametrize(
+    ("body", "products"),
+    [("x @ x.t()", True), ("x @ x[0]", True), ("torch.dot(x[0], x[1])", True), ("x * x", False)],
+)
+def test_a_baseline_knows_products(body: str, products: bool) -> None:
+    assert modelled(task(body, inputs="torch.randn(64, N)", n=128)).products == products
+
+
 @pytest.mark.parametrize("large", [False, True])
 def test_cases_that_were_let_go_of_are_made_again_the_same(
     large: bool, monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,8 @@ _MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
 """Pointwise operators that torch does not tag as such."""
 _VECTOR_FLOPS = 4.0
 """Operations per element charged to a pointwise operator."""
+_OF_VECTORS = frozenset(["mv", "addmv", "dot", "vdot"])
+"""Products that `flop_registry` does not count, and kernels make without `dot`."""
 
 
 @dataclasses.dataclass
@@ -95,6 +97,8 @@ class Baseline:
     """Inputs as a tree of shapes and dtypes, for the host process."""
     contraction_flops: float
     """Operations of matrix products and convolutions, as the reference does them."""
+    products: bool
+    """Whether it multiplies matrices or vectors."""
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
     form: Form
@@ -252,6 +256,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         init=init,
         input_spec=describe(list(inputs)),
         contraction_flops=sum(useful.values()),
+        products=any(op.contraction or op.name in _OF_VECTORS for op in recorder.operators),
         state=dict(module.state_dict()),
         form=Form(
             "full",

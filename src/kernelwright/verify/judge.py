@@ -170,6 +170,8 @@ class Judge:
     def _make_gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
         from kernelwright.verify.gpu_cases import GpuCases
 
+        base = self.baseline(task)
+        products = base is None or base.products
         small = [name for name in task.shapes if name.startswith("small")] if self.protocol.honesty else []
         sets = [(name, dict(task.shapes[name])) for name in small]
         if len(small) > 1 and (hidden := self._hidden_sizes(task, small)):
@@ -178,7 +180,7 @@ class Judge:
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
             full = name == "full"
             plan = self.gpu_draws(full, position)
-            cases = GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full)
+            cases = GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full, products)
             cases.make()
             found.append(cases)
         return found
