@@ -1,5 +1,6 @@
 """Ship: a checkpoint becomes the package's model, with a card of what its run holds; and `default` names it."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -80,6 +81,9 @@ def test_a_mixture_of_two_models_ships(run: Path, shipped: Path, tmp_path: Path)
     shutil.copytree(shipped, began)
     save_file({name: tensor + 1 for name, tensor in load_file(began / "model.safetensors").items()},
               began / "model.safetensors", metadata={"format": "pt"})  # fmt: skip
+    run = Path(shutil.copytree(run, tmp_path / "run"))
+    recipe = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(recipe | {"model": {"base": "lay/elsewhere/then"}}))
     out = tmp_path / "mixed"
     assert main(["ship", str(run), "-o", str(out), "--mix-with", str(began), "--share", "0.25"]) == 0
     made, one, two = (load_file(folder / "model.safetensors") for folder in (out, shipped, began))
@@ -87,7 +91,10 @@ def test_a_mixture_of_two_models_ships(run: Path, shipped: Path, tmp_path: Path)
         mixed = 0.25 * one[name].float() + 0.75 * two[name].float()
         assert torch.allclose(tensor.float(), mixed, atol=1e-2), name
     assert (out / "BEGAN_WITH.md").read_text() == (began / "MODEL_CARD.md").read_text()
-    assert "25% of what training ended with and 75% of the weights" in (out / "MODEL_CARD.md").read_text()
+    card = (out / "MODEL_CARD.md").read_text()
+    assert "25% of what training ended with and 75% of the weights" in card
+    digest = hashlib.sha256((began / "model.safetensors").read_bytes()).hexdigest()[:16]
+    assert f"| training began with | weights of sha256 `{digest}` |" in card
 
 
 def test_models_of_other_sizes_or_tokens_are_not_mixed(shipped: Path, run: Path, tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def _card(
         mixed_with=_digest(other) if other else "",
         share=f"{share:.0%}",
         rest=f"{1 - share:.0%}",
-        base=_digest(Path(base)) if (base := recipe.get("model", {}).get("base")) else "",
+        base=_digest(other or Path(base)) if (base := recipe.get("model", {}).get("base")) else "",
         data=_data(_json(run / "data" / "card.json") if run else {}),
         recipe=(
             f"Stages {', '.join(recipe['stages'])} with seed {recipe.get('seed', 0)}. Settings other than the defaults:"
