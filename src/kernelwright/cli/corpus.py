@@ -240,11 +240,14 @@ def show(folder: Folder) -> int:
 
 
 def _say_card(folder: Path, card: dict[str, Any]) -> None:
+    from kernelwright.data.bulk.card import compared
+
     for name, count in {**card["kinds"], **{f"dropped: {k}": v for k, v in card["dropped"].items()}}.items():
         typer.echo(f"{count:7} {name}")
     typer.echo(
         f"{card['examples']} examples in {folder / 'shards'} and examples.jsonl; {folder / 'README.md'}"
     )
+    typer.echo(compared(card["benchmarks"]))
 
 
 class Steps:

@@ -271,7 +271,11 @@ def test_what_a_benchmark_has_is_left_out_and_listed(tmp_path: Path) -> None:
     (bench / "3_broken.py").write_text("def broken(:")
     found = merge(SMALL, tmp_path / "corpus", [tmp_path / "bench"])
     told = found["benchmarks"]
-    assert (told["files"], told["references"], told["unreadable"]) == (3, 1, ["bench/level1/3_broken.py"])
+    assert (told["files"], told["references"]) == ({"bench": 3}, 1)
+    assert told["unreadable"] == ["bench/level1/3_broken.py"]
+    card = (tmp_path / "corpus" / "README.md").read_text()
+    assert "of bench (3 files)." in card
+    assert "No Python: bench/level1/3_broken.py and 0 more; is the checkout whole?" in card
     assert set(told["removed"]) >= {"source", "kernel"}
     kept = list(read_jsonl(tmp_path / "corpus" / "examples.jsonl", Example))
     assert all(example.task != reference for example in kept)

@@ -51,7 +51,8 @@ class Benchmarks:
     def __init__(self, folders: Iterable[Path]) -> None:
         """Raises UserError for a folder that is missing or holds no Python file, and for a file that holds no tasks."""
         prints(_WARM_UP)  # what torch imports late, once and not in every child
-        self.files = 0
+        self.files: dict[str, int] = {}
+        """Python files by folder: a checkout that lacks some looks like any other."""
         self.references = 0
         self.kernels = 0
         self.unreadable: list[str] = []
@@ -66,11 +67,11 @@ class Benchmarks:
             files = sorted(folder.rglob("*.py")) if folder.is_dir() else []
             if not files:
                 raise UserError(f"{folder} holds no Python file; name the folder of a benchmark's checkout")
+            self.files[folder.resolve().name] = len(files)
             for path in files:
                 self._read(path, f"{folder.name}/{path.relative_to(folder)}")
 
     def _read(self, path: Path, where: str) -> None:
-        self.files += 1
         try:
             text = path.read_text("utf-8")
             tree = ast.parse(text)

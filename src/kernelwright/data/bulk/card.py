@@ -229,20 +229,24 @@ def _readme(found: Mapping[str, Any]) -> str:
         "",
         "## Benchmarks",
         "",
-        _benchmarks(found["benchmarks"]),
+        compared(found["benchmarks"]),
         "",
     ]
     return "\n".join(lines)
 
 
-def _benchmarks(found: Mapping[str, Any]) -> str:
+def compared(found: Mapping[str, Any]) -> str:
+    """What a card says of benchmarks, from its `benchmarks`: how many files of each, so that one sees what a checkout lacks."""
     if not found["folders"]:
         return "Not compared with any benchmark: `kernelwright data split DIR --against FOLDER` does it."
     removed = ", ".join(f"{count} by {how}" for how, count in found["removed"].items()) or "none"
+    files = found["files"]
+    named = ", ".join(f"{name} ({files[name]} files)" if name in files else name for name in found["folders"])
+    broken = found["unreadable"]
     return (
-        f"Compared with {found['references']} references and {found['kernels']} kernels in {found['files']} files of "
-        f"{', '.join(found['folders'])}. Removed: {removed}; `contamination.jsonl` lists them."
-    )
+        f"Compared with {found['references']} references and {found['kernels']} kernels of {named}. Removed: {removed}; "
+        "`contamination.jsonl` lists them."
+    ) + (f" No Python: {broken[0]} and {len(broken) - 1} more; is the checkout whole?" if broken else "")
 
 
 def _histogram(lengths: Mapping[str, Sequence[tuple[int, int]]]) -> str:
