@@ -84,13 +84,15 @@ def test_a_mixture_of_two_models_ships(run: Path, shipped: Path, tmp_path: Path)
     run = Path(shutil.copytree(run, tmp_path / "run"))
     recipe = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(recipe | {"model": {"base": "lay/elsewhere/then"}}))
+    (began / "BEGAN_WITH.md").write_text("# An earlier one\n")
     out = tmp_path / "mixed"
     assert main(["ship", str(run), "-o", str(out), "--mix-with", str(began), "--share", "0.25"]) == 0
     made, one, two = (load_file(folder / "model.safetensors") for folder in (out, shipped, began))
     for name, tensor in made.items():
         mixed = 0.25 * one[name].float() + 0.75 * two[name].float()
         assert torch.allclose(tensor.float(), mixed, atol=1e-2), name
-    assert (out / "BEGAN_WITH.md").read_text() == (began / "MODEL_CARD.md").read_text()
+    earlier = (began / "MODEL_CARD.md").read_text() + "\n# An earlier one\n"
+    assert (out / "BEGAN_WITH.md").read_text() == earlier
     card = (out / "MODEL_CARD.md").read_text()
     assert "25% of what training ended with and 75% of the weights" in card
     digest = hashlib.sha256((began / "model.safetensors").read_bytes()).hexdigest()[:16]

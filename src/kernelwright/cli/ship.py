@@ -2,7 +2,7 @@
 
     FOLDER/model.safetensors   bfloat16, at most 32 MiB      FOLDER/tokenizer*.json
     FOLDER/config.json, generation_config.json               FOLDER/MODEL_CARD.md
-    FOLDER/BEGAN_WITH.md     the card of the model that it is mixed with
+    FOLDER/BEGAN_WITH.md     the card of the model that it is mixed with, and of those before it
 
 The card quotes the run's own files; what they do not hold is not in it.
 """
@@ -70,8 +70,9 @@ def ship(
         for name in (*_TOKENIZER, "generation_config.json"):
             if (checkpoint / name).exists():
                 shutil.copyfile(checkpoint / name, staging / name)
-        if other is not None and (other / "MODEL_CARD.md").exists():
-            shutil.copyfile(other / "MODEL_CARD.md", staging / "BEGAN_WITH.md")
+        cards = [other / name for name in ("MODEL_CARD.md", "BEGAN_WITH.md")] if other is not None else []
+        if before := [card.read_text(encoding="utf-8") for card in cards if card.exists()]:
+            write_text(staging / "BEGAN_WITH.md", "\n".join(before))
         card = _card(
             checkpoint, config, staging / "model.safetensors", count, results, hardware, other, share
         )
