@@ -1,6 +1,6 @@
 """The README's table of results and its picture, from the evaluations of a run.
 
-    python benchmarks/readme.py docs/runs/default_model-8
+    python benchmarks/readme.py docs/runs/default_model-9
 
 Reads RUN/level1.json and level2.json (each the metrics.json of `kernelwright eval` on that level of KernelBench), and where they
 are there level1-h200.json and level2-h200.json (the same on a GPU), and writes what stands between the marks in README.md,
