@@ -147,6 +147,8 @@ def _card(
         minutes.append(("all", f"{total / 60:.1f}"))
     machine = environment.get("machine", {})
     versions = ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
+    mixed_with = _digest(other) if other else ""
+    base = recipe.get("model", {}).get("base")
     of_machine = hardware or f"{machine.get('cpus', '?')} CPUs ({machine.get('processor', 'unknown')})"
     return _template().render(
         name=f"Kernelwright {recipe.get('name', checkpoint.name)}",
@@ -160,10 +162,10 @@ def _card(
         size=f"{weights.stat().st_size / 2**20:.1f} MiB",
         digest=_digest(weights.parent),
         stage=stage or "unknown",
-        mixed_with=_digest(other) if other else "",
+        mixed_with=mixed_with,
         share=f"{share:.0%}",
         rest=f"{1 - share:.0%}",
-        base=_digest(other or Path(base)) if (base := recipe.get("model", {}).get("base")) else "",
+        base="" if not base else mixed_with if other else _digest(Path(base)),
         data=_data(_json(run / "data" / "card.json") if run else {}),
         recipe=(
             f"Stages {', '.join(recipe['stages'])} with seed {recipe.get('seed', 0)}. Settings other than the defaults:"

@@ -315,6 +315,17 @@ def test_frozen_tasks_are_left_out_too(tmp_path: Path) -> None:
         benchmarks.Benchmarks([path])
 
 
+def test_files_of_two_checkouts_of_one_name_are_counted_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, count in (("one", 1), ("two", 2)):
+        (folder := tmp_path / place / "data").mkdir(parents=True)
+        for number in range(count):
+            (folder / f"{number}.py").write_text("")
+    monkeypatch.chdir(tmp_path / "one" / "data")
+    assert benchmarks.Benchmarks([Path("."), tmp_path / "two" / "data"]).files == {"data": 3}
+
+
 def test_a_corpus_may_be_practice_alone(tmp_path: Path) -> None:
     lay(tmp_path)
     for path in (tmp_path / "parts").iterdir():

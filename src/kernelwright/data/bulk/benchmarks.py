@@ -52,7 +52,7 @@ class Benchmarks:
         """Raises UserError for a folder that is missing or holds no Python file, and for a file that holds no tasks."""
         prints(_WARM_UP)  # what torch imports late, once and not in every child
         self.files: dict[str, int] = {}
-        """Python files by folder: a checkout that lacks some looks like any other."""
+        """Python files by folder, none for a JSONL of tasks: a checkout that lacks some looks like any other."""
         self.references = 0
         self.kernels = 0
         self.unreadable: list[str] = []
@@ -60,16 +60,18 @@ class Benchmarks:
         """References whose operator graph is not known: text and syntax tree are compared all the same."""
         self._known: dict[tuple[str, str], str] = {}
         for folder in folders:
+            name = folder.absolute().name
+            self.files.setdefault(name, 0)
             if folder.is_file():
                 for task in read_jsonl(folder, Task):
-                    self._reference(task, f"{folder.name}/{task.id}")
+                    self._reference(task, f"{name}/{task.id}")
                 continue
             files = sorted(folder.rglob("*.py")) if folder.is_dir() else []
             if not files:
                 raise UserError(f"{folder} holds no Python file; name the folder of a benchmark's checkout")
-            self.files[folder.resolve().name] = len(files)
+            self.files[name] += len(files)
             for path in files:
-                self._read(path, f"{folder.name}/{path.relative_to(folder)}")
+                self._read(path, f"{name}/{path.relative_to(folder)}")
 
     def _read(self, path: Path, where: str) -> None:
         try:

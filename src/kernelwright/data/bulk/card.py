@@ -237,11 +237,11 @@ def _readme(found: Mapping[str, Any]) -> str:
 
 def compared(found: Mapping[str, Any]) -> str:
     """What a card says of benchmarks, from its `benchmarks`: how many files of each, so that one sees what a checkout lacks."""
-    if not found["folders"]:
+    files = found["files"]
+    if not files:
         return "Not compared with any benchmark: `kernelwright data split DIR --against FOLDER` does it."
     removed = ", ".join(f"{count} by {how}" for how, count in found["removed"].items()) or "none"
-    files = found["files"]
-    named = ", ".join(f"{name} ({files[name]} files)" if name in files else name for name in found["folders"])
+    named = ", ".join(f"{name} ({count} files)" if count else name for name, count in files.items())
     broken = found["unreadable"]
     return (
         f"Compared with {found['references']} references and {found['kernels']} kernels of {named}. Removed: {removed}; "

@@ -102,7 +102,7 @@ def merge(
         "heard": dict(summary(folder).most_common()),
         "core_seconds": round(seconds(folder)),
         "benchmarks": {
-            "folders": [path.resolve().name for path in benchmarks],
+            "folders": list(forbidden.files),
             "files": forbidden.files,
             "references": forbidden.references,
             "kernels": forbidden.kernels,
