@@ -12,8 +12,8 @@ import time
 from kernelwright import tasks
 from kernelwright.records import Candidate
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.measured import MeasuredHearing
-from kernelwright.verify.timing import PRECISION
+from kernelwright.verify.gpu.timing import PRECISION
+from kernelwright.verify.gpu.verification import MeasuredHearing
 
 DEAD_BAND = 0.03
 

@@ -16,8 +16,8 @@ import torch
 from kernelwright import tasks
 from kernelwright.records import Task
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.nests import convert
-from kernelwright.verify.oracle import Reference
+from kernelwright.verify.reference.oracle import Reference
+from kernelwright.verify.structures import convert
 
 
 def once(module: torch.nn.Module, inputs: list) -> tuple[float, float]:

@@ -19,7 +19,9 @@ from kernelwright.cli.doctor import Check
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Verdict
-from kernelwright.verify import VerifierPool, sandbox, sanitizer
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.gpu import sanitizer
+from kernelwright.verify.sandbox import confine as sandbox
 
 Found = list[tuple[str, Check]]
 

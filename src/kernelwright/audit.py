@@ -4,7 +4,7 @@ Tried on each task, under each protocol's inputs and tolerances: zeros, one cons
 broadcast), another seed's output, memory left over from another call, an input ignored, an input's elements in another
 order, and the reference against itself. What passes makes the task degenerate under that tolerance.
 
-References are executed in a confined process of their own (`verify.sandbox`), at sizes that grow from the interpreter's
+References are executed in a confined process of their own (`verify.sandbox.confine`), at sizes that grow from the interpreter's
 small ones towards the task's own for as long as time and memory last; every finding says at which it holds. Where the
 error falls steadily with the size, as a mean's does, it is extrapolated to the full size, and said to be.
 
@@ -226,7 +226,7 @@ def examine(
     A row: `elements`, `full`, and `ratios` (protocol -> answer -> error as a share of the allowed one, the worst
     of all cases); or `failed`, with the exception. Executes the task's source in this process.
     """
-    from kernelwright.verify import oracle
+    from kernelwright.verify.reference import oracle
 
     with contextlib.suppress(Exception):
         emit({"full_elements": _elements(oracle.Reference(task, dict(sizes[-1])))})
@@ -251,7 +251,7 @@ def _elements(reference: Any) -> int:
     """Input elements, counted on tensors without data."""
     import torch
 
-    from kernelwright.verify.nests import flatten
+    from kernelwright.verify.structures import flatten
 
     with torch.device("meta"):
         made = reference.namespace["get_inputs"]()
@@ -259,8 +259,8 @@ def _elements(reference: Any) -> int:
 
 
 def _measured(task: Task, reference: Any, rules: Sequence[Protocol], first: bool) -> dict[str, Any]:
-    from kernelwright.verify import oracle
-    from kernelwright.verify.nests import flatten
+    from kernelwright.verify.reference import oracle
+    from kernelwright.verify.structures import flatten
 
     module = reference.build()
     drawn = [reference.inputs(seed) for seed in _SEEDS]
@@ -304,7 +304,7 @@ def _worst(found: dict[str, float], name: str, ratio: float) -> None:
 
 def _ratio(outputs: list[Any], case: Any, rule: Protocol) -> tuple[float, float]:
     """(error as a share of the allowed one, share of wrong elements), the worst over all outputs."""
-    from kernelwright.verify.comparison import compare
+    from kernelwright.verify.reference.comparison import compare
 
     if len(outputs) != len(case.expected):
         return math.inf, 1.0
@@ -333,7 +333,7 @@ def _answers(module: Any, one: Any, two: Any, case: Any, first: bool) -> Iterato
     """(name, output tensors) of every answer that is tried for the inputs `one`; `two` are another seed's."""
     import torch
 
-    from kernelwright.verify.nests import flatten
+    from kernelwright.verify.structures import flatten
 
     shapes = [item.shape for item in case.expected]
     dtypes = [item.dtype for item in case.expected]
@@ -371,8 +371,8 @@ def _run(module: Any, inputs: Any, seed: int, kept: list[Any] | None = None) -> 
 
     import torch
 
-    from kernelwright.verify import oracle
-    from kernelwright.verify.nests import convert, flatten
+    from kernelwright.verify.reference import oracle
+    from kernelwright.verify.structures import convert, flatten
 
     with oracle.private_rng(seed), torch.no_grad():
         given = convert(inputs, torch.clone)
@@ -399,7 +399,7 @@ def _keeper(kept: list[Any]) -> Any:
 
 def _with(inputs: Any, index: int, tensor: Any) -> Any:
     """The nest with its `index`-th tensor replaced."""
-    from kernelwright.verify.nests import convert
+    from kernelwright.verify.structures import convert
 
     counter = iter(range(1 << 30))
     return convert(inputs, lambda old: tensor if next(counter) == index else old)
@@ -448,7 +448,7 @@ def _confined(question: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
 
 
 def _measure(question: Mapping[str, Any], scratch: Path, out: BinaryIO) -> None:
-    from kernelwright.verify import sandbox
+    from kernelwright.verify.sandbox import confine as sandbox
 
     def emit(row: Mapping[str, Any]) -> None:
         out.write(json.dumps(row).encode() + b"\n")

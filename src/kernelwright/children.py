@@ -11,7 +11,7 @@
 
 A helper imports what is slow to import once; what may crash, hang or ask for too much memory it runs `forked`.
 
-Limits contain accidents, not attacks: hostile code is confined by `verify.sandbox`.
+Limits contain accidents, not attacks: hostile code is confined by `verify.sandbox.confine`.
 """
 
 from __future__ import annotations

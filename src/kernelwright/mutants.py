@@ -5,7 +5,7 @@ A mutant ends as one of `STATES`. The kill rate is killed / (killed + survived).
 backend cannot run; and *equivalent* ones, which survived and change nothing: an operator says so (`faults`), a person
 has read them and said why (`faults/reviewed.toml`), they compile to the same binaries, launched in the same way, as
 the original (trivial compiler equivalence: Papadakis et al., ICSE 2015), or a fault of masks and addresses touches the
-same elements at every size and gives the same bits (`verify/lanes.py`). The raw rate counts these as survivors.
+same elements at every size and gives the same bits (`verify/interpret/lanes.py`). The raw rate counts these as survivors.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.tasks import gold
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.hearing import Confined, Hearing, Trace
-from kernelwright.verify.interpreted import InterpretedHearing
+from kernelwright.verify.interpret.verification import InterpretedHearing
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.verification import Confined, Hearing, Trace
 
 _Tapes = tuple[Sequence[Trace], Sequence[Trace]]
 State = Literal["killed", "survived", "stillborn", "equivalent", "unjudged"]
@@ -195,7 +195,7 @@ class Pool(VerifierPool):
 
     def same_lanes(self, task: Task, one: str, two: str) -> bool:
         """Whether two candidates, both heard and correct, differ only in lanes that never reach a result."""
-        from kernelwright.verify import lanes
+        from kernelwright.verify.interpret import lanes
 
         first, second = (self._tapes.get((task.id, Candidate(code=code).digest)) for code in (one, two))
         if first is None or second is None:
@@ -241,7 +241,7 @@ class _Recorded(InterpretedHearing):
         return [dict(sizes) for name, sizes in sets.items() if not name.startswith("small")]
 
     def _at(self, sizes: dict[str, int]) -> Trace:
-        from kernelwright.verify.baseline import baseline
+        from kernelwright.verify.reference.baseline import baseline
 
         host = next(process for process in self._processes if process.role == "host")
         base = baseline(self.task, sizes, self.judge.target)

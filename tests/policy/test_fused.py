@@ -64,9 +64,9 @@ def test_the_kernels_write_what_torch_writes() -> None:
 def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the default model's sizes."""
     from kernelwright.policy import fused
-    from kernelwright.verify.cuda_device import _Stand
-    from kernelwright.verify.device import pretend_torch_cuda
-    from kernelwright.verify.tape import View
+    from kernelwright.verify.gpu.device import _Stand
+    from kernelwright.verify.trace.pretend_cuda import pretend_torch_cuda
+    from kernelwright.verify.trace.tape import View
 
     def given(kind: str) -> _Stand:
         return _Stand(View(0, 0, (64,), (1,), kind))

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from kernelwright.records import Candidate, Task
-from kernelwright.verify import VerifierPool, affine
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.trace import affine
 
 
 def built(make: Callable[[], nn.Module]) -> nn.Module:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.verify.assembly import refused
+from kernelwright.verify.trace.assembly import refused
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
-from kernelwright.verify import gpu as gpus
 from kernelwright.verify import pool as pools
-from kernelwright.verify.gpu import Lock
-from kernelwright.verify.hearing import Confined, Stop
-from kernelwright.verify.service import Failure
+from kernelwright.verify.gpu import gpu as gpus
+from kernelwright.verify.gpu.gpu import Lock
+from kernelwright.verify.sandbox.service import Failure
+from kernelwright.verify.sandbox.zygote import Zygote, sweep
 from kernelwright.verify.store import Store
-from kernelwright.verify.zygote import Zygote, sweep
+from kernelwright.verify.verification import Confined, Stop
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
 
@@ -540,21 +540,21 @@ def test_a_lost_gpu_gets_no_more_hearings_while_another_is_there(device: gpus.Gp
     ],
 )
 def test_what_no_kernel_brings_about_is_the_machines(said: str, kind: type[Exception]) -> None:
-    from kernelwright.verify.cuda_device import CudaDevice
+    from kernelwright.verify.gpu.device import CudaDevice
 
     with pytest.raises(kind), object.__new__(CudaDevice)._failures():
         raise RuntimeError(said)
 
 
 def test_a_disk_that_takes_no_compiled_kernel_is_the_machines() -> None:
-    from kernelwright.verify.cuda_device import CudaDevice
+    from kernelwright.verify.gpu.device import CudaDevice
 
     with pytest.raises(InfrastructureError, match="No space left"), object.__new__(CudaDevice)._failures():
         raise OSError(errno.ENOSPC, "No space left on device", "/root/.triton/cache")
 
 
 def test_a_name_too_long_for_a_file_is_the_candidates() -> None:
-    from kernelwright.verify.cuda_device import CudaDevice
+    from kernelwright.verify.gpu.device import CudaDevice
 
     with pytest.raises(Failure), object.__new__(CudaDevice)._failures():
         raise OSError(errno.ENAMETOOLONG, "File name too long")
@@ -580,7 +580,7 @@ def holder(lock: Lock, how: str) -> subprocess.Popen[str]:
     """Another process that holds the lock until it is killed."""
     text = f"""
     import sys, time, pathlib
-    from kernelwright.verify.gpu import Lock
+    from kernelwright.verify.gpu.gpu import Lock
     with Lock(pathlib.Path({str(lock._path)!r})).{how}():
         print("held", flush=True)
         time.sleep(60)

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.verify import channel
+from kernelwright.verify.sandbox import channel
 
 HEAD = struct.Struct("!4sIQ")
 ITEM = {"dtype": "float32", "shape": [2]}

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from kernelwright.hardware import TARGETS, target
 from kernelwright.records import Binary, Candidate, Verdict
 from kernelwright.tasks import load_suite
-from kernelwright.verify import VerifierPool, cost
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.cost import model as cost
 
 HEAD = """\
 import torch

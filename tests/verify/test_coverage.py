@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from kernelwright.verify.coverage import Looks, Touched, farther
+from kernelwright.verify.interpret.coverage import Looks, Touched, farther
 
 WIDTH = 4
 BLOCK = 256

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelwright.verify.cuda_clock import Inputs
+from kernelwright.verify.gpu.clock import Inputs
 
 
 def fresh(tensor: torch.Tensor, other: torch.Tensor, at: int = 0) -> tuple[torch.Tensor, Inputs]:
@@ -69,7 +69,7 @@ def test_inputs_with_gaps_and_without_elements() -> None:
 
 
 def test_old_binaries_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernelwright.verify import cuda_device
+    from kernelwright.verify.gpu import device as cuda_device
 
     monkeypatch.setattr(cuda_device, "_PRUNE_BYTES", 2500)
     long_ago = time.time() - 2 * cuda_device._PRUNE_AGE_S

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelwright.hardware import target
-from kernelwright.verify.device import PretendCuda, poison_, poison_mask, pretend_torch_cuda
+from kernelwright.verify.trace.pretend_cuda import PretendCuda, poison_, poison_mask, pretend_torch_cuda
 
 
 @pytest.fixture

@@ -7,12 +7,13 @@ import torch
 
 from kernelwright.hardware import target
 from kernelwright.records import Task
-from kernelwright.verify import expected, footprint, gpu_cases, oracle
-from kernelwright.verify.baseline import Baseline, baseline
-from kernelwright.verify.comparison import judged
-from kernelwright.verify.footprint import Live
-from kernelwright.verify.gpu_cases import GpuCases
+from kernelwright.verify.cost import footprint
+from kernelwright.verify.cost.footprint import Live
 from kernelwright.verify.protocol import protocol
+from kernelwright.verify.reference import expected, gpu_cases, oracle
+from kernelwright.verify.reference.baseline import Baseline, baseline
+from kernelwright.verify.reference.comparison import judged
+from kernelwright.verify.reference.gpu_cases import GpuCases
 
 STRICT = protocol("strict")
 SOURCE = """
@@ -204,7 +205,7 @@ def test_cases_that_were_let_go_of_are_made_again_the_same(
 
 
 def test_memory_that_no_later_call_uses_does_not_last() -> None:
-    from kernelwright.verify.replay import Candidate
+    from kernelwright.verify.trace.replay import Candidate
 
     def tape(made: int, foreign: dict[str, int]) -> dict[str, Any]:
         steps = [{"kind": "alloc", "storage": made, "bytes": 4000, "dtype": "float32"}]

@@ -17,8 +17,9 @@ import pytest
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import VerifierPool, channel
-from kernelwright.verify.zygote import Zygote
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.sandbox.zygote import Zygote
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 

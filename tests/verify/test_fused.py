@@ -9,9 +9,9 @@ from kernelwright.hardware import target
 
 INTERPRETED = """
 import math, sys, torch
-from kernelwright.verify import fused
-from kernelwright.verify.comparison import compare, rules
-from kernelwright.verify.expected import expected_of
+from kernelwright.verify.reference import fused_comparison as fused
+from kernelwright.verify.reference.comparison import compare, rules
+from kernelwright.verify.reference.expected import expected_of
 from kernelwright.verify.protocol import protocol
 
 def one(dtype, error, size=3000):
@@ -55,10 +55,10 @@ def test_one_pass_agrees_with_torch() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernelwright.verify import fused
-    from kernelwright.verify.cuda_device import _Stand
-    from kernelwright.verify.device import pretend_torch_cuda
-    from kernelwright.verify.tape import View
+    from kernelwright.verify.gpu.device import _Stand
+    from kernelwright.verify.reference import fused_comparison as fused
+    from kernelwright.verify.trace.pretend_cuda import pretend_torch_cuda
+    from kernelwright.verify.trace.tape import View
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     narrow, wide = (View(0, 0, (64,), (1,), name) for name in (dtype, "float64"))

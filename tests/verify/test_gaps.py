@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from kernelwright.hardware import TARGETS
 from kernelwright.records import Task
-from kernelwright.verify.baseline import baseline
+from kernelwright.verify.reference.baseline import baseline
 
 TASK = """
 import torch

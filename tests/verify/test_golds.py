@@ -12,12 +12,13 @@ import torch
 
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import VerifierPool, oracle
-from kernelwright.verify.comparison import compare
-from kernelwright.verify.expected import Expected
+from kernelwright.verify import VerifierPool
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.nests import flatten
 from kernelwright.verify.protocol import PROTOCOLS
+from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.comparison import compare
+from kernelwright.verify.reference.expected import Expected
+from kernelwright.verify.structures import flatten
 
 TASKS = load_suite("wright")
 SECRET = 4_242

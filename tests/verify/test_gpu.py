@@ -11,10 +11,12 @@ from museum import exhibits, judge
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import VerifierPool, fused, sanitizer
-from kernelwright.verify.comparison import compare, rules
-from kernelwright.verify.expected import expected_of
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.protocol import protocol
+from kernelwright.verify.reference import fused_comparison as fused
+from kernelwright.verify.reference.comparison import compare, rules
+from kernelwright.verify.reference.expected import expected_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 WORKERS = min(12, os.cpu_count() or 1)

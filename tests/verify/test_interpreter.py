@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 
 from kernelwright.hardware import target
-from kernelwright.verify.crosscompile import TooSlow, assemble, to_assembly
-from kernelwright.verify.interpreter import Engine, KernelError, Race, Unsupported
-from kernelwright.verify.memory import OutOfBounds
+from kernelwright.verify.cost.crosscompile import TooSlow, assemble, to_assembly
+from kernelwright.verify.interpret.interpreter import Engine, KernelError, Race, Unsupported
+from kernelwright.verify.interpret.memory import OutOfBounds
 
 
 class Device:

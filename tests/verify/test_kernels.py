@@ -8,8 +8,8 @@ import triton
 import triton.language as tl
 from triton.runtime import jit
 
-from kernelwright.verify.interpreter import Engine, KernelError, Unsupported
-from kernelwright.verify.kernels import Kernels, NotAKernel, constant, describe
+from kernelwright.verify.interpret.interpreter import Engine, KernelError, Unsupported
+from kernelwright.verify.trace.kernels import Kernels, NotAKernel, constant, describe
 
 SCALE = tl.constexpr(3.0)
 TL: dict[str, Any] = {"module": "triton.language"}

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.verify.memory import REGION_BITS, SECTOR_BYTES, Memory, OutOfBounds, Traffic
+from kernelwright.verify.interpret.memory import REGION_BITS, SECTOR_BYTES, Memory, OutOfBounds, Traffic
 
 ALL = np.ones(1, dtype=bool)
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from kernelwright.errors import UserError
 from kernelwright.records import Task
-from kernelwright.verify import oracle
-from kernelwright.verify.comparison import allowed_error, compare
-from kernelwright.verify.device import poison_
-from kernelwright.verify.expected import Expected, expected_of
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import BELOW_ZERO, PROTOCOLS, protocol
+from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.comparison import allowed_error, compare
+from kernelwright.verify.reference.expected import Expected, expected_of
+from kernelwright.verify.trace.pretend_cuda import poison_
 
 STRICT = PROTOCOLS["strict"]
 

@@ -19,8 +19,8 @@ from kernelwright.records import Candidate, Task
 from kernelwright.rewards import PAID_WHERE_SLOW, reward
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
+from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shards import _portable
-from kernelwright.verify.zygote import Zygote
 
 (RELU,) = load_suite("wright/relu")
 GOLD = Candidate(code=gold(RELU.id))

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.verify.kernels import Kernels
-from kernelwright.verify.replay import Candidate, Session
-from kernelwright.verify.tape import View
+from kernelwright.verify.trace.kernels import Kernels
+from kernelwright.verify.trace.replay import Candidate, Session
+from kernelwright.verify.trace.tape import View
 
 N = 4
 

@@ -14,9 +14,9 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Verdict
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.hearing import Stop
-from kernelwright.verify.room import Admission, OutOfRoom, ran_out
-from kernelwright.verify.stopwatch import Suspected
+from kernelwright.verify.gpu.admission import Admission, OutOfRoom, ran_out
+from kernelwright.verify.gpu.stopwatch import Suspected
+from kernelwright.verify.verification import Stop
 
 GB = 10**9
 
@@ -360,7 +360,7 @@ def test_only_then_is_it_the_machines_failure(error: Exception) -> None:
 
 def measured(alone: bool = False) -> Any:
     """A hearing on a fake GPU, as far as its account goes."""
-    from kernelwright.verify.measured import MeasuredHearing
+    from kernelwright.verify.gpu.verification import MeasuredHearing
 
     hearing = object.__new__(MeasuredHearing)
     hearing.gpu = SimpleNamespace(admission=Admission(FakeMemory()), name="H200")  # type: ignore[assignment]
@@ -390,7 +390,7 @@ def test_other_ends_are_what_they_are() -> None:
 
 def traced(scratch: int, output: int = 4096) -> Any:
     """A trace of a candidate whose call allocates its output and so many bytes beside it."""
-    from kernelwright.verify.replay import Candidate as Traced
+    from kernelwright.verify.trace.replay import Candidate as Traced
 
     def view(storage: int) -> list[Any]:
         return [storage, 0, [1024], [1], "float32"]

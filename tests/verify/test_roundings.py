@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from kernelwright.records import Task
-from kernelwright.verify import roundings
-from kernelwright.verify.comparison import compare
-from kernelwright.verify.expected import expected_of
-from kernelwright.verify.gpu_cases import GpuCases
 from kernelwright.verify.protocol import PROTOCOLS
+from kernelwright.verify.reference import roundings
+from kernelwright.verify.reference.comparison import compare
+from kernelwright.verify.reference.expected import expected_of
+from kernelwright.verify.reference.gpu_cases import GpuCases
 
 STRICT = PROTOCOLS["strict"]
 EPS = torch.finfo(torch.float32).eps

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.verify import sandbox
+from kernelwright.verify.sandbox import confine as sandbox
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="Linux on x86-64 only"

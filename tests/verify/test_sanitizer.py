@@ -14,14 +14,15 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.tasks import gold, load_suite
-from kernelwright.verify import VerifierPool, sanitizer
-from kernelwright.verify.hearing import Confined, Hearing
+from kernelwright.verify import VerifierPool
+from kernelwright.verify.gpu import sanitizer
+from kernelwright.verify.gpu.sanitizer import Finding, WatchedHearing, examine, parse, replay
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.nests import describe, flatten
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.replay import Session
-from kernelwright.verify.sanitizer import Finding, WatchedHearing, examine, parse, replay
-from kernelwright.verify.zygote import Zygote
+from kernelwright.verify.sandbox.zygote import Zygote
+from kernelwright.verify.structures import describe, flatten
+from kernelwright.verify.trace.replay import Session
+from kernelwright.verify.verification import Confined, Hearing
 
 REPORTS = Path(__file__).parents[1] / "fixtures" / "sanitizer"
 

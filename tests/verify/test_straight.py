@@ -9,10 +9,10 @@ import triton
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
-from kernelwright.verify import lean_triton
-from kernelwright.verify.interpreter import Engine, KernelError, Race
-from kernelwright.verify.memory import OutOfBounds
-from kernelwright.verify.straight import Instances, Recording
+from kernelwright.verify.interpret import lean_triton
+from kernelwright.verify.interpret.interpreter import Engine, KernelError, Race
+from kernelwright.verify.interpret.memory import OutOfBounds
+from kernelwright.verify.interpret.straight_line import Instances, Recording
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernelwright.verify import tf32
+from kernelwright.verify.reference import tf32
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kernelwright.verify import zygote
-from kernelwright.verify.zygote import Zygote
+from kernelwright.verify.sandbox import zygote
+from kernelwright.verify.sandbox.zygote import Zygote
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ def verify(
     """
     from kernelwright.cli import read, show
     from kernelwright.runs import write_text
-    from kernelwright.verify.sanitizer import unavailable
+    from kernelwright.verify.gpu.sanitizer import unavailable
 
     if json_file is not None and str(json_file) != "-":
         read.place(json_file)

@@ -229,8 +229,9 @@ def _dotted(version: tuple[int, ...]) -> str:
 def targets() -> Iterator[Check]:
     """A small kernel compiled for every kind of GPU that there is a sheet of."""
     from kernelwright.hardware import TARGETS
-    from kernelwright.verify import crosscompile, warmup
-    from kernelwright.verify.interpreter import TracedLaunch
+    from kernelwright.verify.cost import crosscompile
+    from kernelwright.verify.interpret import warmup
+    from kernelwright.verify.interpret.interpreter import TracedLaunch
 
     types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
     launch = TracedLaunch(warmup.row_kernel, (1, 1, 1), {}, {"BLOCK": 64}, types, ())
@@ -275,7 +276,7 @@ def gpus() -> Iterator[Check]:
     """Every GPU that torch sees, with its memory; the driver; the sanitizer."""
     import torch
 
-    from kernelwright.verify import sanitizer
+    from kernelwright.verify.gpu import sanitizer
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     driver = _driver()
@@ -355,7 +356,7 @@ _TRIED = {
 
 def protections() -> Iterator[Check]:
     """What could be put in force around a candidate here, and what a confined process then tried in vain."""
-    from kernelwright.verify import sandbox
+    from kernelwright.verify.sandbox import confine as sandbox
 
     for name, state in sandbox.protections().items():
         yield Check(name, state, state == "in force", _LAYERS.get(name, ""))
@@ -367,7 +368,7 @@ def protections() -> Iterator[Check]:
 
 def _attempts() -> dict[str, bool]:
     """What a confined child tried, by the names of `_TRIED`, and whether it was stopped."""
-    from kernelwright.verify import sandbox
+    from kernelwright.verify.sandbox import confine as sandbox
 
     home, judge = Path.home(), os.getpid()
     elsewhere = Path(tempfile.gettempdir(), f"kernelwright-doctor-{judge}")

@@ -116,7 +116,7 @@ def _explain(task: Task) -> None:
     """Raise what the task itself raises, on tensors without memory."""
     import torch
 
-    from kernelwright.verify.oracle import Reference
+    from kernelwright.verify.reference.oracle import Reference
 
     with torch.device("meta"):
         reference = Reference(task)

@@ -1,6 +1,6 @@
 """What hearings share: the cases and the baselines of each task, made once and kept while they are needed.
 
-The judge holds the reference, the seeds, the expected outputs and the tolerances. `hearing.py` is one
+The judge holds the reference, the seeds, the expected outputs and the tolerances. `verification.py` is one
 candidate before it; the worker that a hearing talks to has none of these and is thrown away afterwards.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 from kernelwright.errors import UserError
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
+from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.store import Store
-from kernelwright.verify.timing import PRECISION
 
 _CACHED_TASKS = 512
 _PATCHES = 256
@@ -99,7 +99,7 @@ class Judge:
         return list(self._cases.get(task.digest, lambda: self._make_cases(task, shapes)))
 
     def _make_cases(self, task: Task, shapes: list[str]) -> list[Any]:
-        from kernelwright.verify import oracle
+        from kernelwright.verify.reference import oracle
 
         if not self.protocol.more_shapes:
             shapes = shapes[:1]
@@ -117,7 +117,7 @@ class Judge:
         The sizes that differ between the task's own small sets are free to change: each is shrunk by a secret
         amount, all at once if the reference takes it, else one at a time.
         """
-        from kernelwright.verify import oracle
+        from kernelwright.verify.reference import oracle
 
         for sizes in self._smaller(task, shapes):
             with contextlib.suppress(Exception):
@@ -126,7 +126,7 @@ class Judge:
 
     def _hidden_sizes(self, task: Task, shapes: list[str]) -> dict[str, int]:
         """The first hidden sizes that the reference takes, or nothing."""
-        from kernelwright.verify import oracle
+        from kernelwright.verify.reference import oracle
 
         for sizes in self._smaller(task, shapes):
             with contextlib.suppress(Exception):
@@ -159,7 +159,7 @@ class Judge:
 
     def gpu_draws(self, full: bool, position: int) -> list[tuple[float, int]]:
         """(scale, seed) of each case of a shape set on a GPU, the `position`-th of its task."""
-        from kernelwright.verify import oracle
+        from kernelwright.verify.reference import oracle
 
         rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
         plan = oracle.draws(self.protocol, self._secret, rank)
@@ -168,7 +168,7 @@ class Judge:
         return plan
 
     def _make_gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
-        from kernelwright.verify.gpu_cases import GpuCases
+        from kernelwright.verify.reference.gpu_cases import GpuCases
 
         base = self.baseline(task)
         products = base is None or base.products
@@ -189,7 +189,7 @@ class Judge:
         """The modelled baselines at full size; None where the reference cannot be modelled."""
 
         def make() -> Any:
-            from kernelwright.verify.baseline import baseline
+            from kernelwright.verify.reference.baseline import baseline
 
             with contextlib.suppress(Exception):
                 return baseline(task, dict(task.shapes.get("full", {})), self.target)
@@ -198,10 +198,10 @@ class Judge:
         return self._baselines.get(task.digest, make)
 
     def patch(self, task: Task) -> Any:
-        """One period of a case at full size (`periodic.py`); None where there is none."""
+        """One period of a case at full size (`reference/periodic.py`); None where there is none."""
 
         def make() -> Any:
-            from kernelwright.verify import periodic
+            from kernelwright.verify.reference import periodic
 
             with contextlib.suppress(Exception):
                 small, base = [shape.cases[0] for shape in self.cases(task)], self.baseline(task)
@@ -212,7 +212,7 @@ class Judge:
 
     def compiled_ratio(self, task: Task, gpu: Any, zygote: Any, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""
-        from kernelwright.verify import compiled
+        from kernelwright.verify.gpu import compiled
 
         if self._compiled is None:
             return None

@@ -25,16 +25,16 @@ from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, ProtocolName, Task, Verdict
-from kernelwright.verify import sanitizer
-from kernelwright.verify.hearing import Hearing
-from kernelwright.verify.interpreted import InterpretedHearing
+from kernelwright.verify.gpu import sanitizer
+from kernelwright.verify.gpu.admission import OutOfRoom, ran_out
+from kernelwright.verify.gpu.stopwatch import Suspected
+from kernelwright.verify.gpu.timing import PRECISION
+from kernelwright.verify.interpret.verification import InterpretedHearing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
-from kernelwright.verify.room import OutOfRoom, ran_out
+from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shards import WORKERS, Shards
-from kernelwright.verify.stopwatch import Suspected
-from kernelwright.verify.timing import PRECISION
-from kernelwright.verify.zygote import Zygote
+from kernelwright.verify.verification import Hearing
 
 _OF_THE_GPU = ("AcceleratorError", "OutOfMemoryError")
 
@@ -77,7 +77,7 @@ class VerifierPool:
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
         self.gpus: list[Any] = []
         if backend == "cuda" or (backend == "auto" and _gpu_present()):
-            from kernelwright.verify.gpu import Gpu, count
+            from kernelwright.verify.gpu.gpu import Gpu, count
 
             try:
                 self.gpus = [Gpu(index) for index in devices or range(count())]
@@ -209,7 +209,7 @@ class VerifierPool:
         zygote.wait()  # a candidate's time does not begin before there is somebody to hear it
         if not self.gpus:
             return InterpretedHearing(judge, zygote, task, candidate)
-        from kernelwright.verify.measured import MeasuredHearing
+        from kernelwright.verify.gpu.verification import MeasuredHearing
 
         return MeasuredHearing(judge, zygote, self._gpu_for(task), task, candidate)
 

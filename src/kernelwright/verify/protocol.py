@@ -22,7 +22,7 @@ class Protocol:
     distributions: tuple[float, ...]
     """Factors on every floating-point input; `BELOW_ZERO` is none."""
     affine: bool
-    """Other values for parameters that begin as ones or zeros (`affine.py`)."""
+    """Other values for parameters that begin as ones or zeros (`trace/affine.py`)."""
     seeds: int
     """Draws per distribution on the first shape set."""
     tolerance: Mapping[str, tuple[float, float]]
@@ -37,7 +37,7 @@ class Protocol:
     """Judge on every `small*` shape set, not only the first."""
 
     tf32_products: bool = False
-    """The task at hand lets float32 products be made in TF32 (see `tf32.py`)."""
+    """The task at hand lets float32 products be made in TF32 (see `reference/tf32.py`)."""
 
     def preset(self, dtype: str) -> tuple[float, float]:
         """(rtol, atol) for an output dtype."""

@@ -1,0 +1,178 @@
+"""How much GPU memory a task takes: to make what it expects, and to judge and clock a candidate.
+
+Counted from the reference's run without data at the same size, where every storage that an operator makes is seen, and
+when it goes. Not seen is what a library asks for by itself (workspaces): `_SLACK` and `_FIXED` are for that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.verify.trace.replay import Candidate
+
+_SLACK = 1.1
+_FIXED = 3 << 29
+"""A CUDA context (0.5 GB), what the clock flushes the L2 with, and pieces of a comparison in full."""
+_LARGE = 1 << 22
+"""Elements from which expected outputs are kept in fp32."""
+UNSEEN_BYTES = 256 << 20
+"""Of another draw of each input, placed in the arena for the clock's fresh calls."""
+
+
+ALLOWANCE = 0.25
+"""Of a GPU's memory: what a candidate may ask for beside inputs, weights and outputs."""
+
+
+class Live(TorchDispatchMode):
+    """Counts the bytes of storages that operators make while it is on; `peak` is the most at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._known: dict[int, weakref.ref[Any]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {tensor.untyped_storage()._cdata for tensor in _tensors([args, kwargs])}
+        out = func(*args, **(kwargs or {}))
+        for tensor in _tensors(out):
+            storage = tensor.untyped_storage()
+            key = storage._cdata
+            if key not in self._known and key not in given:
+                size = storage.nbytes()
+                self.now += size
+                self._known[key] = weakref.ref(storage, functools.partial(self._gone, key, size))
+        self.peak = max(self.peak, self.now)
+        return out
+
+    def _gone(self, key: int, size: int, _: Any) -> None:
+        self.now -= size
+        del self._known[key]
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    items = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    return [tensor for item in items for tensor in _tensors(item)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Footprint:
+    """Of a task at one size. Bytes."""
+
+    inputs: int
+    outputs: int
+    weights: int
+    peak: int
+    """The most that a run of the reference holds beside inputs and weights, its outputs included."""
+    expected: int
+    """One case's expected outputs, as they are kept."""
+    wide: float
+    """How many times larger all that is in fp64."""
+
+    @classmethod
+    def of(
+        cls,
+        given: Sequence[torch.Tensor],
+        returned: Sequence[torch.Tensor],
+        state: Mapping[str, torch.Tensor],
+        peak: int,
+    ) -> Footprint:
+        """From tensors without data; `peak` as `Live` counted it."""
+        kinds = [
+            tensor.dtype for tensor in (*given, *returned, *state.values()) if tensor.is_floating_point()
+        ]
+        outputs = sum(map(_size, returned))
+        return cls(
+            inputs=sum(map(_size, given)),
+            outputs=outputs,
+            weights=sum(map(_size, state.values())),
+            peak=max(int(peak), outputs),
+            expected=sum(tensor.numel() * _kept_width(tensor) for tensor in returned),
+            wide=8 / min((kind.itemsize for kind in kinds), default=8),
+        )
+
+    def keeping(self, cases: int) -> int:
+        """What so many cases leave on the GPU."""
+        return cases * self.expected + self.weights
+
+    def making(self, cases: int) -> int:
+        """At the peak of making so many cases, one after the other, with those before them kept.
+
+        In units of one input and one output of equal size in single precision an elementwise reference takes 5 (output,
+        inputs and output in fp64) and one for each case kept: 3 to 4 times inputs and outputs together.
+        """
+        own = max(self.inputs + self.peak, 3 * self.inputs + self.outputs) + self.weights
+        double = self.outputs + self.wide * (self.inputs + self.peak + self.weights) + self.weights
+        told = (2 + self.wide) * self.outputs
+        return _ample(self.keeping(cases) + max(own, double, told))
+
+    def judging(self, asked: int, beside: bool) -> int:
+        """At the peak of a hearing, beside the cases that are kept. `asked` is what the candidate's side holds.
+
+        In the units of `making` 6, where a candidate asks for its output only: the arena (2), the judge's draw and its
+        multiple (2), the candidate's inputs and outputs (2); under the clock the reference's output in place of one draw.
+        """
+        arena = self.inputs + self.outputs + min(self.inputs, 4 * UNSEEN_BYTES)
+        draw, clocked = 2 * self.inputs, self.inputs + self.peak + self.weights
+        others = 2 * self.inputs + self.peak + 2 * self.outputs + self.weights if beside else 0
+        return _ample(max(arena, self.weights) + asked + max(draw, clocked, others))
+
+    def compiling(self) -> int:
+        """To clock the reference under torch.compile beside eager."""
+        return _ample(self.inputs + 2 * self.peak + 2 * self.weights)
+
+
+def lasting(candidate: Candidate) -> set[int]:
+    """Storages that live on from one call to another: constants, weights, and what a later call has of an earlier one."""
+    found = {storage for storage, _, _ in candidate.constants}
+    for tape, views in zip(candidate.tapes, candidate.inputs, strict=True):
+        found |= set(tape.foreign) - {view.storage for view in views}
+    return found
+
+
+def asked(candidate: Candidate) -> tuple[int, int]:
+    """(bytes that a candidate's side of a hearing holds at most, of which it asked for beside inputs, weights and outputs).
+
+    What one call makes is gone before the next, but for what a later one uses.
+    """
+    weights = {view.storage for view in candidate.state.values()}
+    constants = {storage: size for storage, size, _ in candidate.constants}
+    own = 2 * sum(size for storage, size in constants.items() if storage not in weights)
+    made = {
+        operation.fields["storage"]: operation.fields["bytes"]
+        for tape in candidate.tapes
+        for operation in tape.operations
+        if operation.kind == "alloc"
+    }
+    living = sum(made.get(storage, 0) for storage in lasting(candidate) - constants.keys())
+    held, extra = 0, 0
+    for tape, views in zip(candidate.tapes, candidate.inputs, strict=True):
+        fresh = tape.allocated() + sum(
+            view.end for operation in tape.operations for view in operation.fields.get("results", ())
+        )
+        held = max(held, fresh + sum(view.end for view in views))
+        extra = max(extra, fresh - sum(view.end for view in tape.outputs()))
+    whole = sum(size for storage, size in constants.items() if storage in weights)
+    return whole + own + living + held, own + living + max(0, extra)
+
+
+def _size(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _kept_width(tensor: torch.Tensor) -> int:
+    if not tensor.is_floating_point():
+        return tensor.element_size()
+    return 4 if tensor.numel() >= _LARGE and tensor.dtype != torch.float64 else 8
+
+
+def _ample(size: float) -> int:
+    return int(_SLACK * size) + _FIXED

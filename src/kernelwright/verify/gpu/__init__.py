@@ -1,0 +1,1 @@
+"""The judge with a GPU: kernels played on real memory, and the clock."""

@@ -1,0 +1,91 @@
+"""The second baseline: what torch.compile makes of a reference, clocked beside eager once and remembered on disk.
+
+A ratio, because both are clocked in turn on a GPU of one's own; a candidate is clocked beside eager only. Compiling
+takes seconds, in a device process that ends with it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from kernelwright.errors import InfrastructureError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Task
+from kernelwright.verify.gpu import timing
+from kernelwright.verify.gpu.admission import OutOfRoom
+from kernelwright.verify.gpu.gpu import Gpu
+from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.sandbox.zygote import Zygote
+from kernelwright.verify.store import Store
+from kernelwright.verify.verification import Stop
+
+_LIMIT_S = 240.0
+_SEED = 4242
+"""No secret: no candidate takes part."""
+
+
+def ratio(task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, store: Store) -> float | None:
+    """torch.compile's time over eager's at full size; None where the reference does not compile.
+
+    `size` is the GPU memory (bytes) to ask for; where it does not do, this is done again with the GPU to itself, and None
+    where that does not do either. Raises InfrastructureError.
+    """
+    import triton
+
+    key = {
+        "task": task.digest,
+        "gpu": gpu.name,
+        "torch": str(torch.__version__),
+        "triton": str(triton.__version__),
+        "tf32_convolutions": str(protocol.tf32_convolutions),
+    }
+    known = store.get(**key)
+    if known is None:
+        try:
+            known = _clock(task, gpu, zygote, protocol, size)
+        except OutOfRoom:
+            try:
+                known = _clock(task, gpu, zygote, protocol, size, alone=True)
+            except OutOfRoom:
+                return None
+        store.put(known, **key)
+    return None if known["ratio"] is None else float(known["ratio"])
+
+
+def _clock(
+    task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, alone: bool = False
+) -> dict[str, Any]:
+    device = gpu.fresh(zygote)
+    device.deadline, device.limit_s = time.monotonic() + _LIMIT_S, _LIMIT_S
+    body = {
+        "command": "compile_reference",
+        "task": task.model_dump(mode="json"),
+        "sizes": dict(task.shapes.get("full", {})),
+        "seed": _SEED,
+        "tf32": protocol.tf32_convolutions,
+    }
+    try:
+        with gpu.admission.admitted(size, alone=alone):
+            device.ask(Gate.TIMING, body)
+            with gpu.lock.exclusive():
+                device.deadline = time.monotonic() + _LIMIT_S
+                answer, _ = device.ask(Gate.TIMING, {"command": "time_reference"})
+    except Stop as stop:
+        if stop.outcome is Outcome.OUT_OF_MEMORY:
+            raise OutOfRoom(f"torch.compile of {task.id}: {stop.detail}") from None
+        if not stop.outcome.judged:
+            raise InfrastructureError(f"torch.compile of {task.id}: {stop.detail}") from None
+        return {"ratio": None, "why": stop.detail}
+    finally:
+        device.dismiss()
+    rounds = answer["rounds"]
+    found = timing.geometric([compiled / eager for compiled, eager in rounds])
+    return {
+        "ratio": found.centre,
+        "interval": [found.low, found.high],
+        "compiled_ms": timing.geometric([entry[0] for entry in rounds]).centre,
+        "eager_ms": timing.geometric([entry[1] for entry in rounds]).centre,
+    }

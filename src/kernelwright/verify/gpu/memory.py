@@ -1,0 +1,209 @@
+"""GPU memory that judge and worker share: an arena that the judge allocates and the worker maps by CUDA IPC.
+
+An arena is an allocation of its own, so mapping it shows the worker nothing else of the judge's memory. Tensors
+lie in it 512 bytes apart at least; what is between them is filled with a pattern, so that a write outside a
+tensor shows. Nothing is pickled: a handle is 64 bytes that travel as text.
+
+Source: CUDA driver API, "Memory Management" (cuIpcGetMemHandle, cuIpcOpenMemHandle).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+import torch
+
+from kernelwright.drawing import DRAWING
+from kernelwright.errors import InfrastructureError
+from kernelwright.verify.gpu.admission import OutOfRoom
+
+_BLOCK = 2 << 20
+"""The driver carves small allocations from blocks of this size, and a handle opens a whole block."""
+_NO_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY."""
+ON_GPU = "no GPU memory left"
+"""How a device process begins to say so."""
+_ALIGN = 512
+_GUARD = 512
+GUARD_BYTE = 0x7F
+"""3.4e38 as float32, NaN as float16: a read outside a tensor shows too."""
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("reserved", ctypes.c_ubyte * 64),)
+
+
+@functools.cache
+def _driver() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise InfrastructureError(f"no CUDA driver: {error}") from None
+
+
+def _call(name: str, *args: Any) -> None:
+    status = getattr(_driver(), name)(*args)
+    if status == _NO_MEMORY:
+        raise OutOfRoom(f"{name} found no GPU memory (CUDA error {status})")
+    if status != 0:
+        raise InfrastructureError(f"{name} failed with CUDA error {status}")
+
+
+def enter_context(device: int) -> None:
+    """Make torch's own context current in this thread, so that driver calls work in it."""
+    torch.cuda.set_device(device)
+    torch.empty(1, device=f"cuda:{device}")
+    context = ctypes.c_void_p()
+    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(device))
+    _call("cuCtxSetCurrent", context)
+
+
+class Raw:
+    """Lets torch see foreign GPU memory without a copy (the CUDA array interface, version 3)."""
+
+    def __init__(self, pointer: int, size: int, owner: Any) -> None:
+        self.owner = owner
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+def extent(tensor: torch.Tensor) -> int:
+    """Bytes from a tensor's first element to the end of its last, strides included."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of a tensor's memory from its first element to its last, gaps included."""
+    return tensor.as_strided((extent(tensor) // tensor.element_size(),), (1,))
+
+
+class Mapping:
+    """GPU memory at `pointer`, ours or another process's."""
+
+    def __init__(self, pointer: int, size: int, device: int) -> None:
+        self.pointer, self.size, self.device = pointer, size, device
+
+    def view(
+        self, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
+    ) -> torch.Tensor:
+        """A tensor over part of the memory, with a storage of its own. Raises ValueError when it does not fit."""
+        probe = torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+        size = extent(probe)
+        if offset < 0 or offset + size > self.size:
+            raise ValueError("tensor outside the arena")
+        if size == 0:
+            return torch.empty(shape, dtype=dtype, device=f"cuda:{self.device}")
+        raw = torch.as_tensor(Raw(self.pointer + offset, size, self), device=f"cuda:{self.device}")
+        return raw.view(dtype).as_strided(shape, stride)
+
+    def close(self) -> None:
+        """Unmap memory of another process's."""
+        pointer, self.pointer = self.pointer, 0
+        _call("cuIpcCloseMemHandle", ctypes.c_uint64(pointer))
+
+
+class Arena(Mapping):
+    """Memory of the judge's. `handle` opens it elsewhere; `free` gives it back (the worker must be gone)."""
+
+    def __init__(self, size: int, device: int) -> None:
+        """Raises OutOfRoom where there is no room, what torch holds unused in this process given back."""
+        size = -(-max(size, 1) // _BLOCK) * _BLOCK
+        pointer = ctypes.c_uint64()
+        try:
+            _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        except OutOfRoom:
+            with DRAWING:
+                torch.cuda.empty_cache()
+            _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        super().__init__(int(pointer.value), size, device)
+        raw = _Handle()
+        _call("cuIpcGetMemHandle", ctypes.byref(raw), pointer)
+        self.handle = bytes(raw.reserved).hex()
+        self._used = 0
+        self.fences: list[tuple[int, int]] = []
+        """(offset, size) of the guards."""
+
+    def bytes(self, offset: int, size: int) -> torch.Tensor:
+        return self.view(offset, (size,), (1,), torch.uint8)
+
+    def place(self, tensor: torch.Tensor) -> dict[str, Any]:
+        """Copy a tensor in, with its strides; returns what the worker needs to find it."""
+        described = self.reserve(tensor)
+        self.locate(described).copy_(tensor)
+        return described
+
+    def reserve(self, like: torch.Tensor) -> dict[str, Any]:
+        """Room for a tensor of this shape, stride and dtype, with a guard behind it."""
+        offset = -(-self._used // _ALIGN) * _ALIGN
+        size = extent(like)
+        end = offset + size
+        fence = -(-end // _ALIGN) * _ALIGN + _GUARD - end
+        if end + fence > self.size:
+            raise InfrastructureError("the arena is too small for the task")
+        self._used = end + fence
+        self.bytes(end, fence).fill_(GUARD_BYTE)
+        self.fences.append((end, fence))
+        return {
+            "offset": offset,
+            "shape": list(like.shape),
+            "stride": list(like.stride()),
+            "dtype": str(like.dtype).removeprefix("torch."),
+        }
+
+    def slots(self, expected: list[Any]) -> list[dict[str, Any]]:
+        """Poisoned room for outputs of the shapes and dtypes that are `expected`."""
+        from kernelwright.verify.trace.pretend_cuda import poison_
+
+        found = []
+        for item in expected:
+            found.append(self.reserve(torch.empty(item.shape, dtype=item.dtype, device="meta")))
+            poison_(self.locate(found[-1]))
+        return found
+
+    def locate(self, described: dict[str, Any]) -> torch.Tensor:
+        return locate(self, described)
+
+    def guards_intact(self) -> bool:
+        """Whether nothing was written between the tensors."""
+        return all(bool((self.bytes(offset, size) == GUARD_BYTE).all()) for offset, size in self.fences)
+
+    def reset(self) -> None:
+        """Forget what was placed."""
+        self._used = 0
+        self.fences.clear()
+
+    def free(self) -> None:
+        if self.pointer:
+            pointer, self.pointer = self.pointer, 0
+            _call("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+
+def arena_size(tensors: list[torch.Tensor]) -> int:
+    """Bytes that `place` needs for these tensors, guards included."""
+    return sum(extent(tensor) + 2 * _ALIGN + _GUARD for tensor in tensors) + _BLOCK
+
+
+def open_arena(handle: str, size: int, device: int) -> Mapping:
+    """Map another process's arena. Raises InfrastructureError where CUDA IPC does not work."""
+    raw = _Handle.from_buffer_copy(bytes.fromhex(handle))
+    pointer = ctypes.c_uint64()
+    _call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), raw, ctypes.c_uint(1))
+    return Mapping(int(pointer.value), size, device)
+
+
+def locate(memory: Mapping, described: dict[str, Any]) -> torch.Tensor:
+    """The tensor that `Arena.place` or `Arena.reserve` described."""
+    from kernelwright.verify.sandbox.channel import DTYPES
+
+    shape, stride = tuple(map(int, described["shape"])), tuple(map(int, described["stride"]))
+    return memory.view(int(described["offset"]), shape, stride, DTYPES[described["dtype"]])

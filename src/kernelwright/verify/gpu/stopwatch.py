@@ -1,0 +1,148 @@
+"""The judge's side of the clock: candidate against reference on a GPU of one's own, and what gives a forged time away.
+
+`gpu/clock.py` clocks in the device process. The judge places what that process refreshes inputs from, looks at the
+output of a call that was clocked, and clocks whole batches itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+
+from kernelwright.errors import InfrastructureError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Task, Timing
+from kernelwright.verify.cost.footprint import UNSEEN_BYTES
+from kernelwright.verify.gpu import timing
+from kernelwright.verify.verification import Confined, Stop, Trace, explain
+
+_FEW_CALLS, _MORE_CALLS, _MOST_CALLS, _BATCH_MS = 2, 4, 64, 8.0
+"""Batches clocked from outside: a few calls, and as many as take about so long."""
+_SUSPICIONS = 8
+
+
+class Suspected(InfrastructureError):
+    """The outside clock belies a claim while others were heard on the same GPU: worth another hearing, alone."""
+
+
+class Stopwatch:
+    """For one candidate at one shape. `prepare` works beside others, `race` with the GPU to itself.
+
+    `alone`: no other hearing is under way on the GPU, so what the outside clock finds is the candidate's doing.
+    """
+
+    def __init__(self, device: Confined, arena: Any, shape: Any, trace: Trace, alone: bool = False) -> None:
+        self._device, self._arena, self._shape, self._trace = device, arena, shape, trace
+        self._alone = alone
+        self._answer: dict[str, Any] = {}
+        self.share = 1.0
+        """Of the GPU time of a call, the candidate's kernels' part."""
+
+    def prepare(self, task: Task, against_itself: bool) -> None:
+        """Build the reference in the device process and lay out inputs and outputs. Raises Stop."""
+        import torch
+
+        body = {
+            "command": "reference",
+            "key": self._shape.name,
+            "task": task.model_dump(mode="json"),
+            "sizes": self._shape.sizes,
+            "inputs": self._shape.form,
+            "own": against_itself,
+        }
+        self._device.ask(Gate.TIMING, body)
+        arena = self._arena
+        arena.reset()
+        self._audited = [arena.place(tensor) for tensor in self._shape.audit.inputs()]
+        self._outputs = arena.slots(self._shape.expected)
+        self._unseen = [self._stretch(tensor) for tensor in self._shape.unseen()]
+        torch.cuda.current_stream().synchronize()
+
+    def _stretch(self, tensor: Any) -> dict[str, Any]:
+        """A secret part of another draw, and where it lies."""
+        from kernelwright.verify.gpu.memory import flat
+
+        whole = flat(tensor)
+        count = min(whole.numel(), UNSEEN_BYTES // tensor.element_size())
+        start = secrets.randbelow(whole.numel() - count + 1)
+        return {**self._arena.place(whole[start : start + count]), "at": start}
+
+    def race(self, protocol: Any, precision: float) -> None:
+        """Clock both sides in turn, to that precision (see `Clock.rounds`), hold one clocked output against the oracle, then clock whole batches. Raises Stop."""
+        body = {
+            "command": "time",
+            "key": self._shape.name,
+            "audited": self._audited,
+            "unseen": self._unseen,
+            "outputs": self._outputs,
+            "anew": self._shape.changes_inputs,
+            "precision": precision,
+        }
+        self._answer, _ = self._device.ask(Gate.TIMING, body)
+        wrong = self._shape.audit.compare([self._arena.locate(slot) for slot in self._outputs], protocol)
+        if wrong is not None:
+            detail = f"wrong while it was clocked: {explain(wrong, self._shape.audit.name)}"
+            raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, detail, where=self._shape.audit.name)
+        if self._trace.tape.compute():
+            self.share = float(self._device.ask(Gate.TIMING, {"command": "share"})[0]["share"])
+        self._outside(*(timing.geometric(side).centre for side in zip(*self._answer["rounds"], strict=True)))
+
+    def _outside(self, claim_ms: float, reference_ms: float) -> None:
+        """A time that the device process cannot have made up: whole batches of two sizes by the judge's clock.
+
+        Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused; and where
+        the reference's time is belied just so, it is the clock that something else on the machine disturbs. Who is
+        suspected beside other hearings is heard again alone (Suspected).
+        """
+        flush = float(self._device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
+        many = max(_MORE_CALLS, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))
+        batches: dict[bool, list[timing.Batch]] = {False: [], True: []}
+        for attempt in range(_SUSPICIONS):
+            for reference in (False, True):
+                for calls in (_FEW_CALLS, many):
+                    start = time.perf_counter()
+                    answer, _ = self._device.ask(
+                        Gate.TIMING,
+                        {"command": "batch", "reference": reference, "calls": calls, "most": many},
+                    )
+                    batches[reference].append(timing.Batch(calls, 1e3 * (time.perf_counter() - start)))
+            delay = float(answer["delay_ms"])
+            fraud = timing.forged(claim_ms, batches[False], batches[True], flush, delay)
+            if not fraud:
+                return
+            if attempt < _SUSPICIONS - 1:
+                continue
+            if timing.belied(reference_ms, batches[True], flush):
+                raise InfrastructureError(
+                    f"the clock is disturbed, for the reference is slower than it seemed, too: {fraud}"
+                )
+            if not self._alone:
+                raise Suspected(fraud)
+            raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, fraud, where=self._shape.name)
+
+    @property
+    def binaries(self) -> list[dict[str, Any]]:
+        """What the driver says of the kernels that were clocked."""
+        return list(self._answer["binaries"])
+
+    def result(self, target: str, roofline_ms: float | None, compiled: float | None) -> Timing:
+        """`roofline_ms` is the least time the work can take; `compiled` is torch.compile's time over eager's."""
+        rounds: list[list[float]] = self._answer["rounds"]
+        own = timing.geometric([entry[0] for entry in rounds])
+        eager = timing.geometric([entry[1] for entry in rounds])
+        ratio = timing.geometric([entry[1] / entry[0] for entry in rounds])
+        baselines, intervals = {"eager": eager.centre}, {"eager": (ratio.low, ratio.high)}
+        if compiled is not None:
+            baselines["compile"] = eager.centre * compiled
+            intervals["compile"] = (ratio.low * compiled, ratio.high * compiled)
+        return Timing(
+            kind="measured",
+            target=target,
+            candidate_ms=own.centre,
+            candidate_ci=(own.low, own.high),
+            baseline_ms=baselines,
+            speedup_ci=intervals,
+            roofline_fraction=None if roofline_ms is None else min(1.0, roofline_ms / own.centre),
+            samples=len(rounds) * int(self._answer["calls"]),
+        )

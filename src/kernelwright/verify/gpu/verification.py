@@ -1,0 +1,408 @@
+"""A hearing on a GPU: the tape played on real memory at small and at full size, then raced against the reference.
+
+Everything that needs no GPU is done before the candidate asks for it: tracing, the interpreter's checks, compiling.
+Waiting for the GPU, or for memory on it, is not the candidate's time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
+from kernelwright.verify.cost import footprint
+from kernelwright.verify.cost.footprint import UNSEEN_BYTES
+from kernelwright.verify.gpu.admission import OutOfRoom
+from kernelwright.verify.gpu.gpu import Gpu
+from kernelwright.verify.gpu.stopwatch import Stopwatch
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.sandbox.zygote import Zygote
+from kernelwright.verify.structures import flatten
+from kernelwright.verify.verification import Confined, Hearing, Stop, Trace
+
+_UNKNOWN_SHARE = 0.25
+"""Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
+_EMPTY_SHARE = 0.85
+"""A GPU with so much of its memory free has nobody else to blame: contexts of a dozen processes are the rest."""
+_MODEL_SAMPLES = 4
+
+
+class MeasuredHearing(Hearing):
+    """One candidate before the judge, on one GPU."""
+
+    backend: Backend = "cuda"
+    common = Gate.FULL
+
+    def __init__(self, judge: Judge, zygote: Zygote, gpu: Gpu, task: Task, candidate: Candidate) -> None:
+        super().__init__(judge, zygote, task, candidate)
+        self.gpu = gpu
+        self.against_itself = False
+        """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
+        self._arena: Any = None
+        self._launches: list[dict[str, Any]] | None = None
+        """What the interpreter saw of a few program instances of each launch at full size."""
+
+    def verdict(self) -> Verdict:
+        """Raises OutOfRoom, or what torch raises, where GPU memory ran out and the hearing should be repeated alone."""
+        self.gpu.hearings += 1
+        try:
+            return super().verdict()
+        finally:
+            self.gpu.hearings -= 1
+
+    def _funnel(self) -> Timing | None:
+        self._read()
+        base = self.judge.baseline(self.task)
+        with self._unclocked():
+            shapes = self._shapes(base)
+        traces = self._traced(shapes)
+        if self.protocol.honesty:
+            self._sanitize(shapes, traces)
+        with contextlib.ExitStack() as held:
+            with self._unclocked():
+                if self.alone:
+                    self.gpu.end_idle()
+                device = held.enter_context(self.gpu.process(self.zygote))
+            device.deadline = self.deadline
+            try:
+                stopwatch = self._on_gpu(device, base, shapes, traces)
+            except Stop as stop:
+                # A wrong answer leaves the process as it was; a failure inside it does not.
+                if not device.alive or "where" not in stop.evidence:
+                    raise
+                wrong = stop
+            else:
+                self._profile(stopwatch, base, traces[-1])
+                roofline = None if base is None else base.eager.roofline_ms
+                size = self._unknown() if base is None else base.footprint.compiling()
+                compiled = self.judge.compiled_ratio(self.task, self.gpu, self.zygote, size)
+                return stopwatch.result(self.gpu.name, roofline, compiled)
+        raise wrong
+
+    @contextlib.contextmanager
+    def _unclocked(self) -> Iterator[None]:
+        """What happens here is not the candidate's time: waiting for others, and making what all candidates share."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.deadline += time.monotonic() - start
+            for process in self._processes:
+                process.deadline = self.deadline
+
+    @contextlib.contextmanager
+    def _held(self, resource: AbstractContextManager[Any], device: Confined) -> Iterator[Any]:
+        """Hold what others may hold now."""
+        with contextlib.ExitStack() as held:
+            with self._unclocked():
+                found = held.enter_context(resource)
+            device.deadline = self.deadline
+            yield found
+
+    def _unknown(self) -> int:
+        return int(_UNKNOWN_SHARE * self.gpu.admission.total)
+
+    def _making(self, base: Any) -> tuple[int, int]:
+        """Bytes of GPU memory that making the task's cases takes, and that they take then."""
+        if base is None:
+            return self._unknown(), self._unknown()
+        small = sum(name.startswith("small") for name in self.task.shapes)
+        cases = len(self.judge.gpu_draws(True, small))
+        return int(base.footprint.making(cases)), int(base.footprint.keeping(cases))
+
+    def _judging(self, base: Any, trace: Trace) -> int:
+        """Bytes of GPU memory that the hearing takes. Raises Stop where the candidate asks for too much of them."""
+        held, extra = footprint.asked(trace.traced)
+        if extra > footprint.ALLOWANCE * self.gpu.admission.total:
+            detail = f"asks for {extra / 1e9:.0f} GB beside its inputs, weights and outputs"
+            raise Stop(Outcome.OUT_OF_MEMORY, Gate.LOAD, detail)
+        if base is None:
+            return self._unknown() + held
+        return int(base.footprint.judging(held, bool(self.judge.beside)))
+
+    def _shapes(self, base: Any) -> list[Any]:
+        """What candidates for this task are held against; the first to ask makes it."""
+        admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
+        return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
+
+    def _traced(self, shapes: list[Any]) -> list[Trace]:
+        with self._timed(Gate.LOAD):
+            host = self._summon("host", max(shape.weights for shape in shapes))
+            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        traces = []
+        with self._timed(Gate.TRACE):
+            for position, shape in enumerate(shapes):
+                trace = self._trace(
+                    Gate.TRACE, host, shape.init, shape.description, shape.state, many=position == 0
+                )
+                self._policy(trace)
+                self._form(Gate.TRACE, trace, shape)
+                traces.append(trace)
+        host.dismiss()
+        return traces
+
+    def _sanitize(self, shapes: list[Any], traces: list[Trace]) -> None:
+        """The interpreter's checks of every pointer, of who writes where, and of the values, on a case of each small
+        shape.
+
+        A GPU says nothing of an access that strays into valid memory, and what it happens to find in a lane that a
+        load leaves undefined may be right. What is not interpreted is left to the GPU, and so is precision.
+        """
+        from kernelwright.verify.sandbox import channel
+
+        with self._timed(Gate.SMALL):
+            device = self._summon("interpret")
+            for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
+                if shape.full:
+                    continue
+                tensors = list(trace.blobs)
+                state = {name: shape.state[name] for name in trace.traced.state}
+                body = {"command": "open", "key": shape.name, "trace": trace.answer}
+                try:
+                    device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
+                    for call in (*trace.warm_up(), -1):
+                        self._interpreted(device, shape, call, position)
+                except Stop as stop:
+                    if stop.outcome is Outcome.UNSUPPORTED:
+                        break
+                    if stop.outcome is not Outcome.LOW_PRECISION:
+                        raise
+            self._look_at_full_size(device, traces[-1])
+
+    def _look_at_full_size(self, device: Confined, trace: Trace) -> None:
+        """A few program instances without memory: no value is known, but every address is."""
+        body = {"command": "model", "trace": trace.answer, "compile": "", "samples": _MODEL_SAMPLES}
+        try:
+            self._launches = list(device.ask(Gate.FULL, body)[0]["launches"])
+        except Stop as stop:
+            if stop.outcome is Outcome.OUT_OF_BOUNDS or not device.alive:
+                raise
+
+    def _interpreted(self, device: Confined, shape: Any, call: int, position: int) -> None:
+        """One call with its programs in reverse order; what is right in the usual order only is a race."""
+        case = shape.host_case
+
+        def run(races: bool) -> None:
+            body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": races}
+            answer, outputs = device.ask(Gate.SMALL, body, flatten(case.inputs))
+            self._compare(case, outputs, list(answer["changed"]), Gate.SMALL, position, 0)
+            self._unchanged(case, answer["state_changed"], Gate.SMALL)
+
+        try:
+            run(races=True)
+        except Stop as stop:
+            if not device.alive or "where" not in stop.evidence or stop.outcome is Outcome.LOW_PRECISION:
+                raise
+            run(races=False)
+            detail = f"wrong when programs run in another order: {stop.detail}"
+            raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail) from None
+
+    def _on_gpu(self, device: Confined, base: Any, shapes: list[Any], traces: list[Trace]) -> Stopwatch:
+        from kernelwright.verify.gpu.memory import Arena, enter_context
+
+        with self._timed(Gate.COMPILE):
+            device.ask(Gate.COMPILE, {"command": "compile", "traces": [trace.answer for trace in traces]})
+        lock = self.gpu.lock
+        size, (making, kept) = self._judging(base, traces[-1]), self._making(base)
+        room = self.gpu.admission.admitted(size, shapes, max(making, size + kept), self.alone)
+        with self._held(room, device) as free:
+            try:
+                with self._held(lock.shared(), device):
+                    with self._unclocked(), self.gpu.counted("cases"):
+                        for shape in shapes:
+                            shape.make()
+                    device.deadline = self.deadline
+                    enter_context(self.gpu.index)
+                    arena = self._arena = Arena(max(map(_arena_bytes, shapes, traces)), self.gpu.index)
+                    tf32 = self.protocol.tf32_convolutions
+                    body = {"command": "arena", "handle": arena.handle, "size": arena.size, "tf32": tf32}
+                    device.ask(Gate.LOAD, body)
+                    self._correctness(device, shapes, traces)
+                    if self.protocol.honesty:
+                        self._causality(device, shapes[0], traces[0])
+                        self._carried(device, shapes[0], traces[0])
+                        self._repeat(device, shapes[-1])
+                    with self._timed(Gate.TIMING):
+                        stopwatch = Stopwatch(device, arena, shapes[-1], traces[-1], self.alone)
+                        stopwatch.prepare(self.task, self.against_itself)
+                alone = _both(lock.exclusive(), self.gpu.counted("clock"))
+                with self._held(alone, device), self._timed(Gate.TIMING):
+                    stopwatch.race(self.protocol, self.judge.precision)
+                    self._enough(stopwatch.share, shapes[-1].name)
+                    if self.protocol.honesty:
+                        self._weights(device, shapes[-1], traces[-1])
+                    return stopwatch
+            except Stop as stop:
+                raise self._blamed(stop, free) from None
+            finally:
+                if device.alive and self._arena is not None:
+                    try:
+                        device.ask(Gate.LOAD, {"command": "close"})
+                    except Stop:
+                        device.dismiss()
+                if self._arena is not None:
+                    self._arena.free()
+
+    def _blamed(self, stop: Stop, free: int) -> Exception:
+        """A device process that found no memory is its candidate's fault only where all of the GPU was there for it.
+
+        What a candidate asks for beyond its allowance was refused before. `free` is what there was, in bytes.
+        """
+        from kernelwright.verify.gpu.memory import ON_GPU
+
+        if stop.outcome is not Outcome.OUT_OF_MEMORY or not stop.detail.startswith(ON_GPU):
+            return stop
+        if self.alone and free >= _EMPTY_SHARE * self.gpu.admission.total:
+            return stop
+        return OutOfRoom(f"{stop.detail[:300]} ({self.gpu.name} had {free / 1e9:.0f} GB free)")
+
+    def _profile(self, stopwatch: Stopwatch, base: Any, trace: Trace) -> None:
+        """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""
+        from kernelwright.verify.cost import model as cost
+        from kernelwright.verify.reference.baseline import candidate_cost
+
+        sheet = self.judge.target
+        binaries = {}
+        for item in stopwatch.binaries:
+            occupancy, _ = sheet.occupancy(item["registers"], item["shared_bytes"], item["num_warps"])
+            binaries[item["kernel"]] = Binary(**item, target=sheet.name, occupancy=occupancy)
+        self.facts["binaries"] = tuple(binaries.values())
+        if base is not None and self._launches is not None:
+            works = [cost.Work.from_json(launch["work"]) for launch in self._launches]
+            modelled, _ = candidate_cost(trace.tape, works, binaries, sheet, base.eager.roofline_ms)
+            self.facts |= {"cost": modelled, "reference_cost": base.eager}
+
+    # -- correctness -------------------------------------------------------------------------------------------
+
+    def _correctness(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
+        passed, worst = 0, 0.0
+        for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
+            gate = Gate.FULL if shape.full else Gate.SMALL
+            with self._timed(gate):
+                self._open(gate, device, shape, trace)
+                for call in trace.warm_up():
+                    before = shape.case(call % len(shape)) or shape.case(0)
+                    worst = max(worst, self._play(gate, device, shape, before, call, position))
+                    before = None
+                for number in range(len(shape)):
+                    case = shape.case(number)
+                    if case is None:
+                        continue
+                    worst = max(worst, self._play(gate, device, shape, case, -1, position, number))
+                    passed, case = passed + 1, None
+                    self.facts |= {"cases": passed, "worst_error": worst}
+
+    def _open(self, gate: Gate, device: Confined, shape: Any, trace: Trace) -> None:
+        import torch
+
+        self._arena.reset()
+        state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
+        blobs = [self._arena.place(blob) for blob in trace.blobs]
+        torch.cuda.current_stream().synchronize()
+        device.ask(
+            gate,
+            {"command": "open", "key": shape.name, "trace": trace.answer, "state": state, "blobs": blobs},
+        )
+
+    def _play(
+        self,
+        gate: Gate,
+        device: Confined,
+        shape: Any,
+        case: Any,
+        call: int = -1,
+        position: int = 0,
+        number: int = 0,
+        ablate: bool = False,
+    ) -> float:
+        import torch
+
+        arena = self._arena
+        arena.reset()
+        inputs = [arena.place(tensor) for tensor in flatten(case.inputs)]
+        slots = arena.slots(case.expected)
+        torch.cuda.current_stream().synchronize()
+        body = {
+            "command": "run",
+            "key": shape.name,
+            "call": call,
+            "ablate": ablate,
+            "inputs": inputs,
+            "outputs": slots,
+        }
+        answer, _ = device.ask(gate, body)
+        if not arena.guards_intact():
+            raise Stop(Outcome.OUT_OF_BOUNDS, gate, "a kernel wrote between the inputs", where=case.name)
+        outputs = [arena.locate(slot) for slot in slots]
+        return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
+
+    def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """With every kernel a no-op, the output must stop being right."""
+        with self._timed(Gate.CAUSALITY):
+            case = shape.case(len(shape) - 1) or shape.case(0)
+            try:
+                self._play(Gate.CAUSALITY, device, shape, case, ablate=True)
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                self._caused(trace, stop)
+                return
+            detail = "the output stays right when the candidate's kernels do nothing"
+            raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=case.name)
+
+    def _repeat(self, device: Confined, shape: Any) -> None:
+        """The first case once more, after all others: state and races show."""
+        self._again(device, shape, [shape.case(0)], "right at first, wrong when called again")
+
+    def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
+        if trace.carries() and (twin := shape.twin) is not None:
+            cases = [shape.case(0), twin]
+            self._again(device, shape, cases, "wrong when called again on inputs that differ little")
+
+    def _weights(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """After all calls, the module holds what it held."""
+        import torch
+
+        with self._timed(Gate.DETERMINISM):
+            self._arena.reset()
+            state = {name: self._arena.place(shape.state[name]) for name in trace.traced.state}
+            torch.cuda.current_stream().synchronize()
+            body = {"command": "compare_state", "key": shape.name, "state": state}
+            answer, _ = device.ask(Gate.DETERMINISM, body)
+            self._unchanged(shape.case(0), answer["changed"], Gate.DETERMINISM)
+
+    def _again(self, device: Confined, shape: Any, cases: list[Any], what: str) -> None:
+        with self._timed(Gate.DETERMINISM):
+            try:
+                for case in cases:
+                    self._play(Gate.DETERMINISM, device, shape, case)
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                detail = f"{what}: {stop.detail}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail, where=shape.name) from None
+
+
+@contextlib.contextmanager
+def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+    with first, second:
+        yield
+
+
+def _arena_bytes(shape: Any, trace: Trace) -> int:
+    """Room for the inputs and outputs of one case and the clock's fresh inputs, or for the weights: whichever is more."""
+    weights = [v.numel() * v.element_size() for v in shape.state.values()]
+    weights += [blob.numel() for blob in trace.blobs]
+    tensors = [view.end for view in (*trace.inputs, *trace.tape.outputs())]
+    if shape.full:
+        tensors += [min(view.end, UNSEEN_BYTES) for view in trace.inputs]
+    return max(_padded(weights), _padded(tensors)) + (4 << 20)
+
+
+def _padded(sizes: list[int]) -> int:
+    return sum(sizes) + 2048 * len(sizes)

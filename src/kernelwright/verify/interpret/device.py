@@ -1,0 +1,402 @@
+"""The device that is not there: tapes replayed by Triton's interpreter on CPU memory, and priced without any memory.
+
+Commands: kernels; open (constants and weights of one shape); run (one call); model (traffic and assembler text of
+every launch at full size); compile (do all specialisations pass the compiler?).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+from kernelwright.hardware import Target
+from kernelwright.outcomes import Outcome
+from kernelwright.verify.cost import crosscompile
+from kernelwright.verify.cost import model as cost
+from kernelwright.verify.interpret.full_size import Fold, Spot, Unsure
+from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch, Unsupported
+from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
+from kernelwright.verify.interpret.races import Race
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.sandbox.service import Failure, Service
+from kernelwright.verify.trace.kernels import Kernels, NotAKernel
+from kernelwright.verify.trace.replay import Candidate, Session
+from kernelwright.verify.trace.tape import Launch, Operation, TapeError
+
+
+def summarise(launch: TracedLaunch) -> cost.Work:
+    """The sampled instances of a launch, averaged."""
+    count = max(len(launch.traffic), 1)
+    unique: dict[str, float] = {}
+    flops: dict[str, float] = {}
+    loaded: dict[str, float] = {}
+    stored: dict[str, float] = {}
+    for traffic in launch.traffic:
+        for name, sectors in traffic.unique_sectors().items():
+            unique[name] = unique.get(name, 0.0) + sectors * SECTOR_BYTES / count
+        for into, amounts in ((flops, traffic.flops), (loaded, traffic.loaded), (stored, traffic.stored)):
+            for name, amount in amounts.items():
+                into[name] = into.get(name, 0.0) + amount / count
+    return cost.Work(
+        kernel=launch.function.__name__,
+        programs=launch.programs,
+        num_warps=int(launch.options.get("num_warps", 4)),
+        num_stages=int(launch.options.get("num_stages", 3)),
+        unique_bytes=unique,
+        sizes=launch.sizes,
+        flops=flops,
+        **{name: sum(getattr(traffic, name) for traffic in launch.traffic) / count for name in COUNTS},
+        loaded_bytes=loaded,
+        stored_bytes=stored,
+    )
+
+
+class InterpretedSession(Session):
+    """Launches go to the interpreter; tuning picks the configuration that the model prices lowest."""
+
+    def __init__(self, device: str, kernels: Kernels, engine: Engine, choices: dict[Any, int]) -> None:
+        super().__init__(device, kernels)
+        self.engine, self.choices = engine, choices
+
+    def step(self, operation: Operation, place: int) -> None:
+        super().step(operation, place)
+        if operation.kind == "arange":
+            view = operation.fields["view"]
+            cdata = self.storages[view.storage]._cdata
+            start, by = operation.fields["start"], operation.fields["step"]
+            self.engine.counted[cdata] = view.offset * view.itemsize, view.itemsize, start, by
+
+    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+        choice = 0
+        if len(launches) > 1:
+            key = (
+                launches[0].kernel,
+                str([sorted(item.options.items()) for item in launches]),
+                str(launches[0].grid),
+            )
+            if key not in self.choices:
+                prices = [self.engine.bench(partial(self._launch, kernel, item)) for item in launches]
+                self.choices[key] = prices.index(min(prices))
+            choice = self.choices[key]
+        self._launch(kernel, launches[choice])
+
+    def _launch(self, kernel: Any, launch: Launch) -> None:
+        arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
+        self.engine.launch(kernel, launch.grid, (), {**arguments, **launch.options})
+
+
+class InterpretDevice(Service):
+    """One candidate's kernels and memory."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.engine = Engine(lambda launch: cost.price(summarise(launch), target).ms)
+        self.kernels = Kernels([])
+        self.candidates: dict[str, Candidate] = {}
+        self.sessions: dict[str, InterpretedSession] = {}
+        self._state: dict[str, dict[str, torch.Tensor]] = {}
+        """Weights as they were given, by shape."""
+        self._choices: dict[Any, int] = {}
+        self._compiled: set[str] = set()
+        self._built: dict[str, Any] = {}
+
+    def answer(
+        self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> dict[str, Any]:
+        command = body["command"]
+        with self._forgeries():
+            if command == "open":
+                return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
+            if command == "run":
+                return self.run(body["key"], body["call"], body["ablate"], body["races"], tensors, outputs)
+            if command == "model":
+                return self.model(body["trace"], body["compile"], body["samples"])
+            if command == "spot":
+                return self.spot(body["trace"], body["names"], tensors, outputs)
+        raise ValueError(f"unknown command {command!r}")
+
+    @contextlib.contextmanager
+    def _forgeries(self) -> Iterator[None]:
+        """Whatever a trace or a kernel makes this code raise is the candidate's failure, never the judge's."""
+        try:
+            yield
+        except (Failure, MemoryError):
+            raise
+        except NotAKernel as error:
+            raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
+        except (TapeError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            raise Failure(Outcome.MALFORMED_RESULT, f"not a trace: {type(error).__name__}: {error}") from None
+        except Exception as error:
+            raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}") from None
+
+    def open(
+        self, key: str, trace: dict[str, Any], state: dict[str, torch.Tensor], tensors: list[torch.Tensor]
+    ) -> dict[str, Any]:
+        """Memory for one shape, with constants as given and weights as the reference has them."""
+        self.kernels = Kernels(trace["kernels"], self._built)
+        candidate = self.candidates[key] = Candidate(trace, tensors)
+        session = InterpretedSession("cpu", self.kernels, self.engine, self._choices)
+        for storage, size, blob in candidate.constants:
+            memory = session.provide(storage, size)
+            if blob >= 0:
+                memory.copy_(tensors[blob].view(torch.uint8).reshape(-1)[:size])
+        for name, view in candidate.state.items():
+            session.tensor(view).copy_(state[name])
+        self.sessions[key] = session
+        self._state[key] = {name: session.tensor(view).clone() for name, view in candidate.state.items()}
+        return {}
+
+    def run(
+        self,
+        key: str,
+        call: int,
+        ablate: bool,
+        races: bool,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+    ) -> dict[str, Any]:
+        """One call on real inputs; the outputs go back with the inputs (indices) and weights (names) that changed."""
+        candidate, session = self.candidates[key], self.sessions[key]
+        tape, views = candidate.tapes[call], candidate.inputs[call]
+        session.ablated = ablate
+        self.engine.mode, self.engine.launches, self.engine.races = "execute", [], races
+        self.engine.flops = 0.0
+        self.engine.units.clear()
+        for view, tensor in zip(views, inputs, strict=True):
+            session.bind(view, tensor)
+        with self._failures():
+            session.play(tape)
+        self._compiles(self.engine.launches)
+        changed = [
+            index
+            for index, (view, tensor) in enumerate(zip(views, inputs, strict=True))
+            if channel.tensor_bytes(session.tensor(view)) != channel.tensor_bytes(tensor)
+        ]
+        state = [
+            name
+            for name, view in candidate.state.items()
+            if channel.tensor_bytes(session.tensor(view)) != channel.tensor_bytes(self._state[key][name])
+        ]
+        outputs.extend(session.tensor(view) for view in tape.outputs())
+        return {
+            "changed": changed,
+            "state_changed": state,
+            "flops": self.engine.flops,
+            "units": sorted(self.engine.units),
+        }
+
+    def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, Any]:
+        """Play the steady call without memory: launches with their work. They are compiled as far as `depth` says:
+        to "assembly", whose text comes with them, to "ir", or not at all ("")."""
+        candidate = Candidate(trace)
+        kernels = Kernels(trace["kernels"], self._built)
+        session = InterpretedSession("meta", kernels, self.engine, self._choices)
+        sizes = {storage: size for storage, size, _ in candidate.constants}
+        for tape, views in zip(candidate.tapes, candidate.inputs, strict=True):
+            sizes |= {view.storage: view.end for view in views} | tape.foreign
+            sizes |= {
+                op.fields["storage"]: op.fields["bytes"] for op in tape.operations if op.kind == "alloc"
+            }
+        for storage, size in sizes.items():
+            session.provide(storage, size)
+        self.engine.mode, self.engine.samples = "model", samples
+        with self._failures():
+            try:
+                self._look(session, candidate)
+            except OutOfBounds:
+                # An address made of an invented number says nothing: what strays must do so for zeros, too.
+                self.engine.all_zero = True
+                try:
+                    self._look(session, candidate)
+                finally:
+                    self.engine.all_zero = False
+        launches = list(self.engine.launches)
+        if depth == "ir":
+            self._compiles(launches)
+        return {
+            "launches": [describe(launch) for launch in launches],
+            "assemblies": self._assemblies(launches) if depth == "assembly" else [],
+        }
+
+    def spot(
+        self,
+        trace: dict[str, Any],
+        names: list[str],
+        periods: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+    ) -> dict[str, Any]:
+        """Run a few programs of the steady call's launch on inputs that repeat: what each output was given, and where.
+
+        `periods` are those of the inputs, then those of the weights named. Nothing comes back where nothing is sure.
+        """
+        candidate = Candidate(trace)
+        if len([launch for launch in candidate.steady.launches() if launch.programs]) != 1:
+            return {"unsure": "several launches"}
+        session = InterpretedSession(
+            "meta", Kernels(trace["kernels"], self._built), self.engine, self._choices
+        )
+        spot = self.engine.spot = Spot()
+        given = [*candidate.inputs[-1], *(candidate.state.get(name) for name in names)]
+        known = {view.storage: view.end for view in given if view is not None}
+        sizes = {storage: size for storage, size, _ in candidate.constants} | candidate.steady.foreign | known
+        for storage, size in sizes.items():
+            session.provide(storage, size)
+        self.engine.mode, self.engine.launches = "spot", []
+        try:
+            for view, period in zip(given, periods, strict=True):
+                if view is not None:
+                    cdata = session.storages[view.storage]._cdata
+                    spot.folds[cdata] = Fold.of(view, period.contiguous()), period.contiguous()
+            with self._failures():
+                for place, operation in enumerate(candidate.steady.operations):
+                    if operation.kind in ("copy", "aten", "arange"):
+                        raise Unsure(f"torch's {operation.kind}")
+                    session.step(operation, place)
+                    if operation.kind == "alloc":
+                        spot.fresh.add(session.storages[operation.fields["storage"]]._cdata)
+        except (Unsure, Failure) as error:
+            return {"unsure": str(error)[:200]}
+        written = []
+        for number, view in enumerate(candidate.steady.outputs()):
+            stored = spot.stored(session.storages[view.storage]._cdata, view)
+            if stored is not None:
+                written.append(number)
+                outputs.extend(stored)
+        return {"written": written, "done": spot.done, "priced": spot.priced}
+
+    def _look(self, session: InterpretedSession, candidate: Candidate) -> None:
+        self.engine.launches, self.engine.counted = [], {}
+        session.play(candidate.steady)
+
+    def _assemblies(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
+        """Assembler text of every distinct specialisation, or the compiler's complaint."""
+        done: dict[str, dict[str, Any]] = {}
+        self.engine.uninstall()
+        try:
+            for launch in launches:
+                name, options = launch.function.fn.__qualname__, launch.options
+                identity = f"{name}|{launch.signature}|{launch.constexprs}|{options}|{launch.divisible}"
+                if identity in done:
+                    continue
+                self._compiled.add(_specialisation(launch))
+                try:
+                    assembly = crosscompile.to_assembly(launch, self.target)
+                except crosscompile.CompileError as error:
+                    raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
+                done[identity] = {
+                    "kernel": assembly.kernel,
+                    "text": assembly.text,
+                    "shared_bytes": assembly.shared_bytes,
+                    "num_warps": assembly.num_warps,
+                }
+        finally:
+            self.engine.install()
+        return list(done.values())
+
+    def _compiles(self, launches: list[TracedLaunch]) -> None:
+        """Every specialisation that is run must be one that the compiler takes, also where it is never priced."""
+        new = {name: launch for launch in launches if (name := _specialisation(launch)) not in self._compiled}
+        if not new:
+            return
+        self.engine.uninstall()
+        try:
+            for name, launch in new.items():
+                try:
+                    crosscompile.to_ir(launch, self.target)
+                except crosscompile.CompileError as error:
+                    raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
+                self._compiled.add(name)
+        finally:
+            self.engine.install()
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Sorts what a kernel can raise under the interpreter."""
+        self.engine.install()
+        try:
+            yield
+        except NotAKernel as error:
+            raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
+        except OutOfBounds as error:
+            raise Failure(Outcome.OUT_OF_BOUNDS, str(error)) from None
+        except Race as error:
+            raise Failure(Outcome.NONDETERMINISTIC, f"race: {error}") from None
+        except Unsupported as error:
+            self._assemblies(self.engine.launches[-1:])  # only what the compiler takes is unsupported
+            raise Failure(Outcome.UNSUPPORTED, str(error)) from None
+        except KernelError as error:
+            raise self._kernel_failure(error) from None
+        except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
+            if "can't allocate memory" in str(error):
+                raise Failure(Outcome.OUT_OF_MEMORY, "out of memory") from None
+            raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
+
+    def _kernel_failure(self, error: KernelError) -> Failure:
+        """Whose failure an exception inside a kernel is: the compiler decides.
+
+        A compiled kernel cannot raise, except by `tl.device_assert`; so what the compiler takes and the
+        interpreter does not is the interpreter's limit.
+        """
+        if isinstance(error.__cause__, AssertionError):
+            return Failure(Outcome.RUNTIME_ERROR, f"in a kernel: {error}")
+        try:
+            self._assemblies(self.engine.launches[-1:])
+        except Failure as refused:
+            return refused
+        return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
+
+
+def _specialisation(launch: TracedLaunch) -> str:
+    return f"{launch.function.src}|{launch.signature}|{launch.constexprs}"
+
+
+def describe(launch: TracedLaunch) -> dict[str, Any]:
+    work = summarise(launch)
+    return {
+        "kernel": launch.function.__name__,
+        "grid": list(launch.grid),
+        "num_warps": int(launch.options.get("num_warps", 4)),
+        "num_stages": int(launch.options.get("num_stages", 3)),
+        "constexprs": {str(name): repr(value)[:60] for name, value in launch.constexprs.items()},
+        "signature": launch.signature,
+        "work": work.to_json(),
+        **repeated(launch, work),
+    }
+
+
+def repeated(launch: TracedLaunch, work: cost.Work) -> dict[str, dict[str, float]]:
+    """By argument: bytes that the launch's plain stores write at least once (`written`), and how many instances read what any
+    does (`readers`), as far as a few instances tell."""
+    if launch.looks is None:
+        return {"written": {}, "readers": {}}
+    stored = work.stored_bytes
+    plain = {name for traffic in launch.traffic for name in traffic.written} & launch.sizes.keys()
+    written = {
+        name: launch.looks.written(
+            name, stored[name] * launch.programs, launch.sizes[name], launch.traffic[0].widths.get(name, 8)
+        )
+        for name in sorted(plain)
+    }
+    read = {name for traffic in launch.traffic for name in traffic.read}
+    return {"written": written, "readers": {name: launch.looks.readers(name) for name in sorted(read)}}
+
+
+def warm(target: Target) -> None:
+    """In the zygote, before any fork: fill Triton's caches (rewritten library functions, compiler)."""
+    import numpy.ma  # what `np.unique` asks for, 20 ms in every worker  # noqa: F401
+
+    from kernelwright.verify.interpret import lean_triton, warmup
+
+    lean_triton.install()
+    engine = Engine(lambda launch: 1.0)
+    with engine.installed():
+        tensor = torch.ones(64)
+        engine.launch(warmup.row_kernel, (1,), (tensor, torch.empty_like(tensor), 64, 64), {})
+        square = torch.ones(16, 16)
+        engine.launch(warmup.dot_kernel, (1,), (square, torch.empty_like(square), 16), {})
+    for launch in engine.launches:
+        crosscompile.to_assembly(launch, target)

@@ -1,0 +1,916 @@
+"""Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
+
+Triton's own interpreter does the arithmetic, once for all instances that take the same way (`interpret/straight_line.py`); this file replaces how it gets its arguments (fake addresses,
+see `interpret/memory.py`), how it touches memory, and what happens at a launch. Three modes:
+
+    execute   all program instances, real memory
+    model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
+    spot      a few instances at any size, on inputs that repeat (`interpret/full_size.py`)
+
+Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, tensor
+descriptors with host-side TMA, warp specialisation; those raise `Unsupported`.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import dataclasses
+import functools
+import itertools
+import math
+import random
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import triton
+import triton.compiler.code_generator  # before any patch: it binds `min` to tl.minimum when imported
+import triton.language as tl
+from triton.runtime import interpreter, jit
+
+from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
+from kernelwright.verify.interpret.full_size import Spot, Unsure
+from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
+from kernelwright.verify.interpret.races import Race, Races
+from kernelwright.verify.interpret.straight_line import Instances
+from kernelwright.verify.trace.binding import bind, plain
+from kernelwright.verify.trace.kernels import HELPERS, tree_of
+from kernelwright.verify.trace.pretend_cuda import POISON_BF16
+
+Mode = Literal["execute", "model", "spot"]
+Path = tuple[int, ...]
+"""An argument's number, and for an item of a tuple its place there, however deep."""
+
+SAMPLED_PROGRAMS = 4
+SPOT_PROGRAMS = 2
+"""Instances of a launch that are run on real values."""
+SAMPLED_STEPS = 300
+"""Memory instructions after which no further instance of a launch is sampled."""
+MODEL_STEPS = 3000
+"""Memory instructions after which a modelled program instance is cut off."""
+LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
+"""Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
+_LOOKED = 48
+"""Instances whose places are compared."""
+_UNEVEN = 1.3
+"""Ratio of the work of sampled instances beyond which more of them are looked at."""
+
+
+def _uneven(looks: Sequence[Traffic], by_argument: bool) -> bool:
+    """Whether instances do unlike work: in all, or (asked in a second look) on an argument, as where half of them read one
+    input and half another."""
+    work = [[traffic.touched_bytes for traffic in looks]]
+    if by_argument:
+        names = {name for traffic in looks for name in traffic.loaded}
+        work += [[traffic.loaded.get(name, 0.0) for traffic in looks] for name in names]
+    return any(max(one) > _UNEVEN * min(one) for one in work)
+
+
+class Unsupported(Exception):
+    """The interpreter cannot run this kernel. Not the candidate's failure."""
+
+
+class KernelError(Exception):
+    """A kernel raised while it ran."""
+
+
+class _Enough(Exception):
+    """A modelled program instance has shown enough."""
+
+
+@dataclasses.dataclass
+class TracedLaunch:
+    """One launch: what was launched, with what, and (in `model` mode) what its sampled instances did."""
+
+    function: jit.JITFunction
+    grid: tuple[int, int, int]
+    options: dict[str, Any]
+    constexprs: dict[str | Path, Any]
+    """By name, within tuples by path."""
+    signature: dict[str, Any]
+    """Types by argument, as Triton spells them; a tuple of them for a tuple."""
+    divisible: tuple[Path, ...]
+    """Arguments that are divisible by 16 (what the compiler specialises on)."""
+    traffic: list[Traffic] = dataclasses.field(default_factory=list)
+    scale: float = 1.0
+    """Factor for instances that were cut off."""
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Storage size in bytes per argument."""
+    looks: Looks | None = None
+    """What the sampled instances touch, and others beside one of them; None of a single instance, and where places may hang
+    on integers that nobody knows."""
+
+    @property
+    def programs(self) -> int:
+        return math.prod(self.grid)
+
+
+def _type(launch: TracedLaunch, name: str, path: Path, value: Any, specialise: bool = True) -> Any:
+    """Triton's type for an argument; what it specialises on is entered in `launch`. Raises TypeError, Unsupported."""
+    if value is None or isinstance(value, tl.constexpr) or (type(value) is int and value == 1 and specialise):
+        launch.constexprs[path if path[1:] else name] = plain(value)
+        return "constexpr"
+    if isinstance(value, bool):
+        return "u1"
+    if isinstance(value, torch.Tensor):
+        if value.storage_offset() * value.element_size() % 16 == 0:
+            launch.divisible += (path,)
+        return "*" + _TYPES[value.dtype]
+    if isinstance(value, int):
+        if value % 16 == 0 and specialise:
+            launch.divisible += (path,)
+        return "i32" if -(2**31) <= value < 2**31 else "i64"
+    if isinstance(value, float):
+        return "fp32"
+    if isinstance(value, tuple):
+        items = enumerate(value)
+        return tuple(_type(launch, f"{name}[{place}]", (*path, place), item) for place, item in items)
+    if type(value).__name__ == "TensorDescriptor":
+        raise Unsupported("host-side tensor descriptors are not interpreted")
+    raise TypeError(f"argument `{name}` has type {type(value).__name__}, which Triton does not take")
+
+
+class Engine:
+    """Owns the launches of one candidate. `with engine.installed(): ...` makes `kernel[grid](...)` come here."""
+
+    def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
+        self.price = price
+        """Modelled milliseconds of a launch; what autotuning minimises."""
+        self.mode: Mode = "execute"
+        self.launches: list[TracedLaunch] = []
+        self.memory = Memory()
+        self.traffic: Traffic | None = None
+        self.flops = 0.0
+        """Operations done since somebody set this to 0."""
+        self.units: set[str] = set()
+        """Units of arithmetic that were used, as `hardware.Target` names them."""
+        self.benching = False
+        self.races = False
+        """Execute instances in reverse order, and watch for two of them using one element."""
+        self._watch: Races | None = None
+        self._stored: dict[Any, set[str]] = {}
+        """By kernel, the arguments that an instance was ever seen to write to."""
+        self._storing: set[str] = set()
+        self.counted: dict[int, tuple[int, int, float, float]] = {}
+        """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
+        self._looked_at: list[int] = []
+        """The instances of the launch at hand that were looked at."""
+        self.samples = SAMPLED_PROGRAMS
+        """Program instances of a launch that a model looks at."""
+        self.all_zero = False
+        """Loads of a model give zeros, also where they are floats."""
+        self.dice = random.Random()
+        """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
+        self.spot = Spot()
+        """Memory of the mode of that name."""
+        self._instances = Instances(self._did)
+        self._restore: list[Callable[[], None]] = []
+
+    # -- launch ---------------------------------------------------------------------------------------
+
+    def launch(
+        self, function: jit.JITFunction, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """What `kernel[grid](*args, **kwargs)` does. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
+        values, options, shape = bind(function, grid, args, kwargs)
+        parameters = {parameter.name: parameter for parameter in function.params}
+        traced = self._trace(function, shape, options, values)
+        self.launches.append(traced)
+        if traced.programs == 0:
+            return
+        self.memory = Memory()
+        arguments = {
+            name: value if parameters[name].is_constexpr else self._argument(name, value)
+            for name, value in values.items()
+        }
+        body = _rewritten(function)
+        traced.sizes = {region.name: region.size for region in self.memory.regions}
+        if self.mode == "execute":
+            self._execute(function, body, arguments, shape)
+        elif self.mode == "spot":
+            if _waits(function):
+                raise Unsure("a loop that may wait for another program")
+            self._spot(body, arguments, shape)
+        else:
+            self._sample(body, arguments, shape, traced)
+
+    def _trace(
+        self, function: jit.JITFunction, grid: Any, options: dict[str, Any], values: dict[str, Any]
+    ) -> TracedLaunch:
+        made = TracedLaunch(function, grid, options, {}, {}, ())
+        for number, parameter in enumerate(function.params):
+            value = values[parameter.name]
+            if parameter.is_constexpr:
+                made.constexprs[parameter.name] = value
+                made.signature[parameter.name] = "constexpr"
+            else:
+                specialise = not parameter.do_not_specialize
+                made.signature[parameter.name] = _type(made, parameter.name, (number,), value, specialise)
+        return made
+
+    def _argument(self, name: str, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._argument(f"{name}[{place}]", item) for place, item in enumerate(value))
+        if isinstance(value, torch.Tensor):
+            element = tl.pointer_type(tl.str_to_ty(_TYPES[value.dtype], None))
+            handle = interpreter.TensorHandle(
+                np.array([self.memory.pointer(value, name)], dtype=np.uint64), element
+            )
+            return tl.tensor(handle, element)
+        if isinstance(value, float):
+            handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
+            return tl.tensor(handle, tl.float32)
+        if isinstance(value, bool):  # Triton 3.6 makes 32 bits of it, which it then refuses
+            return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
+        return interpreter._implicit_cvt(value)
+
+    def _execute(
+        self,
+        function: jit.JITFunction,
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+        grid: tuple[int, ...],
+    ) -> None:
+        builder = interpreter.interpreter_builder
+        builder.set_grid_dim(*grid)
+        order: Iterable[int] = range(math.prod(grid))
+        known = self._stored.get(function.fn)
+        self._storing = self._stored.setdefault(function.fn, set())
+        if self.races:
+            self._watch = Races(self.memory, math.prod(grid), known)
+            if not _waits(function):  # one that waits for an earlier instance would wait for ever
+                order = reversed(range(math.prod(grid)))
+        self._instances.begin(function.fn, grid, arguments)
+        try:
+            with _kernel_errors():
+                for linear in order:
+                    builder.set_grid_idx(*_index(linear, grid))
+                    if self._watch is not None:
+                        self._watch.start(linear)
+                    self._instances.run(body, arguments)
+        finally:
+            self._watch = None
+
+    def _did(self, operations: float) -> float:
+        """Count operations; how many there are."""
+        self.flops += operations
+        return self.flops
+
+    def _spot(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
+        """Run a few instances on the memory of `spot`, each also as it is priced. Raises Unsure."""
+        for region in self.memory.regions:
+            self.spot.place(region)
+        interpreter.interpreter_builder.set_grid_dim(*grid)
+        for linear in self._drawn(grid, min(SPOT_PROGRAMS, math.prod(grid))):
+            if not self.spot.begin():
+                break
+            interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
+            self.flops, self.mode = 0.0, "spot"
+            with _kernel_errors():
+                body(**arguments)
+            did, self.mode, self.traffic = self.flops, "model", Traffic()
+            try:
+                with _kernel_errors(), contextlib.suppress(_Enough):
+                    body(**arguments)
+                self.spot.compared(did, self.traffic)
+            finally:
+                self.traffic = None
+
+    def _sample(
+        self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
+    ) -> None:
+        interpreter.interpreter_builder.set_grid_dim(*grid)
+        total = traced.programs
+        count = min(1 if self.benching else self.samples, total)
+        self._look(body, arguments, grid, traced, count)
+        if (
+            not self.benching
+            and count < total
+            and _uneven(traced.traffic, by_argument=count > SAMPLED_PROGRAMS)
+        ):
+            traced.traffic.clear()  # programs differ (a triangle, say): a few are no fair sample
+            self._look(body, arguments, grid, traced, min(4 * count, total))
+        if not self.benching and total > 1 and not any(traffic.invented for traffic in traced.traffic):
+            traced.looks = self._looks(body, arguments, grid, traced)
+
+    def _looks(
+        self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
+    ) -> Looks:
+        """What the instances that were looked at touch, and others along each axis from one that writes."""
+        drawn = [traffic.touched() for traffic in traced.traffic[:_LOOKED]]
+        place = next((place for place, one in enumerate(drawn) if one.written), 0)
+        first, at = drawn[place], _index(self._looked_at[place], grid)
+        others: dict[int, list[Touched]] = {}
+
+        def beside(axis: int, step: int) -> Touched:
+            index = [*at]
+            index[axis] = (at[axis] + step) % grid[axis]
+            same = dict(traced.traffic[place].iterations)  # of a long loop the same iterations
+            return self._instance(body, arguments, tuple(index), Traffic(iterations=same)).touched()
+
+        for axis, extent in enumerate(grid if first.written else ()):
+            if extent > 1:
+                found = others[axis] = [beside(axis, step) for step in sorted({1, extent - 1})]
+                alike = any(all(reads_the_same(name, first, one) for one in found) for name in first.read)
+                if alike and extent > 3:
+                    found += [beside(axis, step) for step in farther(extent, self.dice)]
+        return Looks(grid, drawn, first, others)
+
+    def _instance(
+        self, body: Callable[..., Any], arguments: dict[str, Any], index: tuple[int, ...], traffic: Traffic
+    ) -> Traffic:
+        """One instance, modelled."""
+        interpreter.interpreter_builder.set_grid_idx(*index)
+        self.traffic = traffic
+        try:
+            with _kernel_errors(), contextlib.suppress(_Enough):
+                body(**arguments)
+        finally:
+            self.traffic = None
+        return traffic
+
+    def _look(
+        self,
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+        grid: tuple[int, ...],
+        traced: TracedLaunch,
+        count: int,
+    ) -> None:
+        """Run so many instances and keep their traffic."""
+        drawn, steps = self._drawn(grid, count), 0
+        self._looked_at = drawn
+        for linear in drawn:
+            traffic = self._instance(body, arguments, _index(linear, grid), Traffic())
+            traced.traffic.append(traffic)
+            steps += traffic.executed
+            if steps > SAMPLED_STEPS * len(drawn) // SAMPLED_PROGRAMS:
+                break
+
+    def _drawn(self, grid: tuple[int, ...], count: int) -> list[int]:
+        """One instance drawn from each of `count` equal parts of the grid: no part can hide its work."""
+        total = math.prod(grid)
+        return [
+            self.dice.randrange(part * total // count, max((part + 1) * total // count, 1))
+            for part in self.dice.sample(range(count), count)
+        ]
+
+    # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
+
+    def load(self, ptrs: Any, mask: Any, other: Any, volatile: bool = False) -> Any:
+        dtype = ptrs.get_element_ty()
+        dtype_np = interpreter._get_np_dtype(dtype)
+        region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
+        if self.mode == "model":
+            return interpreter.TensorHandle(self._invented(region, ptrs.data, dtype, dtype_np), dtype)
+        if self.mode == "spot":
+            self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
+        if self._watch is not None and self._watch.minds(region):
+            self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
+        fallback = _undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
+        real = self.memory.translate(ptrs.data, region)
+        return interpreter.TensorHandle(
+            interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
+        )
+
+    def _invented(self, region: Region | None, pointers: np.ndarray, dtype: Any, dtype_np: Any) -> np.ndarray:
+        """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
+        Integers that torch counted out are those, others 0, which every kernel that takes them for an index can stand."""
+        if dtype_np.kind in "iu" and not dtype.is_bf16():
+            known = None if region is None or self.all_zero else self.counted.get(region.keep._cdata)
+            if known is not None:
+                first, width, start, by = known
+                place = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64) - first
+                return (start + place // width * by).astype(dtype_np)
+            if self.traffic is not None and dtype_np.itemsize > 1:  # no truth value, and no byte
+                self.traffic.invented = True
+        if self.all_zero or (dtype_np.kind in "iub" and not dtype.is_bf16()):
+            return np.zeros(pointers.shape, dtype=dtype_np)
+        start = self.dice.randrange(_INVENTED.size // 2)
+        data = np.resize(_INVENTED[start : start + pointers.size], pointers.shape)
+        return _to_bf16(data) if dtype.is_bf16() else data.astype(dtype_np)
+
+    def store(self, ptrs: Any, value: Any, mask: Any) -> None:
+        itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
+        region = self._touch(ptrs.data, mask.data, itemsize, "write")
+        if self.mode == "spot":
+            self.spot.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
+        if self.mode != "model":
+            real = self.memory.translate(ptrs.data, region)
+            self._storing.update([region.name] if region is not None else self.memory.names())
+            if self._watch is not None:
+                changed = partial(_changed, ptrs, real, value, mask.data)
+                self._watch.write(ptrs.data, mask.data, itemsize, changed)
+            interpreter._interpreter.store(real, value.data, mask.data)
+
+    def real_pointers(self, ptrs: Any, mask: np.ndarray, sem: Any, scope: Any) -> Any:
+        """For atomics: checked, translated pointers, or None when nothing may be touched."""
+        itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
+        region = self._touch(ptrs.data, mask, itemsize, "atomic access")
+        if self.mode == "spot":
+            raise Unsure("an atomic access")
+        if self.mode == "model":
+            return None
+        self._storing.update([region.name] if region is not None else self.memory.names())
+        if self._watch is not None:
+            orders = "RELAXED" not in str(sem) and "CTA" not in str(scope)
+            self._watch.atomic(ptrs.data, mask, itemsize, orders)
+        return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
+
+    def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
+        mask = spread(mask, pointers.shape)
+        region = self.memory.check(pointers, mask, itemsize, what)
+        if self.traffic is not None:
+            self.traffic.access(region, pointers, mask, itemsize, what)
+            if self.traffic.executed >= MODEL_STEPS:
+                raise _Enough
+        return region
+
+    def iterate(self, values: range) -> Iterator[int]:
+        """A kernel's loop. When modelling a long one, an iteration is drawn from each of a few equal parts."""
+        traffic = self.traffic
+        middle = len(values) - LOOP_HEAD - LOOP_TAIL
+        if traffic is None or middle <= LOOP_SAMPLED:
+            yield from values
+            return
+        yield from values[:LOOP_HEAD]
+        parts = [LOOP_HEAD + middle * end // LOOP_SAMPLED for end in range(LOOP_SAMPLED + 1)]
+        drawn = traffic.iterations.get(values)
+        if drawn is None:
+            drawn = [self.dice.randrange(low, high) for low, high in itertools.pairwise(parts)]
+            traffic.iterations[values] = drawn
+        for place, (low, high) in zip(drawn, itertools.pairwise(parts), strict=True):
+            before = traffic.totals()
+            yield values[place]
+            traffic.extrapolate(before, high - low - 1)
+        yield from values[-LOOP_TAIL:]
+
+    def barrier(self) -> None:
+        """The lanes of the running instance meet."""
+        if self._watch is not None:
+            self._watch.barrier()
+
+    def count(self, unit: str, operations: float) -> None:
+        self.flops += operations
+        self.units.add(unit)
+        if self.traffic is not None:
+            self.traffic.compute(unit, operations)
+
+    # -- autotuning -----------------------------------------------------------------------------------------
+
+    def bench(self, call: Callable[[], Any]) -> float:
+        """Modelled milliseconds of one configuration, without running it for real."""
+        mode, launches, flops = self.mode, self.launches, self.flops
+        self.mode, self.launches, self.benching = "model", [], True
+        try:
+            call()
+            return sum(self.price(launch) for launch in self.launches)
+        except (KernelError, Unsupported, OutOfBounds):
+            return math.inf
+        finally:
+            self.mode, self.launches, self.flops, self.benching = mode, launches, flops, False
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """`install`, restored on exit."""
+        self.install()
+        try:
+            yield
+        finally:
+            self.uninstall()
+
+    def uninstall(self) -> None:
+        """Give Triton's language back to its compiler. Free when nothing is installed."""
+        while self._restore:
+            self._restore.pop()()
+
+    def install(self) -> None:
+        """Launches, device-function calls, memory and autotuning come to this engine. Free when they do."""
+        if self._restore:
+            return
+        engine = self
+        builder = interpreter.InterpreterBuilder
+        unary, binary = builder.unary_op, builder.binary_op
+        reduce, cast, fp_cast = interpreter.ReduceOps.apply_impl, builder.cast_impl, builder.create_fp_to_fp
+        scan = interpreter.ScanOps.apply_impl
+        dot, rmw, cas = builder.create_dot, builder.create_atomic_rmw, builder.create_atomic_cas
+        fma = builder.create_fma
+
+        def call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
+            kwargs.pop("_semantic", None)
+            return _rewritten(function)(*args, **kwargs)
+
+        def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, *rest: Any) -> Any:
+            unit = str(a.dtype.scalar)
+            if unit == "fp32":
+                unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
+                unit = "float32" if "IEEE" in str(input_precision) else unit
+            engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
+            if unit == "tf32x3" and engine.traffic is not None:
+                engine.traffic.split_products += 1
+                engine.traffic.split_operands += a.data.size + b.data.size
+            if engine.mode == "model":
+                return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
+            engine.barrier()
+            a, b = _widened(a), _widened(b)
+            if unit == "tf32":
+                a, b = _to_tf32(a), _to_tf32(b)
+            return dot(self, a, b, d, input_precision, *rest)
+
+        def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
+            engine.count("float32", 2.0 * x.data.size)
+            return fma(self, x, y, z)
+
+        def unary_op(self: Any, arg: Any, op: Any) -> Any:
+            engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
+            if arg.dtype.scalar.is_bf16():
+                return _narrowed(unary(self, _widened(arg), op))
+            return unary(self, arg, op)
+
+        def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+            one = lhs.data
+            kind = one.dtype.kind
+            if kind == "f":
+                engine.count("float32", one.size * (4.0 if op is np.divide else 1.0))
+            elif engine.traffic is not None and one.ndim > 1 and kind != "b":
+                engine.traffic.indexed += one.size
+            scalar = lhs.dtype.scalar
+            if kind in "fi" and type(scalar) is tl.dtype:  # as Triton's own does, without its detours
+                made = op(one, rhs.data)
+                if made.dtype == np.bool_:
+                    return interpreter.TensorHandle(made, tl.int1)
+                if made.itemsize * 8 <= scalar.primitive_bitwidth:
+                    return interpreter.TensorHandle(made, scalar)
+            if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
+                return _narrowed(binary(self, _widened(lhs), _widened(rhs), op))
+            out = binary(self, lhs, rhs, op)
+            # Triton's own keeps the operands' type for a comparison, and splats it to integers later.
+            return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
+
+        def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
+            if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
+                return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
+            return cast(self, src, dst_type)
+
+        def fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+            if (
+                src.dtype.scalar == tl.float32
+                and dst_type.scalar == tl.bfloat16
+                and "RTZ" not in str(rounding_mode)
+            ):
+                return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
+            return fp_cast(self, src, dst_type, rounding_mode)
+
+        def reduce_impl(self: Any, values: Any) -> Any:
+            if any(value.dtype.scalar.is_bf16() for value in values):
+                raise Unsupported("a reduction in bfloat16 is not interpreted: cast to float32 first")
+            engine.barrier()
+            return reduce(self, values)
+
+        def scan_impl(self: Any, values: Any) -> Any:
+            engine.barrier()
+            return scan(self, values)
+
+        def multiple_of(input: Any, values: Any) -> Any:
+            _check_promise(input, values)
+            if engine._instances.making is not None:
+                engine._instances.making.usable = False  # every instance is looked at
+            return promise(input, values)
+
+        def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+            real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
+            if real is None:
+                return interpreter.TensorHandle(np.zeros_like(val.data), val.dtype.scalar)
+            if "XCHG" in str(op):  # moves bits, but Triton's own knows only integers
+                moved = rmw(self, op, real, _as_integers(val), mask, sem, scope)
+                return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)
+            if val.dtype.scalar.is_bf16():
+                raise Unsupported("an atomic operation in bfloat16 is not interpreted")
+            return rmw(self, op, real, val, mask, sem, scope)
+
+        def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+            real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool), sem, scope)
+            if real is None:
+                return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
+            found = cas(self, real, _as_integers(cmp), _as_integers(val), sem, scope)
+            return interpreter.TensorHandle(found.data.view(cmp.data.dtype), cmp.dtype.scalar)
+
+        def extern(self: Any, lib: Any, path: Any, symbol: str, args: Any, ret_type: Any, pure: Any) -> Any:
+            function = _LIBDEVICE.get(symbol.removeprefix("__nv_").removesuffix("f")) or _LIBDEVICE.get(
+                symbol.removeprefix("__nv_")
+            )
+            if function is None:
+                raise Unsupported(f"libdevice function {symbol} is not interpreted")
+            data = function(*(arg.data for arg in args)).astype(args[0].data.dtype)
+            engine.count("float32", data.size * 8.0)
+            return interpreter.TensorHandle(data, args[0].dtype.scalar)
+
+        def asm(*args: Any, **kwargs: Any) -> Any:
+            raise Unsupported("inline assembly is not interpreted")
+
+        patches: list[tuple[Any, str, Any]] = [
+            (jit.JITFunction, "__call__", call),
+            (
+                builder,
+                "create_masked_load",
+                # Triton 3.6 gives two policies, 3.9 one, descriptors none; volatile always comes last.
+                lambda self, ptrs, mask, other, *rest, is_volatile=False, **policies: engine.load(
+                    ptrs, mask, other, bool(rest[-1] if rest else is_volatile)
+                ),
+            ),
+            (
+                builder,
+                "create_masked_store",
+                lambda self, ptrs, value, mask, *rest, **kw: engine.store(ptrs, value, mask),
+            ),
+            (builder, "create_atomic_rmw", create_rmw),
+            (builder, "create_atomic_cas", create_cas),
+            (builder, "create_dot", create_dot),
+            (builder, "create_fma", create_fma),
+            (interpreter.ReduceOps, "apply_impl", reduce_impl),
+            (interpreter.ScanOps, "apply_impl", scan_impl),
+            (builder, "create_barrier", lambda self: engine.barrier()),
+            (interpreter, "_get_np_dtype", _np_dtype),
+            (builder, "cast_impl", cast_impl),
+            (builder, "create_fp_to_fp", fp_to_fp),
+            (builder, "unary_op", unary_op),
+            (builder, "binary_op", binary_op),
+            (builder, "create_extern_elementwise", extern),
+            (builder, "create_inline_asm", asm),
+        ]
+        saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
+        for owner, name, value in patches:
+            setattr(owner, name, value)
+
+        def loop(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Iterator[int]:
+            return engine.iterate(range(start) if end is None else range(start, end, step or 1))
+
+        scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        scope.set_attr(tl, "range", loop)
+        promise = tl.multiple_of
+        scope.set_attr(tl, "multiple_of", multiple_of)
+        # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
+        scope.set_attr(tl.tensor, "__index__", lambda self: int(self.handle.data.squeeze()))
+        outer, _LOOPS["range"] = _LOOPS["range"], loop
+        for package in _extern_packages():
+            interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
+
+        def restore() -> None:
+            _LOOPS["range"] = outer
+            scope.restore()
+            for owner, name, value in saved:
+                setattr(owner, name, value)
+
+        self._restore.append(restore)
+
+
+def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
+    """Where an instance lies in the grid; the first dimension runs fastest, as on a GPU."""
+    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+@functools.lru_cache(maxsize=256)
+def _waits(function: jit.JITFunction) -> bool:
+    """Whether a kernel, or one that it calls, has a loop that could wait for another instance."""
+    nodes = list(ast.walk(tree_of(function) or function.parse()))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    called = [function.fn.__globals__.get(name) for name in names]
+    return any(isinstance(node, ast.While) for node in nodes) or any(
+        _waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
+    )
+
+
+def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Bytes from the start of their regions, of the unmasked ones."""
+    active: np.ndarray = pointers[spread(mask, pointers.shape)]
+    return active & np.uint64((1 << REGION_BITS) - 1)
+
+
+def _undefined(shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
+    """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN, and 0 for integers.
+
+    A single lane gets 0, for there Triton's interpreter hands on no `other` that is 0 (`if other` asks for its value).
+    """
+    if math.prod(shape) == 1:
+        return np.zeros(shape, dtype=dtype_np)
+    if dtype.is_bf16():
+        return np.full(shape, POISON_BF16, dtype=dtype_np)
+    return np.full(shape, np.nan if dtype_np.kind == "f" else 0, dtype=dtype_np)
+
+
+def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.ndarray:
+    """Which of the unmasked lanes of a store bring a value that is not there yet, bit for bit."""
+    mask = np.ascontiguousarray(np.broadcast_to(mask, real.shape))
+    dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+    there = interpreter._interpreter.load(real, mask, np.zeros(real.shape, dtype), dtype)
+    new = np.broadcast_to(value.data, real.shape).astype(dtype, copy=False)
+    bits = np.dtype(f"u{dtype.itemsize}")
+    changed: np.ndarray = there[mask].view(bits) != new[mask].view(bits)
+    return changed
+
+
+def _check_promise(value: Any, promised: Any) -> None:
+    """`tl.multiple_of` of a scalar, or of a row whose first element counts, must be true. Raises AssertionError."""
+    if isinstance(promised, (list, tuple)):
+        promised = promised[0] if len(promised) == 1 else 1
+    unit = promised.value if isinstance(promised, tl.constexpr) else promised
+    if isinstance(value, tl.tensor) and value.handle.data.ndim <= 1 and isinstance(unit, int) and unit > 1:
+        first = int(value.handle.data.reshape(-1)[0])
+        if first % unit:
+            raise AssertionError(f"tl.multiple_of promises a multiple of {unit}, and the value is {first}")
+
+
+def _as_integers(handle: Any) -> Any:
+    """The same bits as integers of the same size."""
+    if handle.data.dtype.kind != "f":
+        return handle
+    kind = {2: (np.int16, tl.int16), 4: (np.int32, tl.int32), 8: (np.int64, tl.int64)}[
+        handle.data.dtype.itemsize
+    ]
+    return interpreter.TensorHandle(handle.data.view(kind[0]), kind[1])
+
+
+def _widened(handle: Any) -> Any:
+    """Triton's interpreter keeps bfloat16 as raw 16-bit patterns, which numpy cannot calculate with."""
+    if not handle.dtype.scalar.is_bf16():
+        return handle
+    data = (handle.data.astype(np.uint32) << 16).view(np.float32)
+    return interpreter.TensorHandle(data, tl.float32)
+
+
+def _narrowed(handle: Any) -> Any:
+    """Back to bfloat16 after arithmetic; comparisons stay booleans."""
+    if handle.data.dtype.kind != "f":
+        return handle
+    return interpreter.TensorHandle(_to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
+
+
+def _to_tf32(handle: Any) -> Any:
+    """float32 with the 10-bit mantissa that tensor cores read, to nearest (Triton 3.6's interpreter keeps all)."""
+    bits = np.ascontiguousarray(handle.data).view(np.uint32)
+    rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
+    data = np.where(np.isfinite(handle.data), rounded.view(np.float32), handle.data)
+    return interpreter.TensorHandle(data, tl.float32)
+
+
+def _to_bf16(data: np.ndarray) -> np.ndarray:
+    """float32 to bfloat16 bit patterns, to nearest even as the GPU does (Triton's interpreter truncates)."""
+    bits = np.ascontiguousarray(data).view(np.uint32)
+    rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
+    return np.where(np.isnan(data), np.uint16(0x7FC0) | (bits >> 16).astype(np.uint16), rounded)
+
+
+def _np_dtype(dtype: Any) -> np.dtype:
+    """Triton builds its table of types anew at every look-up, a tenth of an interpreted kernel's time."""
+    scalar = dtype.scalar
+    if type(scalar) is not tl.dtype:
+        return np.dtype(np.uint64) if scalar.is_ptr() else _own_np_dtype(scalar)
+    found = _NP_DTYPES.get(scalar.name)
+    if found is None:
+        found = _NP_DTYPES[scalar.name] = _own_np_dtype(scalar)
+    return found
+
+
+def _extern_packages() -> list[Any]:
+    names = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
+    return [sys.modules[name] for name in names if name in sys.modules]
+
+
+@contextlib.contextmanager
+def _kernel_errors() -> Iterator[None]:
+    """Sorts what a kernel's body can raise under the interpreter."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (OutOfBounds, Unsupported, Race, Unsure, _Enough, MemoryError):
+        raise
+    except NotImplementedError as error:
+        raise Unsupported(str(error) or "an operation that the interpreter lacks") from error
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, (OutOfBounds, Unsupported, Race, Unsure, _Enough)):
+            raise cause from None
+        raise KernelError(f"{type(cause).__name__}: {cause}") from cause
+
+
+def _implemented(value: Any) -> Any:
+    """CUDA's libdevice for Triton's empty front of it, which only the compiler replaces."""
+    front, real = (
+        sys.modules.get(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice")
+    )
+    if front is None or real is None:
+        return value
+    if value is front:
+        return real
+    if getattr(value, "__module__", None) == front.__name__ and callable(value):
+        return getattr(real, value.__name__, value)
+    return value
+
+
+_REWRITTEN: dict[Any, Callable[..., Any]] = {}
+_LOOPS: dict[str, Callable[..., Any]] = {"range": range}
+"""What `range` means in kernels: the loop of the engine that is installed."""
+
+
+def _rewritten(function: jit.JITFunction) -> Callable[..., Any]:
+    """The kernel's body as a Python function over interpreter tensors (Triton's own rewriting, cached)."""
+    body = _REWRITTEN.get(function.fn)
+    if body is None:
+        tree = tree_of(function)
+        made = interpreter.FunctionRewriter(function.fn).rewrite_ast() if tree is None else None
+        names = function.fn.__globals__ if made is None else made.__globals__
+        names = {name: _implemented(value) for name, value in names.items()}
+        names = {"range": lambda *args: _LOOPS["range"](*args), **names}
+        if made is None:
+            assert tree is not None
+            body = _compiled(function, tree, names)
+        else:
+            body = types.FunctionType(
+                made.__code__, names, made.__name__, made.__defaults__, made.__closure__
+            )
+            body.__kwdefaults__ = made.__kwdefaults__
+        _REWRITTEN[function.fn] = body
+    return body
+
+
+def _compiled(function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]) -> Callable[..., Any]:
+    """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
+    module = ast.Module([interpreter.ASTTransformer().visit(copy.deepcopy(tree))], type_ignores=[])
+    names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)}
+    code = compile(ast.fix_missing_locations(module), function.fn.__code__.co_filename, "exec")
+    exec(code, names)
+    body: Callable[..., Any] = names[tree.name]
+    names[tree.name] = function
+    return body
+
+
+_INVENTED = np.random.default_rng(0).standard_normal(1 << 14).astype(np.float32)
+_TYPES = {
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.float32: "fp32",
+    torch.float64: "fp64",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.uint8: "u8",
+    torch.uint16: "u16",
+    torch.uint32: "u32",
+    torch.uint64: "u64",
+    torch.bool: "i1",
+    torch.float8_e4m3fn: "fp8e4nv",
+    torch.float8_e5m2: "fp8e5",
+}
+_UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
+_TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_own_np_dtype = interpreter._get_np_dtype
+_NP_DTYPES: dict[str, np.dtype] = {}
+"""By name of a scalar type."""
+_LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
+    "tanh": np.tanh,
+    "erf": _erf,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "pow": np.power,
+    "powf": np.power,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "nearbyint": np.rint,
+    "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
+    "fmod": np.fmod,
+    "fast_expf": np.exp,
+    "fast_tanh": np.tanh,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+}
+
+
+def triton_version() -> str:
+    return triton.__version__

@@ -1,0 +1,156 @@
+"""Whether two correct candidates differ only in lanes that never reach a result.
+
+Both tapes are played by the interpreter side by side. At every small size all outputs must agree to the bit, on every
+distribution; and there as at every other size, in the corners of every grid and in instances drawn at random, each access
+of the second must cover that of the first: the same address in every lane that the first does not mask, and for a
+store no lane more. This tells a mask that another condition makes needless, or padding that cancels out, from one that
+the sizes judged at do not reach.
+
+Not a proof: data that are judged never show may still tell the two apart where masks depend on data. Runs kernels that
+were accepted, in this process: for bugs planted in trusted modules, not for candidates of a policy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelwright.hardware import Target
+from kernelwright.verify.cost import model as cost
+from kernelwright.verify.interpret.device import InterpretDevice, summarise
+from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.sandbox.service import Failure
+from kernelwright.verify.structures import flatten
+from kernelwright.verify.verification import Trace
+
+_DRAWN = 16
+"""Instances of a launch that are looked at besides those in the corners of its grid."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tapes:
+    """What a hearing learnt of one candidate."""
+
+    small: Sequence[Trace]
+    """One for each of the judge's small shapes."""
+    large: Sequence[Trace]
+    """One for each other set of sizes: tapes that are looked at without data."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Access:
+    what: str
+    pointers: np.ndarray
+    mask: np.ndarray
+
+    def covers(self, other: _Access) -> bool:
+        """Whether this reaches what the other does, and stores nowhere else."""
+        if (self.what, self.pointers.shape) != (other.what, other.pointers.shape):
+            return False
+        if self.what == "read":
+            fits = bool((self.mask | ~other.mask).all())
+        else:
+            fits = np.array_equal(self.mask, other.mask)
+        return fits and bool((self.pointers == other.pointers)[other.mask].all())
+
+
+class _Witness(Engine):
+    """Notes every access; models the corners of a grid first."""
+
+    def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
+        super().__init__(price)
+        self.accesses: list[_Access] = []
+        self.watching = False
+
+    def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Any:
+        if self.watching and not self.benching:
+            spread = np.array(np.broadcast_to(mask, pointers.shape), dtype=bool)
+            self.accesses.append(_Access(what, pointers.copy(), spread))
+        return super()._touch(pointers, mask, itemsize, what)
+
+    def _drawn(self, grid: tuple[int, ...], count: int) -> list[int]:
+        corners = {
+            x + grid[0] * (y + grid[1] * z)
+            for x, y, z in itertools.product(*({0, 1 % extent, extent - 1} for extent in grid))
+        }
+        return [*sorted(corners), *super()._drawn(grid, min(_DRAWN, math.prod(grid)))]
+
+
+class _Player(InterpretDevice):
+    """A device in this process, whose kernels the compiler has taken before."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.witness = _Witness(lambda launch: cost.price(summarise(launch), target).ms)
+        self.engine = self.witness
+
+    def _compiles(self, launches: list[TracedLaunch]) -> None:
+        return
+
+    def answer(self, body: dict[str, Any], tensors: list[Any], outputs: list[Any]) -> dict[str, Any]:
+        """As the device answers; the language is given back after each command, for the other player."""
+        try:
+            return super().answer(body, tensors, outputs)
+        finally:
+            self.engine.uninstall()
+
+    def play(self, shape: Any, trace: Trace) -> tuple[list[bytes], list[_Access]]:
+        """The outputs of every case of one shape, and the accesses of the first."""
+        tensors = list(trace.blobs)
+        state = {name: value for name, value in shape.state.items() if name in trace.traced.state}
+        encoded = channel.encode(state, tensors)
+        self.answer(
+            {"command": "open", "key": shape.name, "trace": trace.answer, "state": encoded}, tensors, []
+        )
+        found: list[bytes] = []
+        accesses: list[_Access] = []
+        for number, case in enumerate(shape.cases):
+            for call in (*(trace.warm_up() if number == 0 else ()), -1):
+                outputs: list[Any] = []
+                self.witness.accesses, self.witness.watching = [], number == 0
+                body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": False}
+                self.answer(body, flatten(case.inputs), outputs)
+                found += [channel.tensor_bytes(tensor) for tensor in outputs]
+                accesses += self.witness.accesses
+        return found, accesses
+
+    def model_once(self, trace: Trace) -> list[_Access]:
+        """The accesses at full size. Seeded, so that another player looks at the same instances."""
+        self.witness.accesses, self.witness.watching = [], True
+        self.witness.dice.seed(0)
+        self.answer({"command": "model", "trace": trace.answer, "compile": "", "samples": 1}, [], [])
+        return self.witness.accesses
+
+
+def alike(target: Target, shapes: Sequence[Any], one: Tapes, two: Tapes) -> bool:
+    """Whether candidate `two` does all that `one` does and no more that shows; both were accepted at `shapes`."""
+    first, second = _Player(target), _Player(target)
+    try:
+        for shape, here, there in zip(shapes, one.small, two.small, strict=True):
+            if not _same_launches(here, there):
+                return False
+            values, accesses = first.play(shape, here)
+            others, theirs = second.play(shape, there)
+            if values != others or not _covered(accesses, theirs):
+                return False
+        return bool(one.large) and all(
+            _same_launches(here, there) and _covered(first.model_once(here), second.model_once(there))
+            for here, there in zip(one.large, two.large, strict=True)
+        )
+    except Failure:
+        return False
+
+
+def _same_launches(one: Trace, two: Trace) -> bool:
+    grids = [[launch.grid for launch in trace.tape.launches()] for trace in (one, two)]
+    return grids[0] == grids[1]
+
+
+def _covered(first: list[_Access], second: list[_Access]) -> bool:
+    return len(first) == len(second) and all(b.covers(a) for a, b in zip(first, second, strict=True))

@@ -1,0 +1,225 @@
+"""The interpreter's address space: every tensor storage in a region of its own, every access checked.
+
+A kernel never sees a real pointer. Storage k lives at `(k + 1) << 40`, so a pointer that strays from one
+tensor into another is caught, however close they lie in real memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelwright.verify.interpret.coverage import Touched
+
+REGION_BITS = 40
+SECTOR_BYTES = 32
+
+
+class OutOfBounds(Exception):
+    """A kernel touched an address outside the storage that its pointer came from."""
+
+
+def spread(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A mask of that shape: mostly it is, and numpy takes its time to find that out."""
+    return mask if mask.shape == shape else np.broadcast_to(mask, shape)
+
+
+@dataclasses.dataclass
+class Region:
+    """One storage: its name (the kernel argument), size in bytes and where it really is (None on meta)."""
+
+    name: str
+    size: int
+    real: int | None
+    itemsize: int
+    keep: torch.UntypedStorage
+    fold: Any = None
+    """Where the memory holds one period of what repeats: a `spot.Fold`."""
+
+    def located(self, offsets: np.ndarray) -> np.ndarray:
+        """Real addresses of offsets in bytes."""
+        if self.fold is not None:
+            offsets = self.fold(offsets)
+        return offsets + np.uint64(self.real or 0)
+
+
+class Memory:
+    """Maps storages to fake addresses for the length of one launch."""
+
+    def __init__(self) -> None:
+        self.regions: list[Region] = []
+        self._slots: dict[int, int] = {}
+
+    def pointer(self, tensor: torch.Tensor, name: str) -> int:
+        """The fake address of a tensor's first element."""
+        storage = tensor.untyped_storage()
+        slot = self._slots.get(storage._cdata)
+        if slot is None:
+            slot = self._slots[storage._cdata] = len(self.regions)
+            real = None if tensor.is_meta else storage.data_ptr()
+            self.regions.append(Region(name, storage.nbytes(), real, tensor.element_size(), storage))
+        return ((slot + 1) << REGION_BITS) + int(tensor.storage_offset()) * tensor.element_size()
+
+    def check(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
+        """The one region that all unmasked pointers lie in; None if nothing is accessed or they span several.
+
+        Raises OutOfBounds naming the argument and the element offset.
+        """
+        if mask.all():
+            low, high = int(pointers.min()), int(pointers.max())
+        else:
+            active = pointers[mask]
+            if active.size == 0:
+                return None
+            low, high = int(active.min()), int(active.max())
+        slot = (low >> REGION_BITS) - 1
+        if slot == (high >> REGION_BITS) - 1 and 0 <= slot < len(self.regions):
+            region = self.regions[slot]
+            if high - ((slot + 1) << REGION_BITS) + itemsize <= region.size:
+                return region
+        self._explain(pointers[mask], itemsize, what)
+        return None
+
+    def _explain(self, active: np.ndarray, itemsize: int, what: str) -> None:
+        slots = (active >> np.uint64(REGION_BITS)).astype(np.int64) - 1
+        for address, slot in zip(active.tolist(), slots.tolist(), strict=True):
+            inside = 0 <= slot < len(self.regions)
+            offset = address - ((slot + 1) << REGION_BITS)
+            if inside and offset + itemsize <= self.regions[slot].size:
+                continue
+            # A small negative offset shows up near the top of the region below.
+            if offset > 1 << (REGION_BITS - 1):
+                slot, offset = slot + 1, offset - (1 << REGION_BITS)
+                inside = 0 <= slot < len(self.regions)
+            if not inside:
+                raise OutOfBounds(f"{what} through a pointer that belongs to no tensor argument")
+            region = self.regions[slot]
+            raise OutOfBounds(
+                f"{what} out of bounds: `{region.name}` element {offset // region.itemsize}, "
+                f"valid 0..{region.size // region.itemsize - 1}"
+            )
+
+    def names(self) -> list[str]:
+        """The names of all regions."""
+        return [region.name for region in self.regions]
+
+    def translate(self, pointers: np.ndarray, region: Region | None) -> np.ndarray:
+        """Real addresses of checked pointers (masked-off lanes come out as anything)."""
+        if region is not None:
+            slot = self.regions.index(region)
+            return region.located(pointers - np.uint64((slot + 1) << REGION_BITS))
+        out = pointers.copy()
+        for slot, other in enumerate(self.regions):
+            here = (pointers >> np.uint64(REGION_BITS)) == np.uint64(slot + 1)
+            out[here] = other.located(pointers[here] - np.uint64((slot + 1) << REGION_BITS))
+        return out
+
+
+_FIRST = 16
+"""Loads of an argument whose places are kept."""
+COUNTS = ("touched_bytes", "steps", "indexed", "split_products", "split_operands")
+"""What `Traffic` counts as one number each."""
+
+
+@dataclasses.dataclass
+class Traffic:
+    """What one sampled program instance did to memory and arithmetic."""
+
+    sectors: dict[str, set[int]] = dataclasses.field(default_factory=dict)
+    """Distinct 32-byte sectors per argument."""
+    touched_bytes: float = 0.0
+    """Sectors of every access, repeats counted: what the L1/L2 path carries."""
+    loaded: dict[str, float] = dataclasses.field(default_factory=dict)
+    stored: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Bytes read and written by unmasked lanes, per argument; an atomic access counts as both."""
+    steps: float = 0
+    """Memory instructions in program order."""
+    flops: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Operations by unit: `float32` (vector units), `tf32`, `float16`, ... (matrix units)."""
+    indexed: float = 0.0
+    """Integer operations on blocks of two dimensions and more: addresses and masks of tiles, which take issue slots."""
+    split_products: float = 0.0
+    """Matrix products of float32 in three parts, ..."""
+    split_operands: float = 0.0
+    """... and the elements of their operands, each of which is split."""
+    executed: int = 0
+    """Memory instructions that were really interpreted; `steps` counts those of skipped iterations too."""
+    skipped_sectors: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Distinct sectors per argument that skipped iterations would have added."""
+    written: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    """Offsets in bytes of plain stores per argument."""
+    read: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    """Those of the first plain loads."""
+    widths: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Bytes of an element that was stored, per argument."""
+    invented: bool = False
+    """Whether integers that nobody knows were loaded: places may hang on them."""
+    iterations: dict[range, list[int]] = dataclasses.field(default_factory=dict)
+    """Which places stand for a loop over such a range: the same each time, or a second walk over a row would seem to read
+    another one."""
+
+    def access(
+        self, region: Region | None, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str
+    ) -> None:
+        active = pointers if mask.all() else pointers[mask]
+        self.steps += 1
+        self.executed += 1
+        if active.size == 0:
+            return
+        sectors = np.unique(active.reshape(-1) >> np.uint64(5))
+        self.touched_bytes += sectors.size * SECTOR_BYTES
+        name = region.name if region is not None else "?"
+        if what != "write":
+            self.loaded[name] = self.loaded.get(name, 0.0) + active.size * itemsize
+        if what in ("write", "read"):
+            parts = (self.read if what == "read" else self.written).setdefault(name, [])
+            if what == "write":
+                self.widths[name] = itemsize
+            if what == "write" or len(parts) < _FIRST:
+                parts.append(active.reshape(-1) & np.uint64((1 << REGION_BITS) - 1))
+        if what != "read":
+            self.stored[name] = self.stored.get(name, 0.0) + active.size * itemsize
+        self.sectors.setdefault(name, set()).update(sectors.tolist())
+
+    def compute(self, unit: str, operations: float) -> None:
+        self.flops[unit] = self.flops.get(unit, 0.0) + operations
+
+    def unique_sectors(self) -> dict[str, float]:
+        """Distinct sectors per argument, those of skipped iterations among them."""
+        return {name: len(seen) + self.skipped_sectors.get(name, 0.0) for name, seen in self.sectors.items()}
+
+    def touched(self) -> Touched:
+        """`written` and `read`, each offset once."""
+        return Touched(_once(self.written), _once(self.read), dict(self.loaded))
+
+    def totals(self) -> dict[str, dict[str, float]]:
+        """Everything counted so far, for `extrapolate`."""
+        return {
+            "counts": {name: float(getattr(self, name)) for name in COUNTS},
+            "flops": dict(self.flops),
+            "loaded": dict(self.loaded),
+            "stored": dict(self.stored),
+            "skipped_sectors": self.unique_sectors(),
+        }
+
+    def extrapolate(self, before: dict[str, dict[str, float]], factor: float) -> None:
+        """Add `factor` times what was counted since `before`: iterations like the ones that were just run."""
+        now = self.totals()
+        grown = {
+            kind: {name: (count - before[kind].get(name, 0.0)) * factor for name, count in counts.items()}
+            for kind, counts in now.items()
+        }
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + grown["counts"][name])
+        for kind in ("flops", "loaded", "stored", "skipped_sectors"):
+            into: dict[str, float] = getattr(self, kind)
+            for name, count in grown[kind].items():
+                into[name] = into.get(name, 0.0) + count
+
+
+def _once(parts: Mapping[str, Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.unique(np.concatenate(several)) for name, several in parts.items()}

@@ -1,0 +1,226 @@
+"""Finds program instances of one launch that use the same element with nothing to order them.
+
+The interpreter runs instances one after another, so a race never shows in the values; it shows in who touched what.
+Every element remembers who last stored to it, updated it atomically, and read it, and at which epoch of theirs. An
+instance may rely on another's access only if a chain of atomic operations on common addresses leads from there to
+here: each atomic hands on what its instance knows (release) and learns what the last one there knew (acquire).
+
+Inside an instance, lanes run on many threads: what one lane stored, another may read only behind a barrier. Reductions,
+products and atomics bring one along.
+
+Source: vector clocks as in Fidge (1988), with epochs as in FastTrack (Flanagan and Freund, PLDI 2009). Not covered:
+two lanes of one store to one element.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from kernelwright.verify.interpret.memory import REGION_BITS, Memory, Region, spread
+
+_NOBODY = -1
+_EPOCH_BITS = 32
+_MOST_LANES = 128
+"""An atomic operation on more addresses than this is an accumulation, not a lock."""
+_RECENT = 64
+_LANE_BITS = 32
+
+
+class Race(Exception):
+    """The result depends on the order in which program instances run."""
+
+
+class Clock:
+    """What is known of every instance: the last epoch whose accesses happened before. Immutable."""
+
+    def __init__(self, base: np.ndarray | None = None, recent: dict[int, int] | None = None) -> None:
+        self._base, self._recent = base, recent or {}
+
+    def at(self, programs: np.ndarray) -> np.ndarray:
+        """The known epoch of each of `programs`, -1 for none."""
+        known = np.full(programs.shape, _NOBODY) if self._base is None else self._base[programs]
+        if self._recent:
+            names, epochs = self._sorted
+            place = np.minimum(np.searchsorted(names, programs), names.size - 1)
+            known = np.where(names[place] == programs, np.maximum(known, epochs[place]), known)
+        return known
+
+    @functools.cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The recent instances in order, and their epochs."""
+        names = sorted(self._recent)
+        return np.array(names), np.array([self._recent[name] for name in names])
+
+    def joined(self, other: Clock, count: int) -> Clock:
+        """What both know together, for a launch of `count` instances."""
+        if other is self:
+            return self
+        base, theirs = self._base, other._base
+        if base is None or theirs is None:
+            base = theirs if base is None else base
+        elif base is not theirs:
+            base = np.maximum(base, theirs)
+        recent = dict(self._recent)
+        for program, epoch in other._recent.items():
+            recent[program] = max(epoch, recent.get(program, _NOBODY))
+        if len(recent) > _RECENT:
+            base = np.full(count, _NOBODY) if base is None else base.copy()
+            programs = np.fromiter(recent, dtype=np.int64)
+            base[programs] = np.maximum(base[programs], np.fromiter(recent.values(), dtype=np.int64))
+            recent = {}
+        return Clock(base, recent)
+
+
+class _Shadow:
+    """Stamps (instance and epoch) for every element of one region."""
+
+    def __init__(self, region: Region, grain: int) -> None:
+        self.grain = grain
+        self._count = -(-region.size // grain)
+        self._kinds: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, kind: str) -> np.ndarray:
+        if kind not in self._kinds:
+            self._kinds[kind] = np.full(self._count, _NOBODY, dtype=np.int64)
+        return self._kinds[kind]
+
+
+class Races:
+    """Watches one launch. The methods raise Race."""
+
+    def __init__(self, memory: Memory, count: int, stored: set[str] | None) -> None:
+        """`stored` names the arguments that are known to be written at all; None where that is not known yet."""
+        self.memory, self.count, self.stored = memory, count, stored
+        self._shadows: dict[int, _Shadow] = {}
+        self._released: dict[int, Clock] = {}
+        self._program = self._epoch = self._phase = 0
+        self._clock = Clock()
+
+    def start(self, program: int) -> None:
+        """The next instance begins; it knows nothing of the others."""
+        self._program, self._epoch, self._clock = program, 0, Clock()
+        self._phase += 1
+
+    def barrier(self) -> None:
+        """All lanes of the instance have come so far."""
+        self._phase += 1
+
+    def minds(self, region: Region | None) -> bool:
+        """Whether plain loads from there (None: from several regions or none) have to be looked at."""
+        return region is None or self.stored is None or region.name in self.stored
+
+    def read(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, volatile: bool) -> None:
+        """A plain load. A volatile one may poll what others update atomically, and learns what they knew."""
+        for region, chosen, addresses in self._parts(pointers, mask):
+            if self.stored is not None and region.name not in self.stored:
+                continue
+            shadow, elements = self._elements(region, addresses, itemsize)
+            if volatile:
+                self._acquire(addresses)
+            others = self._loose(shadow["stores"][elements])
+            if not volatile:
+                others |= self._loose(shadow["atomics"][elements])
+                self._note_read(shadow, elements)
+            if others.any():
+                raise Race(
+                    f"`{region.name}` is read by one program and written by another in the same launch"
+                )
+            stored = shadow["lanes"][elements]
+            here = self._lanes(pointers, mask)[chosen][:, None]
+            if bool(((stored >> _LANE_BITS == self._phase) & (stored != here)).any()):
+                raise Race(
+                    f"`{region.name}` is read by other lanes than stored it, with no tl.debug_barrier() between"
+                )
+
+    def write(
+        self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, changed: Callable[[], np.ndarray]
+    ) -> None:
+        """A plain store. `changed()` says which of the unmasked lanes bring a new value: others harm nobody."""
+        for region, lanes, addresses in self._parts(pointers, mask):
+            shadow, elements = self._elements(region, addresses, itemsize)
+            writers = self._loose(shadow["stores"][elements]) | self._loose(shadow["atomics"][elements])
+            readers = self._loose(shadow["reads"][elements]) | self._loose(shadow["earlier reads"][elements])
+            if writers.any() and bool((writers.any(axis=-1) & changed()[lanes]).any()):
+                raise Race(f"two programs write different values to one element of `{region.name}`")
+            if readers.any() and bool((readers.any(axis=-1) & changed()[lanes]).any()):
+                raise Race(
+                    f"`{region.name}` is written by one program and read by another in the same launch"
+                )
+            shadow["stores"][elements] = self._stamp
+            shadow["lanes"][elements] = self._lanes(pointers, mask)[lanes][:, None]
+
+    def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, orders: bool) -> None:
+        """An atomic operation; `orders` where it acquires and releases for the whole device."""
+        self.barrier()
+        for region, _, addresses in self._parts(pointers, mask):
+            shadow, elements = self._elements(region, addresses, itemsize)
+            if self._loose(shadow["stores"][elements]).any():
+                raise Race(f"`{region.name}` is stored to by one program and updated atomically by another")
+            shadow["atomics"][elements] = self._stamp
+            if orders and addresses.size <= _MOST_LANES:
+                self._acquire(addresses)
+                known = self._clock.joined(Clock(None, {self._program: self._epoch}), self.count)
+                self._released.update(dict.fromkeys(addresses.tolist(), known))
+        if orders:
+            self._epoch += 1
+
+    @property
+    def _stamp(self) -> int:
+        return self._program << _EPOCH_BITS | self._epoch
+
+    def _lanes(self, pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """For every unmasked lane: this phase, the block's size, and the lane's place in the block."""
+        size = pointers.size
+        place = np.arange(size, dtype=np.int64).reshape(pointers.shape)[spread(mask, pointers.shape)]
+        return (self._phase << _LANE_BITS) + (size.bit_length() << (_LANE_BITS - 6)) + place
+
+    def _acquire(self, addresses: np.ndarray) -> None:
+        if self._released and addresses.size <= _MOST_LANES:
+            found = [self._released[a] for a in addresses.tolist() if a in self._released]
+            for known in {id(clock): clock for clock in found}.values():
+                self._clock = self._clock.joined(known, self.count)
+
+    def _loose(self, stamps: np.ndarray) -> np.ndarray:
+        """Where a stamp is another instance's, and nothing orders it before this one."""
+        programs = stamps >> _EPOCH_BITS
+        others = (stamps >= 0) & (programs != self._program)
+        if others.any():
+            known = self._clock.at(programs[others])
+            others[others] = known < (stamps[others] & ((1 << _EPOCH_BITS) - 1))
+        return others
+
+    def _note_read(self, shadow: _Shadow, elements: np.ndarray) -> None:
+        """Remember this reader, and the last other one."""
+        reads, earlier = shadow["reads"], shadow["earlier reads"]
+        last = reads[elements]
+        others = (last >= 0) & (last >> _EPOCH_BITS != self._program)
+        if others.any():
+            earlier[elements[others]] = last[others]
+        reads[elements] = self._stamp
+
+    def _parts(
+        self, pointers: np.ndarray, mask: np.ndarray
+    ) -> Iterator[tuple[Region, np.ndarray | slice, np.ndarray]]:
+        """(region, which of the unmasked lanes, their addresses) for every region that is touched."""
+        meant = pointers[spread(mask, pointers.shape)]
+        if meant.size == 0:
+            return
+        slots = (meant >> np.uint64(REGION_BITS)).astype(np.int64) - 1
+        if (slots == slots[0]).all():
+            yield self.memory.regions[int(slots[0])], slice(None), meant
+            return
+        for slot in np.unique(slots).tolist():
+            lanes = slots == slot
+            yield self.memory.regions[slot], lanes, meant[lanes]
+
+    def _elements(self, region: Region, addresses: np.ndarray, itemsize: int) -> tuple[_Shadow, np.ndarray]:
+        """The region's shadow, and for every address the elements that an access covers, shape (lanes, n)."""
+        shadow = self._shadows.get(id(region))
+        if shadow is None or shadow.grain > itemsize:
+            shadow = self._shadows[id(region)] = _Shadow(region, min(itemsize, region.itemsize))
+        offsets = (addresses & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64)
+        first = offsets[:, None] // shadow.grain
+        return shadow, first + np.arange(itemsize // shadow.grain)

@@ -1,0 +1,480 @@
+"""A hearing without a GPU: Triton's interpreter for the values, its compiler for the binary, the model for time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
+from kernelwright.verify.verification import Confined, Hearing, Stop, Trace, explain
+
+if TYPE_CHECKING:
+    from kernelwright.verify.judge import Judge
+    from kernelwright.verify.sandbox.zygote import Zygote
+
+_MODEL_UNCERTAINTY = 0.15
+"""Half-width of the interval given to a modelled ratio, until the model is calibrated against a clock."""
+_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
+"""Program instances looked at per launch, and when something looks wrong."""
+_COVERED_BYTES = 1 << 20
+_WRITTEN_SHARE = 0.6
+_READ_SHARE = 0.5
+_REPEATED = 1.25
+"""Factor by which a launch would go over more of a tensor if no two of its instances wrote the same places."""
+_COMPUTED_SHARE = 0.12
+_MORE = 1.5
+"""Factor on the work of a program that its values may ask for."""
+_WHOLE = 0.85
+"""Share of the work that counts as all of it, as samples tell it."""
+_PARTLY = re.compile("causal|tri[lu]|mask", re.IGNORECASE)
+"""In a task's source: part of what its reference reads and computes is of no consequence."""
+
+
+class InterpretedHearing(Hearing):
+    """One candidate before the judge, on the interpreter."""
+
+    backend: Backend = "interpret"
+
+    def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
+        super().__init__(judge, zygote, task, candidate)
+        self._blank = False
+        """Whether the full-size tape was made without any value of a weight."""
+        self._looked = False
+        """Whether values were checked at full size."""
+        self._executed: dict[str, float] = {}
+        """Floating-point operations of the last run, by shape."""
+        self._units: set[str] = set()
+        """Units of arithmetic that runs used whose values were checked."""
+
+    def _funnel(self) -> Timing | None:
+        self._read()
+        shapes = self.judge.cases(self.task)
+        base = self.judge.baseline(self.task)
+        with self._timed(Gate.LOAD):
+            host, device = self._summon("host"), self._summon("interpret")
+            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        with self._timed(Gate.TRACE):
+            traces = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
+            for trace in traces:
+                self._policy(trace)
+            full = self._full(host, base)
+        modelled = None
+        passed, worst = 0, 0.0
+        for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
+            with self._timed(Gate.SMALL):
+                self._open(device, shape, trace)
+            for number, case in enumerate(shape.cases):
+                with self._timed(Gate.SMALL):
+                    self._form(Gate.SMALL, trace, case)
+                    # The first shape is watched in `_repeat`. A grid that is one program there may be more here.
+                    watched = self.protocol.honesty and position > 0 and case is shape.cases[-1]
+                    worst = max(worst, self._call(device, shape, trace, case, position, number, watched))
+                    passed += 1
+                    self.facts |= {"cases": passed, "worst_error": worst}
+                if (
+                    passed == 1
+                ):  # one case takes a tenth of what the assembler does: most wrong kernels end there
+                    modelled = self._model(device, full)
+        if self.protocol.honesty:
+            self._causality(device, shapes[0], traces[0])
+            self._repeat(device, shapes[0], traces[0])
+            self._carried(device, shapes[0], traces[0])
+            with self._timed(Gate.FULL):
+                self._looked = self._spot(device, full)
+        with self._timed(Gate.TIMING):
+            if base is None or full is None or modelled is None:
+                return None
+            launches = self._covered(device, base, full, modelled, shapes[0], traces[0])
+            price = self._price(base, full, launches)
+            return self._modelled_time(base, price) if self.judge.priced else None
+
+    # -- tapes -----------------------------------------------------------------------------------------------
+
+    def _small(self, host: Confined, shape: Any, position: int) -> Trace:
+        from kernelwright.verify.structures import describe
+
+        inputs = describe(list(shape.cases[0].inputs))
+        return self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, many=position == 0)
+
+    def _full(self, host: Confined, base: Any) -> Trace | None:
+        """The tape at full size, from tensors without data; None where the reference cannot be modelled."""
+        if base is None:
+            return None
+        try:
+            trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state, values=False)
+            self._blank = True
+        except Stop:
+            if not host.alive:
+                raise
+            # A constructor that looks at its own weights needs them drawn.
+            trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state)
+        self._policy(trace)
+        self._form(Gate.FULL, trace, base.form)
+        return trace
+
+    # -- compile and model -------------------------------------------------------------------------------------
+
+    def _model(self, device: Confined, full: Trace | None) -> list[dict[str, Any]] | None:
+        """Launches at full size with their work, and every specialisation through compiler and assembler; where no binary
+        is asked for, through the compiler's front end."""
+        if full is None:
+            return None
+        with self._timed(Gate.COMPILE):
+            depth = "assembly" if self.judge.priced else "ir"
+            body = {"command": "model", "trace": full.answer, "compile": depth, "samples": _SAMPLES}
+            answer, _ = device.ask(Gate.COMPILE, body)
+            self._assemble(answer["assemblies"])
+            return list(answer["launches"])
+
+    def _assemble(self, assemblies: list[dict[str, Any]]) -> None:
+        """The judge's own look at the binaries. Stops on an assembler error or a launch that cannot fit."""
+        from kernelwright.verify.cost import crosscompile
+
+        binaries: list[Binary] = []
+        for item in assemblies:
+            assembly = crosscompile.Assembly(**item)
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise Stop(Outcome.TIMEOUT, Gate.COMPILE, f"more than {self.judge.deadline_s:g} s")
+            try:
+                binary = crosscompile.assemble(assembly, self.judge.target, left)
+            except crosscompile.TooSlow as error:
+                raise Stop(Outcome.TIMEOUT, Gate.COMPILE, f"{assembly.kernel}: {error}") from None
+            except crosscompile.CompileError as error:
+                raise Stop(Outcome.COMPILE_ERROR, Gate.COMPILE, f"{assembly.kernel}: {error}") from None
+            binaries.append(binary)
+            self.facts["binaries"] = tuple(binaries)
+            if binary.occupancy == 0.0:
+                sheet = self.judge.target
+                raise Stop(
+                    Outcome.OUT_OF_RESOURCES,
+                    Gate.COMPILE,
+                    f"{binary.kernel}: {binary.shared_bytes} bytes of shared memory, {binary.registers} registers x "
+                    f"{binary.num_warps} warps do not fit on {sheet.name} (shared memory limit {sheet.shared_per_block})",
+                )
+
+    # -- values ------------------------------------------------------------------------------------------------
+
+    def _open(self, device: Confined, shape: Any, trace: Trace) -> None:
+        from kernelwright.verify.sandbox import channel
+
+        tensors = list(trace.blobs)
+        state = {name: value for name, value in shape.state.items() if name in trace.traced.state}
+        body = {
+            "command": "open",
+            "key": shape.name,
+            "trace": trace.answer,
+            "state": channel.encode(state, tensors),
+        }
+        device.ask(Gate.SMALL, body, tensors)
+
+    def _call(
+        self,
+        device: Confined,
+        shape: Any,
+        trace: Trace,
+        case: Any,
+        position: int = 0,
+        number: int = 0,
+        races: bool = False,
+    ) -> float:
+        """The calls before the steady one where it needs them, then the steady one, compared with the oracle."""
+        worst = 0.0
+        if number == 0:
+            for call in trace.warm_up():  # each on other data, so that nothing old is right by chance
+                other = call % len(shape.cases)
+                before = shape.cases[other]
+                worst = max(worst, self._play(Gate.SMALL, device, shape, before, call, position, other))
+        try:
+            return max(worst, self._play(Gate.SMALL, device, shape, case, -1, position, number, races=races))
+        except Stop as stop:
+            if not races or stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
+                raise
+            # Wrong in this order of programs: then not in the usual one?
+            self._play(Gate.SMALL, device, shape, case, -1, position, number)
+            raise _order(Gate.SMALL, stop) from None
+
+    def _play(
+        self,
+        gate: Gate,
+        device: Confined,
+        shape: Any,
+        case: Any,
+        call: int = -1,
+        position: int = 0,
+        number: int = 0,
+        ablate: bool = False,
+        races: bool = False,
+    ) -> float:
+        from kernelwright.verify.structures import flatten
+
+        body = {"command": "run", "key": shape.name, "call": call, "ablate": ablate, "races": races}
+        answer, outputs = device.ask(gate, body, flatten(case.inputs))
+        if not ablate:
+            self._executed[shape.name] = float(answer["flops"])
+            self._units |= set(answer["units"])
+        self._unchanged(case, answer["state_changed"], gate)
+        return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
+
+    def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """With every kernel a no-op, the output must stop being right."""
+        with self._timed(Gate.CAUSALITY):
+            try:
+                self._play(Gate.CAUSALITY, device, shape, shape.cases[-1], ablate=True)
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                self._caused(trace, stop)
+                return
+            detail = "the output stays right when the candidate's kernels do nothing"
+            raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail)
+
+    def _repeat(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """The first case once more, after all others and with the programs in reverse order: races show."""
+        with self._timed(Gate.DETERMINISM):
+            try:
+                self._play(Gate.DETERMINISM, device, shape, shape.cases[0], races=True)
+            except Stop as stop:
+                if stop.outcome is Outcome.NONDETERMINISTIC or not device.alive:
+                    raise
+                raise _order(Gate.DETERMINISM, stop) from None
+
+    def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
+        """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
+        if not trace.carries() or shape.twin is None:
+            return
+        with self._timed(Gate.DETERMINISM):
+            try:
+                self._play(Gate.DETERMINISM, device, shape, shape.twin)
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                detail = f"wrong when called again on inputs that differ little: {stop.detail}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
+
+    def _spot(self, device: Confined, full: Trace | None) -> bool:
+        """At full size, a few programs on inputs that repeat, where one period tells what they must write. Whether it
+        does for every output."""
+        patch = self.judge.patch(self.task) if full is not None and self._blank else None
+        if full is None or patch is None:
+            return False
+        views = full.tape.outputs()
+        body = {"command": "spot", "trace": full.answer, "names": list(patch.state)}
+        answer, stored = device.ask(Gate.FULL, body, [*patch.case.inputs, *patch.state.values()])
+        for what, done, priced in zip(
+            ("computes", "reads"), answer.get("done", ()), answer.get("priced", ()), strict=False
+        ):
+            if done > _MORE * priced:
+                detail = (
+                    f"{what} {done / max(priced, 1.0):.1f} times as much on real values as where it is priced"
+                )
+                raise Stop(Outcome.TIMING_FORGED, Gate.FULL, detail)
+        for number, (positions, values) in zip(
+            answer.get("written", ()), zip(stored[::2], stored[1::2], strict=True), strict=True
+        ):
+            self._agrees(number, values, patch, positions, views[number].shape)
+        return len(answer.get("written", ())) == len(views)
+
+    def _agrees(self, number: int, values: Any, patch: Any, positions: Any, shape: tuple[int, ...]) -> None:
+        """Elements of a full-size output against what they must be. Raises Stop."""
+        from kernelwright.verify.reference.comparison import judged
+
+        def expected(rounded: bool) -> Any:
+            return patch.expected(number, positions, shape, self.protocol if rounded else None)
+
+        comparison = judged(number, values, expected(False), self.protocol, lambda: expected(True))
+        if not comparison.kind:
+            return
+        found = comparison.mismatch
+        assert found is not None
+        index, at = [], int(positions[found.index[0]])
+        for extent in reversed(shape):
+            index.append(at % extent)
+            at //= extent
+        comparison.mismatch = found.model_copy(update={"index": tuple(reversed(index))})
+        outcome = self._named(comparison.kind, 1, 0)
+        detail = explain(comparison, "full size, a few programs")
+        raise Stop(outcome, Gate.FULL, detail, where=patch.case.name, mismatch=comparison.mismatch)
+
+    # -- price -------------------------------------------------------------------------------------------------
+
+    def _covered(
+        self,
+        device: Confined,
+        base: Any,
+        full: Trace,
+        launches: list[dict[str, Any]],
+        shape: Any,
+        small: Trace,
+    ) -> list[dict[str, Any]]:
+        """At full size, where values are not checked here, the kernels must write the output and read the inputs.
+
+        What they do there is held against the output's size, and against what they read at the small size. A first
+        look at few instances is repeated at many before anyone is accused, and where those few stored nothing. Returns
+        the launches as they were looked at last: who passes by a closer look is priced by it, too.
+        """
+        if not self.protocol.honesty:
+            return launches
+        problem = ""
+        for samples in (_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES):
+            if samples > _SAMPLES:
+                body = {"command": "model", "trace": full.answer, "compile": "", "samples": samples}
+                launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
+            problem = _unwritten(full, launches) or self._unread(
+                device, base, full, launches, shape, small, samples
+            )
+            problem = problem or self._unchecked(launches)
+            problem = problem or self._uncomputed(base, launches, shape)
+            idle = any(item["work"]["programs"] and not item["work"]["stored_bytes"] for item in launches)
+            if not problem and (samples == _MANY_SAMPLES or not idle):
+                return launches
+        raise Stop(Outcome.TIMING_FORGED, Gate.TIMING, problem)
+
+    def _uncomputed(self, base: Any, launches: list[dict[str, Any]], shape: Any) -> str:
+        """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found
+        right (the rows of a diagonal product need no product). Part of it may be skipped at full size for good reasons,
+        a triangle or a fast algorithm, by a kernel whose values were looked at."""
+        if not base.contraction_flops or self.task.policy == "partial":  # the share in the price decides
+            return ""
+        from kernelwright.verify.reference.baseline import baseline
+
+        done = sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
+        share = done / base.contraction_flops
+        least = _COMPUTED_SHARE if self._looked or _PARTLY.search(self.task.source) else _WHOLE
+        if share >= least:
+            return ""
+        small = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
+        if share >= least * min(1.0, self._executed[shape.name] / small.contraction_flops):
+            return ""
+        return f"at full size the kernels do {share:.1%} of the reference's arithmetic"
+
+    def _unchecked(self, launches: list[dict[str, Any]]) -> str:
+        """Products are made at full size in the precision in which they were found right."""
+        made = {unit for launch in launches for unit in launch["work"]["flops"]} - {"float32", "float64"}
+        if new := sorted(made - self._units):
+            return f"at full size products are made in {new[0]}, and none was where values are checked"
+        return ""
+
+    def _unread(
+        self,
+        device: Confined,
+        base: Any,
+        full: Trace,
+        launches: list[dict[str, Any]],
+        shape: Any,
+        small: Trace,
+        samples: int,
+    ) -> str:
+        from kernelwright.verify.structures import flatten
+
+        large = [i for i, view in enumerate(full.inputs) if view.numel * view.itemsize >= _COVERED_BYTES]
+        if any(not view.dtype.startswith(("float", "bfloat")) for view in full.inputs):
+            # How much is read by indices is a matter of their values.
+            large = [index for index in large if base.read_share[index]]
+        if not large:
+            return ""
+        given = flatten(shape.cases[0].inputs)
+        partly = _PARTLY.search(self.task.source) is not None
+        after, before = _moved(full, launches, reads=True), None
+        for index in large:
+            zeros = float((given[index] == 0).double().mean())
+            least = _READ_SHARE if partly else _WHOLE * (1.0 - zeros)
+            now = _share_read(full, after, index) / (base.read_share[index] or 1.0)
+            if now >= least:
+                continue
+            if before is None:
+                body = {"command": "model", "trace": small.answer, "compile": "", "samples": samples}
+                before = _moved(small, list(device.ask(Gate.TIMING, body)[0]["launches"]), reads=True)
+            then = _share_read(small, before, index)
+            if then < _WHOLE:  # windows with gaps between them, and how they meet the edge
+                least = _READ_SHARE * then
+            if now < least * then:
+                return f"input {index}: {then:.0%} of it is read at the small size, {now:.1%} at full size"
+        return ""
+
+    def _price(self, base: Any, full: Trace, launches: list[dict[str, Any]]) -> Cost:
+        """What a call costs at full size by the model, told as evidence with what eager's does. Where no binary was made,
+        as if its registers were few."""
+        from kernelwright.verify.cost import model as cost
+        from kernelwright.verify.reference.baseline import candidate_cost
+
+        works = [cost.Work.from_json(launch["work"]) for launch in launches]
+        binaries = {binary.kernel: binary for binary in self.facts.get("binaries", ())}
+        modelled, share = candidate_cost(
+            full.tape, works, binaries, self.judge.target, base.eager.roofline_ms
+        )
+        self._enough(share, "full")
+        self.facts |= {"cost": modelled, "reference_cost": base.eager}
+        return modelled
+
+    def _modelled_time(self, base: Any, modelled: Cost) -> Timing:
+        """That cost as a time, against the modelled baselines."""
+        baselines = {"eager": base.eager.ms, "compile": base.compiled_ms}
+        low, high = 1.0 - _MODEL_UNCERTAINTY, 1.0 + _MODEL_UNCERTAINTY
+        return Timing(
+            kind="modelled",
+            target=self.judge.target.name,
+            candidate_ms=modelled.ms,
+            candidate_ci=(modelled.ms * low, modelled.ms * high),
+            baseline_ms=baselines,
+            speedup_ci={
+                name: (ms / modelled.ms * low, ms / modelled.ms * high) for name, ms in baselines.items()
+            },
+            roofline_fraction=modelled.roofline_fraction,
+        )
+
+
+def _order(gate: Gate, stop: Stop) -> Stop:
+    detail = f"right at first, wrong when programs run in another order: {stop.detail}"
+    return Stop(Outcome.NONDETERMINISTIC, gate, detail)
+
+
+def _moved(trace: Trace, launches: list[dict[str, Any]], reads: bool) -> dict[int, float]:
+    """Bytes that the kernels and copies of a call read or write, by storage. What instances repeat counts once."""
+    found: dict[int, float] = {}
+    for launch, described in zip(trace.tape.launches(), launches, strict=False):
+        work, storages = described["work"], {name: view.storage for name, view in launch.views()}
+        for name, count in work["loaded_bytes" if reads else "stored_bytes"].items():
+            moved = count * work["programs"]
+            if reads:
+                moved /= described["readers"].get(name, 1.0)
+            else:
+                moved = min(moved, described["written"].get(name, moved))
+            if name in storages:
+                found[storages[name]] = found.get(storages[name], 0.0) + moved
+    for operation in trace.tape.operations:
+        views = []
+        if operation.kind == "copy":
+            views = [operation.fields["source" if reads else "target"]]
+        elif operation.kind == "aten":
+            views = operation.reads() if reads else operation.fields["results"]
+        for view in views:
+            found[view.storage] = found.get(view.storage, 0.0) + view.numel * view.itemsize
+    return found
+
+
+def _share_read(trace: Trace, moved: Mapping[int, float], index: int) -> float:
+    """Share of an input that is read, as far as bytes tell."""
+    view = trace.inputs[index]
+    return min(1.0, moved.get(view.storage, 0.0) / max(view.numel * view.itemsize, 1))
+
+
+def _unwritten(full: Trace, launches: list[dict[str, Any]]) -> str:
+    written = _moved(full, launches, reads=False)
+    for index, view in enumerate(full.tape.outputs()):
+        size = view.numel * view.itemsize
+        if size >= _COVERED_BYTES and written.get(view.storage, 0.0) < _WRITTEN_SHARE * size:
+            share = written.get(view.storage, 0.0) / size
+            return f"output {index}: at full size the kernels write {share:.1%} of it"
+    for launch, described in zip(full.tape.launches(), launches, strict=False):
+        work = described["work"]
+        for name, view in launch.views():
+            stored = work["stored_bytes"].get(name, 0.0) * work["programs"]
+            once = described["written"].get(name, stored)
+            if _REPEATED * once < min(stored, view.numel * view.itemsize):
+                share = once / stored
+                return f"`{name}`: of what instances of `{described['kernel']}` write at full size {share:.1%} are other places"
+    return ""

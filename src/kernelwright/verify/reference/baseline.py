@@ -1,0 +1,367 @@
+"""What eager PyTorch and torch.compile would cost on a target: the modelled baselines of a task.
+
+The reference runs once on meta tensors at full size while its aten operators are recorded. Eager is one
+launch per operator, each reading its inputs and writing its outputs. The compiled baseline fuses every run of
+pointwise and reduction operators between two contractions, as Inductor would. Both are models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from kernelwright.hardware import Target
+from kernelwright.records import Binary, Cost, Task
+from kernelwright.verify.cost import model as cost
+from kernelwright.verify.cost.footprint import Footprint, Live
+from kernelwright.verify.reference import gaps, oracle, tf32
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.structures import convert, describe, flatten, skeleton
+from kernelwright.verify.trace import replay
+from kernelwright.verify.trace.pretend_cuda import ALLOCATION, METADATA, VIEWS
+from kernelwright.verify.trace.tape import Tape, View
+
+# Share of peak bandwidth that PyTorch's own kernels reach on large tensors, measured on an H200 with torch 2.11
+# (benchmarks/golds.py); operators not named here are pointwise.
+_POINTWISE = 0.80
+_BANDWIDTH = {
+    "cumsum": 0.16, "cumprod": 0.02, "logcumsumexp": 0.05, "cummax": 0.05, "cummin": 0.05, "flip": 0.16,
+    "logsumexp": 0.11, "_softmax": 0.50, "_log_softmax": 0.50, "nll_loss_forward": 0.50,
+    "native_layer_norm": 0.37, "native_group_norm": 0.31, "native_batch_norm": 0.58, "rms_norm": 0.66,
+    "argmax": 0.45, "argmin": 0.45, "max": 0.45, "min": 0.45, "amax": 0.45, "amin": 0.45, "prod": 0.45,
+    "sum": 0.43, "mean": 0.60, "var": 0.40, "linalg_vector_norm": 0.48, "var_mean": 0.40, "std": 0.40,
+    "mse_loss": 0.37, "smooth_l1_loss": 0.37, "huber_loss": 0.37, "binary_cross_entropy": 0.37,
+    "avg_pool2d": 0.27, "avg_pool3d": 0.27, "max_pool2d_with_indices": 0.37, "max_pool3d_with_indices": 0.37,
+    "convolution": 0.24,
+}  # fmt: skip
+# Share of peak arithmetic of the library's matrix products, convolutions and fused attention.
+_ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
+_PRODUCT = 0.70
+_BY_INDEX = frozenset(
+    [
+        "embedding",
+        "gather",
+        "index",
+        "index_select",
+        "nll_loss_forward",
+        "nll_loss2d_forward",
+        "take",
+        "_embedding_bag",
+    ]
+)
+"""Operators that read what an index tells them to."""
+_MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
+"""Pointwise operators that torch does not tag as such."""
+_VECTOR_FLOPS = 4.0
+"""Operations per element charged to a pointwise operator."""
+_OF_VECTORS = frozenset(["mv", "addmv", "dot", "vdot"])
+"""Products that `flop_registry` does not count, and kernels make without `dot`."""
+
+
+@dataclasses.dataclass
+class Operator:
+    """One aten operator that launches a kernel."""
+
+    name: str
+    read_bytes: float
+    written_bytes: float
+    flops: float
+    unit: str
+    contraction: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What a reference returns at one size, without data; named as `oracle.Case` names it."""
+
+    name: str
+    structure: Any
+    expected: list[torch.Tensor]
+    aliases: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """Modelled times of a reference at one size. Milliseconds and bytes."""
+
+    eager: Cost
+    compiled_ms: float
+    min_bytes: float
+    init: Any
+    input_spec: Any
+    """Inputs as a tree of shapes and dtypes, for the host process."""
+    contraction_flops: float
+    """Operations of matrix products and convolutions, as the reference does them."""
+    products: bool
+    """Whether it multiplies matrices or vectors."""
+    state: dict[str, torch.Tensor]
+    """The reference's weights, without data."""
+    form: Form
+    read_share: list[float]
+    """By input: how much of it some operator reads, whatever the values of an index are; 0 where only by index."""
+    footprint: Footprint
+
+
+class _Fused(TorchFunctionMode):
+    """Functions that are one kernel on a GPU, though torch without one takes them apart."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in (functional.scaled_dot_product_attention, functional.rms_norm, torch.rms_norm):
+            return func(*args, **kwargs)
+        before = len(self.recorder.operators)
+        out = func(*args, **kwargs)
+        inside = self.recorder.operators[before:]
+        if not inside:
+            return out
+        del self.recorder.operators[before:]
+        given = flatten([list(args), kwargs])
+        flops = sum(op.flops for op in inside if op.contraction)
+        if kwargs.get("is_causal"):
+            flops /= 2
+        self.recorder.operators.append(
+            Operator(
+                name=func.__name__,
+                read_bytes=sum(_bytes(t) for t in given),
+                written_bytes=sum(_bytes(t) for t in flatten(out)),
+                flops=flops or _VECTOR_FLOPS * sum(t.numel() for t in given),
+                unit=str(given[0].dtype).removeprefix("torch.") if flops else "float32",
+                contraction=flops > 0,
+            )
+        )
+        return out
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[Operator] = []
+        self.read_share: dict[int, float] = {}
+        """By storage: how much of it some operator reads. What a pointwise operator reads counts as far as its output is
+        read: a kernel need not map an element that is not selected afterwards."""
+        self._made_of: dict[int, frozenset[int]] = {}
+        """By storage that a pointwise operator has written: those it was made of, an element of an element."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::")
+        quiet = (name in ALLOCATION and name not in ("fill_", "zero_")) or name in VIEWS or name in METADATA
+        if not quiet:
+            given = {id(t): t for t in flatten([list(args), kwargs])}.values()
+            outputs = flatten(out)
+            kept: set[int] = set()
+            for place, tensor in enumerate(given):
+                if (torch.Tag.pointwise in func.tags or name in _MAPS) and tensor.shape == outputs[0].shape:
+                    kept |= self._sources(tensor)
+                elif name not in _BY_INDEX:
+                    self.reads(tensor, gaps.share_read(name, args, outputs) if place == 0 else 1.0)
+            self._wrote(outputs, kept)
+            counter = flop_registry.get(func._overloadpacket)
+            flops = 0.0
+            if counter is not None:
+                with contextlib.suppress(Exception):
+                    flops = float(counter(*args, **kwargs, out_val=out))
+            contraction = flops > 0
+            elements = sum(t.numel() for t in [*given, *outputs])
+            first = next((t for t in given if t.is_floating_point()), None)
+            dtype = str(first.dtype).removeprefix("torch.") if first is not None else "float32"
+            self.operators.append(
+                Operator(
+                    name=name,
+                    read_bytes=sum(_bytes(t) for t in given),
+                    written_bytes=sum(_bytes(t) for t in outputs),
+                    flops=flops or _VECTOR_FLOPS * elements,
+                    unit=dtype if contraction else "float32",
+                    contraction=contraction,
+                )
+            )
+        elif name not in VIEWS:
+            self._wrote(flatten(out), set())
+        return out
+
+    def reads(self, tensor: torch.Tensor, share: float = 1.0) -> None:
+        """Count that so much of `tensor` is read."""
+        for storage in self._sources(tensor):
+            self.read_share[storage] = max(share, self.read_share.get(storage, 0.0))
+
+    def _sources(self, tensor: torch.Tensor) -> frozenset[int]:
+        storage = tensor.untyped_storage()._cdata
+        return self._made_of.get(storage, frozenset({storage}))
+
+    def _wrote(self, outputs: Sequence[torch.Tensor], made_of: set[int]) -> None:
+        for tensor in outputs:
+            storage = tensor.untyped_storage()._cdata
+            self._made_of.pop(storage, None)
+            if made_of:
+                self._made_of[storage] = frozenset(made_of)
+
+
+def _bytes(tensor: torch.Tensor) -> float:
+    """Bytes behind a tensor: an expanded dimension is read once."""
+    elements = 1
+    for extent, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        elements *= extent if stride != 0 else 1
+    return float(elements * tensor.element_size())
+
+
+def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
+    """Model the reference at `shape`. Raises whatever the reference raises on meta tensors."""
+    reference = oracle.Reference(task, shape)
+    with oracle.private_rng(0), torch.device("meta"), torch.no_grad():
+        init = reference.init_inputs()
+        module = reference.namespace["Model"](*init)
+        inputs = reference.namespace["get_inputs"]()
+        inputs = convert(inputs, lambda t: t.to("meta"))
+        module = module.to("meta")
+        recorder, live = _Recorder(), Live()
+        with _Fused(recorder), live, recorder:
+            output = module(*inputs)
+    given, returned = flatten(inputs), flatten(output)
+    for tensor in returned:
+        recorder.reads(tensor)
+    owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(given)}
+    edge = [*flatten(inputs), *flatten(output), *module.parameters()]
+    min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
+    useful: dict[str, float] = {}
+    tensor_cores = tf32.stated(task.source)
+    for op in recorder.operators:
+        if op.contraction:
+            op.unit = "tf32" if tensor_cores and op.unit == "float32" else op.unit
+            useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
+    roofline = cost.roofline_ms(min_bytes, useful, target)
+    eager = Cost(
+        target=target.name,
+        bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
+        l2_bytes=sum(op.read_bytes + op.written_bytes for op in recorder.operators),
+        flops=sum(op.flops for op in recorder.operators),
+        launches=len(recorder.operators),
+        ms=max(operators_ms(recorder.operators, target), 1e-6),
+        roofline_ms=roofline,
+    )
+    compiled = min(_compiled_ms(recorder.operators, min_bytes, target), eager.ms)
+    return Baseline(
+        eager=eager,
+        compiled_ms=max(compiled, 1e-6),
+        min_bytes=min_bytes,
+        init=init,
+        input_spec=describe(list(inputs)),
+        contraction_flops=sum(useful.values()),
+        products=any(op.contraction or op.name in _OF_VECTORS for op in recorder.operators),
+        state=dict(module.state_dict()),
+        form=Form(
+            "full",
+            skeleton(output),
+            returned,
+            [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in returned],
+        ),
+        read_share=[recorder.read_share.get(tensor.untyped_storage()._cdata, 0.0) for tensor in given],
+        footprint=Footprint.of(given, returned, module.state_dict(), live.peak),
+    )
+
+
+def beside(tape: Tape) -> list[Operator]:
+    """What torch does on a tape beside the candidate's kernels: fills, copies and operators. Priced as eager is.
+
+    Raises TapeError for an operator that there is not.
+    """
+    recorder = _Recorder()
+    for step in tape.operations:
+        fields = step.fields
+        if step.kind in ("fill", "arange"):
+            written = _view_bytes(fields["view"])
+            recorder.operators.append(Operator("fill_", 0.0, written, 0.0, "float32", False))
+        elif step.kind == "copy":
+            read, written = _view_bytes(fields["source"]), _view_bytes(fields["target"])
+            recorder.operators.append(Operator("copy_", read, written, 0.0, "float32", False))
+        elif step.kind == "aten":
+            arguments = fields["arguments"]
+            with recorder, torch.no_grad():
+                replay.operator(fields["name"])(
+                    *(_on_meta(item) for item in arguments["args"]),
+                    **{name: _on_meta(item) for name, item in arguments["kwargs"].items()},
+                )
+    return recorder.operators
+
+
+def candidate_cost(
+    tape: Tape, works: Sequence[cost.Work], binaries: Mapping[str, Binary], target: Target, roofline_ms: float
+) -> tuple[Cost, float]:
+    """Modelled cost of a call, torch's part included, and the share of its time that is the kernels'."""
+    kernels = cost.total_cost(works, binaries, target, roofline_ms)
+    operators = beside(tape)
+    moved = sum(op.read_bytes + op.written_bytes for op in operators)
+    whole = kernels.model_copy(
+        update={
+            "bytes": kernels.bytes + moved,
+            "l2_bytes": kernels.l2_bytes + moved,
+            "flops": kernels.flops + sum(op.flops for op in operators),
+            "launches": kernels.launches + len(operators),
+            "ms": kernels.ms + operators_ms(operators, target),
+        }
+    )
+    return whole, kernels.ms / whole.ms
+
+
+def _view_bytes(view: View) -> float:
+    return float(view.numel * view.itemsize)
+
+
+def _on_meta(item: Any) -> Any:
+    """An operator's argument, tensors without data."""
+    if isinstance(item, dict) and "view" in item:
+        view = View.read(item["view"])
+        return torch.empty_strided(view.shape, view.stride, dtype=channel.DTYPES[view.dtype], device="meta")
+    if isinstance(item, list):
+        return [_on_meta(part) for part in item]
+    return replay.scalar(item)
+
+
+def operators_ms(operators: Iterable[Operator], target: Target) -> float:
+    """Modelled milliseconds of operators one after the other."""
+    return sum(
+        _operator_ms(op.name, op.read_bytes + op.written_bytes, {op.unit: op.flops}, op.contraction, target)
+        for op in operators
+    )
+
+
+def _operator_ms(
+    name: str, moved: float, flops: dict[str, float], contraction: bool, target: Target
+) -> float:
+    memory = moved / (target.dram_gb_s * 1e9 * _BANDWIDTH.get(name, _POINTWISE))
+    share = _ARITHMETIC.get(name, _PRODUCT) if contraction else 0.5
+    compute = sum(
+        n / (target.peak_tflops.get(unit, target.fp32_tflops) * 1e12 * share) for unit, n in flops.items()
+    )
+    floor = target.latency_ns * 2e-9  # even an empty kernel waits for one round trip to memory
+    return 1e3 * max(memory, compute, floor) + 1e-3 * target.launch_us
+
+
+def _compiled_ms(operators: list[Operator], min_bytes: float, target: Target) -> float:
+    """Contractions as eager, everything between two of them as one kernel over its outermost bytes."""
+    total, run = 0.0, []
+    for op in [*operators, None]:
+        if op is not None and not op.contraction:
+            run.append(op)
+            continue
+        if run:
+            moved = run[0].read_bytes + run[-1].written_bytes
+            if len(run) == len(operators):
+                moved = min_bytes
+            total += _operator_ms("", moved, {"float32": sum(item.flops for item in run)}, False, target)
+            run = []
+        if op is not None:
+            total += operators_ms([op], target)
+    return total

@@ -1,0 +1,245 @@
+"""An output beside what was expected: the error allowed, where it is first exceeded, and what kind of wrong that is.
+
+The allowed error is a small multiple of what an honest PyTorch run in the task's own precision gets wrong against fp64, and
+looser than the protocol only where inputs scaled far up make that run itself so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import torch
+
+from kernelwright.records import Mismatch
+from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference.expected import CHUNK, Expected, chunks
+from kernelwright.verify.trace.pretend_cuda import poison_mask
+
+# Multiples of (honest error, eps * |expected|) that are allowed, by precision class.
+_FULL_PRECISION = (16.0, 64.0)
+_HALF_PRECISION = (4.0, 4.0)
+_CANCELLED, _ONE_BY_ONE = 32.0, 1.2
+"""Multiples of eps * typical: allowed in any case, and for each root of the terms. A sum of n terms taken one after the
+other (by atomics, say) has a rounding in each partial sum: a standard error of eps * sqrt(n) / 4 of a sum that wanders, sqrt(n) / 6
+of one that grows, which the honest run's tree does not have. So many standard errors are more than four."""
+_HALF_SPREAD = (2.0, 0.5)
+"""In half precision the final rounding is most of an honest error, so the root mean square over many elements is
+known well: multiples of (honest one, eps * that of the values). Digits lost everywhere show there, however small each
+loss is beside the largest error allowed."""
+_ROUNDED_SHARE = 0.2
+"""Of an output: fewer elements that are slightly wrong are not rounding."""
+_TOUCHED_SHARE = 0.5
+"""Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
+_MOVED, _HALF_MOVED = 8.0, 1.0
+"""Multiples of what roundings move an element by."""
+MANY = 256
+"""Elements from which a root mean square says something."""
+
+
+def rules(expected: Expected, protocol: Protocol) -> tuple[float, ...]:
+    """(rtol, atol, typical, of_value, floor, slack): around a value v of magnitude m the error allowed is
+
+    min(max(m, typical) * rtol + atol, m * of_value + floor) * slack
+    """
+    dtype = str(expected.dtype).removeprefix("torch.")
+    rtol, atol = protocol.preset("float16" if expected.tf32 and protocol.calibrated else dtype)
+    if not protocol.calibrated:
+        return rtol, atol, 0.0, 0.0, math.inf, 1.0
+    if expected.slack > 1.0:
+        # Two scores that nearly tie in a softmax, and a rounding decides between them: the honest run itself may pass the
+        # preset there, and another honest one is up to four times as far off.
+        atol = max(atol, expected.honest_error)
+    # Where sums cancel, what is left is small and its error is not: relative to what was summed.
+    if not expected.dtype.is_floating_point:
+        return rtol, atol, expected.typical, 0.0, math.inf, expected.slack
+    eps = expected.epsilon
+    of_error, of_value = _HALF_PRECISION if expected.half else _FULL_PRECISION
+    # Half precision is summed in single, whose roundings do not show there.
+    of_typical = _CANCELLED if expected.half else max(_CANCELLED, _ONE_BY_ONE * math.sqrt(expected.terms))
+    floor = of_error * expected.honest_error + eps * of_typical * expected.typical + 1e-30
+    return rtol, atol, expected.typical, eps * of_value, floor, expected.slack
+
+
+def allowed_error(
+    expected: Expected, value: torch.Tensor, protocol: Protocol, moved: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Absolute error allowed (fp64) around each element of `value`, a piece of `expected.value`; `moved` likewise."""
+    rtol, atol, typical, of_value, floor, slack = rules(expected, protocol)
+    magnitude = value.double().abs()
+    if expected.judged is not None and protocol.calibrated:
+        magnitude = torch.where(torch.isfinite(magnitude), magnitude, 0.0)
+    allowed = magnitude.clamp_min(typical) * rtol + atol
+    allowed = torch.minimum(allowed, magnitude * of_value + floor) * slack
+    if moved is None:
+        return allowed
+    return torch.maximum(allowed, moved * (_HALF_MOVED if expected.half else _MOVED))
+
+
+def allowed_spread(expected: Expected, protocol: Protocol) -> float | None:
+    """Root mean squared error allowed over a whole output; None where each element is judged by itself only."""
+    if not (expected.half and protocol.calibrated and math.prod(expected.shape) >= MANY):
+        return None
+    of_error, of_value = _HALF_SPREAD
+    eps = expected.epsilon
+    return (of_error * expected.spread + of_value * eps * expected.root_mean_square + 1e-30) * expected.slack
+
+
+@dataclasses.dataclass
+class Comparison:
+    """How one output differs from what was expected."""
+
+    worst: float
+    """Largest error as a share of the error allowed; inf for non-finite values."""
+    kind: str = ""
+    """`` when within tolerance, else `unwritten`, `non_finite`, `low_precision` or `wrong_value`."""
+    mismatch: Mismatch | None = None
+
+
+def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
+    """Compare one output tensor of the right shape and dtype with the oracle."""
+    if got.numel() == 0:
+        return Comparison(0.0)
+    fast = expected.dtype.is_floating_point and expected.judged is None and expected.moved is None
+    if got.is_cuda and fast:
+        from kernelwright.verify.reference import fused_comparison as fused
+
+        seen = fused.strayed(got.contiguous(), expected.value, rules(expected, protocol))
+        spread = allowed_spread(expected, protocol)
+        strayed = 0.0 if spread is None else math.sqrt(seen.squares / got.numel()) / spread
+        if not seen.wrong and strayed <= 1.0:
+            return Comparison(max(seen.worst, strayed))
+    return _explained(position, got, expected, protocol)
+
+
+def judged(
+    position: int,
+    got: torch.Tensor,
+    expected: Expected,
+    protocol: Protocol,
+    with_roundings: Callable[[], Expected],
+) -> Comparison:
+    """`compare`, and where numbers would be called wrong, again with what roundings move them by."""
+    comparison = compare(position, got, expected, protocol)
+    if comparison.kind in ("wrong_value", "low_precision") and protocol.calibrated:
+        comparison = compare(position, got, with_roundings(), protocol)
+    return comparison
+
+
+def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: Protocol) -> Comparison:
+    """The comparison in full: where an output first goes wrong, and how."""
+    pieces = [
+        chunks(t) if t is not None else None
+        for t in (expected.value, expected.judged, expected.infinite, expected.moved)
+    ]
+    values = pieces[0] or ()
+    worst, found, errors = 0.0, _Wrong(), 0.0
+    for number, piece in enumerate(chunks(got)):
+        value = values[number]
+        judged, infinite, moved = (part[number] if part is not None else None for part in pieces[1:])
+        if not expected.dtype.is_floating_point:
+            found.add(number, piece != value, piece, value, torch.zeros_like(value, dtype=torch.float64))
+            continue
+        reference, allowed = value.double(), allowed_error(expected, value, protocol, moved)
+        error = (piece.double() - reference).abs()
+        found.touched += int((error > 1e-2 * allowed).sum())
+        wrong = ~(error <= allowed)
+        if judged is not None and infinite is not None:
+            # Where the honest result is an infinity the candidate must not invent another value.
+            known = judged & ~_overflowed(piece, reference)
+            wrong = (wrong & known) | (infinite & (piece.double() != reference))
+            error = torch.where(known, error, 0.0)
+        if found.add(number, wrong, piece, reference, allowed):
+            found.worst = max(
+                found.worst, float((error / allowed.clamp_min(1e-300))[wrong].nan_to_num(math.inf).max())
+            )
+            found.error = max(found.error, float(error[wrong].nan_to_num(math.inf).max()))
+            finite = torch.isfinite(piece)
+            found.non_finite |= bool((wrong & ~finite & (judged if judged is not None else True)).any())
+            found.poison |= bool((poison_mask(piece) & wrong).any())
+        elif not found.count:
+            share = torch.where(allowed > 0, error / allowed.clamp_min(1e-300), 0.0)
+            worst = max(worst, float(share.max()))
+            errors += float(torch.linalg.vector_norm(error)) ** 2
+    spread = allowed_spread(expected, protocol)
+    if not found.count and spread is not None:
+        strayed = math.sqrt(errors / got.numel())
+        worst = max(worst, strayed / spread)
+        if strayed > spread:
+            # No element is wrong by itself: the first with more than its share of the error stands for all.
+            for number, piece in enumerate(chunks(got)):
+                reference = values[number].double()
+                error = (piece.double() - reference).abs()
+                if pieces[1] is not None:
+                    error = torch.where(pieces[1][number], error, 0.0)
+                found.add(number, error > spread, piece, reference, torch.full_like(reference, spread))
+            return Comparison(worst, "low_precision", found.mismatch(position, expected.shape))
+    if not found.count:
+        return Comparison(worst)
+    mismatch = found.mismatch(position, expected.shape)
+    if not expected.dtype.is_floating_point:
+        return Comparison(math.inf, "wrong_value", mismatch)
+    if found.poison:
+        return Comparison(math.inf, "unwritten", mismatch)
+    if found.non_finite:
+        return Comparison(math.inf, "non_finite", mismatch)
+    rounded = found.count >= _ROUNDED_SHARE * found.total and found.touched >= _TOUCHED_SHARE * found.total
+    close = rounded and found.error <= 1e-2 * (expected.typical + 1e-30)
+    return Comparison(
+        found.worst, "low_precision" if close and protocol.calibrated else "wrong_value", mismatch
+    )
+
+
+def _overflowed(got: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Where an infinity stands for a number whose square is one. In an output that has infinities (a cumulative product),
+    products taken in another order, such as a tree's, pass the largest number on the way; torch's own do on a GPU."""
+    if got.dtype is torch.float16:  # its intermediate results are float32
+        return torch.zeros_like(got, dtype=torch.bool)
+    huge = reference.abs() > math.sqrt(torch.finfo(got.dtype).max)
+    return huge & torch.isinf(got) & (got.sign() == reference.sign())
+
+
+class _Wrong:
+    """What was found wrong in an output, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self.count = self.total = 0
+        self.touched = 0
+        """Elements with an error that shows beside the one allowed."""
+        self.worst = self.error = 0.0
+        self.poison = self.non_finite = False
+        self._first: tuple[int, float, float, float] | None = None
+
+    def add(
+        self,
+        chunk: int,
+        wrong: torch.Tensor,
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        allowed: torch.Tensor,
+    ) -> bool:
+        """Count a chunk's wrong elements and keep the first. Whether there were any."""
+        self.total += wrong.numel()
+        count = int(wrong.sum())
+        if count and self._first is None:
+            at = int(wrong.to(torch.uint8).argmax())
+            self._first = chunk * CHUNK + at, float(got[at]), float(expected[at]), float(allowed[at])
+        self.count += count
+        return count > 0
+
+    def mismatch(self, position: int, shape: tuple[int, ...]) -> Mismatch:
+        assert self._first is not None
+        flat, got, expected, allowed = self._first
+        index = []
+        for extent in reversed(shape):
+            index.append(flat % extent)
+            flat //= extent
+        return Mismatch(
+            output=position,
+            index=tuple(reversed(index)),
+            got=got,
+            expected=expected,
+            allowed=allowed,
+            wrong_share=self.count / max(self.total, 1),
+        )

@@ -1,0 +1,135 @@
+"""What an output should be: the oracle's fp64 value, and how far an honest module of the same precision strays from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import torch
+
+from kernelwright.verify.reference import tf32
+
+_LARGE = 1 << 22
+"""Elements from which an expected output is kept in fp32."""
+CHUNK = 1 << 24
+"""Elements looked at at a time."""
+
+
+@dataclasses.dataclass
+class Expected:
+    """What one output should be, and how far an honest module of the same precision strays from it."""
+
+    value: torch.Tensor
+    """fp64 for floating-point outputs (fp32 for large ones of at most that precision, whose rounding is far
+    below any tolerance here); the output itself for others."""
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    honest_error: float
+    """Largest absolute error of the reference in its own precision."""
+    typical: float
+    """Mean absolute value: what cancellation errors scale with."""
+    judged: torch.Tensor | None
+    """Where both oracle and reference are finite; None where that is everywhere."""
+    infinite: torch.Tensor | None
+    """Where both are the same infinity; None where that is nowhere."""
+    slack: float = 1.0
+    """Factor on the error allowed: above 1 for inputs scaled far up, which are there to make naive kernels overflow
+    and where an honest one may lose more digits than the reference does. What the reference itself gets wrong there is
+    allowed even where that is more than the protocol's own tolerance."""
+    spread: float = math.inf
+    """Root of the mean squared error of the reference in its own precision."""
+    root_mean_square: float = 0.0
+    """Of the values."""
+    terms: float = 1.0
+    """Elements of the largest input for each of the output: so many may be summed one after the other."""
+    tf32: bool = False
+    """Products behind it may be made in TF32."""
+    moved: torch.Tensor | None = None
+    """fp64: how far roundings move each element; None where nobody asked (`reference/roundings.py`)."""
+
+    @property
+    def half(self) -> bool:
+        """Judged as half precision is: few digits, of which none may be lost twice."""
+        return self.tf32 or self.dtype in (torch.float16, torch.bfloat16)
+
+    @property
+    def epsilon(self) -> float:
+        return tf32.EPSILON if self.tf32 else torch.finfo(self.dtype).eps
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        held = [self.value, self.judged, self.infinite, self.moved]
+        return sum(nbytes(tensor) for tensor in held if tensor is not None)
+
+    def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Expected:
+        """The same of what `change` makes of every tensor by element: some of the elements, or all in other memory."""
+
+        def changed(tensor: torch.Tensor | None) -> torch.Tensor | None:
+            return None if tensor is None else change(tensor)
+
+        value = change(self.value)
+        return dataclasses.replace(
+            self,
+            value=value,
+            shape=tuple(value.shape),
+            judged=changed(self.judged),
+            infinite=changed(self.infinite),
+            moved=changed(self.moved),
+        )
+
+
+def expected_of(exact: torch.Tensor, honest: torch.Tensor) -> Expected:
+    shape, dtype = tuple(honest.shape), honest.dtype
+    if not honest.is_floating_point() or honest.numel() == 0:
+        return Expected(honest.clone(), shape, dtype, 0.0, 0.0, None, None)
+    error, squares, total, square_total, finite = _spread(exact, honest)
+    judged = infinite = None
+    if not finite:
+        judged = torch.isfinite(exact) & torch.isfinite(honest)
+        infinite = torch.isinf(exact) & (exact == honest)
+    narrow = honest.numel() >= _LARGE and dtype != torch.float64
+    value = exact.to(torch.float32 if narrow else torch.float64, copy=True).contiguous()
+    count = honest.numel()
+    return Expected(
+        value,
+        shape,
+        dtype,
+        error,
+        total / count,
+        judged,
+        infinite,
+        spread=math.sqrt(squares / count),
+        root_mean_square=math.sqrt(square_total / count),
+    )
+
+
+def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, float, float, bool]:
+    """See `fused.Spread`."""
+    if honest.is_cuda:
+        from kernelwright.verify.reference import fused_comparison as fused
+
+        return fused.spread(exact.contiguous(), honest.contiguous())
+    error = squares = total = square_total = 0.0
+    finite = True
+    for e, h in zip(*(chunks(t) for t in (exact, honest)), strict=True):
+        e, h = e.double(), h.double()
+        both = torch.isfinite(e) & torch.isfinite(h)
+        finite = finite and bool(both.all())
+        strayed = torch.where(both, (e - h).abs(), 0.0)
+        error = max(error, float(strayed.max()))
+        squares += float(torch.linalg.vector_norm(strayed)) ** 2
+        size = torch.where(torch.isfinite(e), e.abs(), 0.0)
+        total += float(size.sum())
+        square_total += float(torch.linalg.vector_norm(size)) ** 2
+    return error, squares, total, square_total, finite
+
+
+def chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The elements in row-major order, in pieces that leave room for fp64 copies of each."""
+    return tensor.reshape(-1).split(CHUNK)
+
+
+def nbytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

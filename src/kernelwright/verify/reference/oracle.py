@@ -1,0 +1,519 @@
+"""The reference side of the trust boundary: inputs from secret seeds, expected outputs in fp64, tolerances.
+
+Nothing here ever enters a worker but inputs and weights. The allowed error is a small multiple of what an
+honest PyTorch run in the task's own precision gets wrong against fp64, and looser than the protocol only where inputs
+scaled far up make that run itself so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.drawing import DRAWING
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+from kernelwright.shapes import apply_shape
+from kernelwright.verify.gpu.admission import ran_out
+from kernelwright.verify.protocol import BELOW_ZERO, Protocol
+from kernelwright.verify.reference import roundings, tf32
+from kernelwright.verify.reference.comparison import MANY
+from kernelwright.verify.reference.expected import Expected, expected_of, nbytes
+from kernelwright.verify.structures import convert, flatten, skeleton
+from kernelwright.verify.trace import affine
+
+INIT_SEED = 20_231
+"""Weights are drawn under a public seed: it is the inputs that are secret."""
+
+_RUNS, _REDUCED = 4, 4
+_FEW = 1 << 24
+"""Elements of inputs and outputs up to which roundings are looked at."""
+_FAR, _FAR_SLACK = 3.0, 8.0
+_BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
+"""Of inputs below zero: factor on the absolute value, and distance from zero."""
+_TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
+_HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 2.0
+"""Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their usual most in half precision."""
+
+
+@contextlib.contextmanager
+def private_rng(seed: int) -> Iterator[None]:
+    """Seed torch's generators for a block, one block at a time, and put the caller's state back."""
+    with DRAWING:
+        state = torch.get_rng_state()
+        on_gpu = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(state)
+            if on_gpu is not None:
+                torch.cuda.set_rng_state(on_gpu)
+
+
+@dataclasses.dataclass
+class Case:
+    """One correctness case."""
+
+    name: str
+    inputs: Any
+    """Arguments of `forward`, as `get_inputs` made them (scaled); None while only the seed is kept."""
+    structure: Any
+    """The reference's output with tensors replaced by their index."""
+    expected: list[Expected]
+    aliases: list[int]
+    """Per output: the index of the input whose memory it shares, or -1."""
+    changed: list[int]
+    """Indices of inputs that the reference itself changes."""
+    state_changed: frozenset[str]
+    """Weights and buffers that the reference itself changes, as batch norm does in training."""
+    scale: float
+    """Factor on the inputs."""
+    module: torch.nn.Module
+    """The reference."""
+    _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        expected = self._rounded or self.expected
+        return sum(map(nbytes, flatten(self.inputs))) + sum(item.size for item in expected)
+
+    @property
+    def few(self) -> bool:
+        """Whether it has its inputs, and so few elements that roundings can be looked at."""
+        given = flatten(self.inputs)
+        held = (*given, *(item.value for item in self.expected))
+        return bool(given) and sum(tensor.numel() for tensor in held) <= _FEW
+
+    def with_roundings(self, protocol: Protocol) -> list[Expected]:
+        """What is expected, with how far roundings move it; as it is where elements are not `few`."""
+        if self._rounded is None and self.few:
+            exact = [item.value.reshape(item.shape) for item in self.expected]
+            with _running(self.inputs, protocol):
+                far = roundings.moved(self.module, self.inputs, exact)
+            self._rounded = [dataclasses.replace(e, moved=m) for e, m in zip(self.expected, far, strict=True)]
+        return self._rounded or self.expected
+
+
+@dataclasses.dataclass
+class ShapeCases:
+    """All cases of one shape set, with what a worker needs to build the module."""
+
+    name: str
+    init: list[Any]
+    state: dict[str, torch.Tensor]
+    cases: list[Case]
+    make_twin: Callable[[], Case | None]
+
+    @functools.cached_property
+    def twin(self) -> Case | None:
+        """The first case with a few input elements changed: what a fingerprint of the inputs does not notice.
+
+        Made when a candidate first asks for it: most keep nothing from one call to the next.
+        """
+        return self.make_twin()
+
+
+_MORE_DRAWS, _MORE_SEED = 8, 32_452_843
+"""Draws of inputs, where those of the distributions tell nothing."""
+_FLAT = 1e-6
+"""Share of the largest value within which elements are all the same."""
+
+
+class Reference:
+    """The task's own module, executed by the judge (the task is trusted; the candidate is not)."""
+
+    def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
+        self.task, self.device = task, device
+        source = apply_shape(task.source, overrides) if overrides else task.source
+        self.namespace: dict[str, Any] = {"__name__": "reference"}
+        try:
+            with tf32.switches_kept():
+                exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
+        except Exception as error:
+            raise UserError(f"task {task.id} raises when loaded: {type(error).__name__}: {error}") from None
+        for name in ("Model", "get_inputs"):
+            if not callable(self.namespace.get(name)):
+                raise UserError(
+                    f"task {task.id} has no {name}: a task defines Model, get_inputs and get_init_inputs"
+                )
+
+    def init_inputs(self) -> list[Any]:
+        maker = self.namespace.get("get_init_inputs")
+        return list(maker()) if callable(maker) else []
+
+    def build(self, vary: bool = False) -> torch.nn.Module:
+        """The module with weights drawn under the public seed; `vary` those that are constant (`trace/affine.py`)."""
+        with private_rng(INIT_SEED), tf32.switches_kept(), self._explained("Model(*get_init_inputs())"):
+            init = self.init_inputs()
+            torch.manual_seed(INIT_SEED)
+            if not vary:
+                return self.namespace["Model"](*init)
+            with affine.varied() as finished:
+                module = self.namespace["Model"](*init)
+                finished(module)
+            return module
+
+    def build_there(self) -> torch.nn.Module:
+        """The module on its device, with weights drawn there: as good as those of `build` for whoever asks how long it takes
+        and not what comes out, and no seconds of a core for each large one."""
+        with contextlib.suppress(UserError), torch.device(self.device):
+            return self.build().to(self.device)
+        return self.build().to(self.device)
+
+    def inputs(self, seed: int) -> list[Any]:
+        """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms)."""
+        with (
+            private_rng(seed),
+            tf32.switches_kept(),
+            self._explained("get_inputs()"),
+            torch.device(self.device),
+        ):
+            made = list(self.namespace["get_inputs"]())
+        return convert(made, lambda tensor: tensor.to(self.device))
+
+    @contextlib.contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if ran_out(error):
+                raise
+            raise UserError(f"task {self.task.id}: {what} raises {type(error).__name__}: {error}") from None
+
+
+def for_task(protocol: Protocol, task: Task) -> Protocol:
+    return dataclasses.replace(protocol, tf32_products=tf32.stated(task.source))
+
+
+def shape_cases(
+    task: Task,
+    name: str,
+    sizes: Mapping[str, int],
+    protocol: Protocol,
+    secret: int,
+    position: int,
+    device: str = "cpu",
+) -> ShapeCases:
+    """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
+    protocol = for_task(protocol, task)
+    reference = Reference(task, dict(sizes), device)
+    module = reference.build(protocol.affine)
+    state = {key: value.detach().clone() for key, value in module.state_dict().items()}
+    module.to(device)
+    cases = []
+    for number, (scale, seed) in enumerate(draws(protocol, secret, position)):
+        inputs = scaled(reference.inputs(seed), scale)
+        case = make_case(case_name(name, scale), module, inputs, protocol, scale)
+        if case is None and number == 0:
+            raise UserError(f"task {task.id}: the reference's own output is not finite")
+        if case is not None:
+            cases.append(case)
+    if not telling(cases):
+        for number in range(_MORE_DRAWS):
+            inputs = reference.inputs(secret + _MORE_SEED + number)
+            case = make_case(f"{name}, drawn again", module, inputs, protocol)
+            if case is not None and telling([*cases, case]):
+                cases.append(case)
+                break
+    return ShapeCases(
+        name,
+        reference.init_inputs(),
+        state,
+        cases,
+        lambda: twin(reference, module, cases[0], protocol, secret),
+    )
+
+
+def telling(cases: Sequence[Case]) -> bool:
+    """Whether each output has elements that differ in some case, or one element that differs from case to case. Where an
+    activation has left nothing but zeros, a kernel that reads one row for all is as right as an honest one."""
+    for outputs in zip(*(case.expected for case in cases), strict=False):
+        values = [item.value.double().nan_to_num() for item in outputs]
+        if all(value.numel() == 1 for value in values):
+            values = [torch.cat([value.reshape(1) for value in values])] if len(values) > 1 else []
+        widths = [
+            (float(value.max() - value.min()), float(value.abs().max())) for value in values if value.numel()
+        ]
+        if widths and not any(width > _FLAT * most for width, most in widths):
+            return False
+    return True
+
+
+def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:
+    """(scale, seed) of each case: all of them on the first shape set, two on the second, one on others."""
+    scales = list(dict.fromkeys(protocol.distributions))
+    if position > 0:
+        scales = [scales[0], scales[-1]][: 3 - min(position, 2)] if len(scales) > 1 else scales
+    return [
+        (scale, secret + 7919 * number + 104_729 * draw + 15_485_863 * position)
+        for number, scale in enumerate(scales)
+        for draw in range(protocol.seeds if position == 0 else 1)
+    ]
+
+
+def case_name(shape: str, scale: float) -> str:
+    return f"{shape} below zero" if scale == BELOW_ZERO else f"{shape} x{scale:g}"
+
+
+def scaled(inputs: Any, scale: float) -> Any:
+    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero."""
+    if scale == BELOW_ZERO:
+        return _below(inputs)
+    return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
+
+
+def _below(inputs: Any) -> Any:
+    """The inputs with every value below zero, and the largest ones along the edges, where masks go wrong.
+
+    A single floating-point input is put so far below that the exponential of each value is 0 in single precision. Of
+    several, the first is below zero and the others are as far above it: products of them are as far below.
+    Zeros stay, for a reference may rely on them (a triangle, a mask).
+    """
+    floating = [tensor for tensor in flatten(inputs) if tensor.is_floating_point()]
+    width, offset = _FAR_BELOW if len(floating) == 1 else _BELOW
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor.clone().abs_()
+        inner = torch.where(_edges(tensor), 0.0, 1.0)
+        made.mul_(width * (0.2 + 0.8 * inner)).add_(offset * (0.9 + 0.1 * inner))
+        if tensor is floating[0]:
+            made.neg_()
+        return made.masked_fill_(tensor == 0, 0.0)
+
+    return convert(inputs, change)
+
+
+def uneven(inputs: Any, seed: int, sign: float = 1.0) -> Any:
+    """The inputs with a few places along the first and the longest other axis so much larger that they hold about half of
+    each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
+
+    Where millions of values are averaged, those of three rows in four give nearly the mean of all (1e-4 away, which a
+    tolerance must allow), but not where a few rows that nobody knows carry half of it. Places differ in weight up to
+    eight times: of a short axis two may be heavy, and of equal ones each half may have one. All are powers of two, which
+    round alike in any order.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    heavy: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor * sign
+        longest = max(range(1, made.dim()), key=lambda axis: made.shape[axis], default=0)
+        for axis in sorted({0, longest}) if made.dim() else ():
+            extent = made.shape[axis]
+            if extent < 2:
+                continue
+            if extent not in heavy:
+                count = min(_HEAVY, int(extent * _HEAVY_SHARE)) or 1
+                places = torch.randint(extent, (count,), generator=generator).unique()
+                heavy[extent] = places, torch.randint(-2, 2, (len(places),), generator=generator)
+            places, steps = (one.to(made.device) for one in heavy[extent])
+            most = _HEAVY_HALF if made.dtype == torch.float16 else math.inf
+            steps = steps + round(math.log2(min(extent / len(places), most)))
+            factors = torch.exp2(steps).to(made.dtype).view(-1, *(1,) * (made.dim() - axis - 1))
+            made.index_copy_(axis, places, made.index_select(axis, places).mul_(factors))
+        return made
+
+    return convert(inputs, change)
+
+
+def _edges(tensor: torch.Tensor) -> torch.Tensor:
+    """Where an index is the first or the last along any dimension that has inner ones."""
+    found = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    for axis, extent in enumerate(tensor.shape):
+        if extent > 2:
+            found.select(axis, 0).fill_(True)
+            found.select(axis, extent - 1).fill_(True)
+    return found
+
+
+def twin(
+    reference: Reference, module: torch.nn.Module, case: Case, protocol: Protocol, secret: int
+) -> Case | None:
+    """`case` with one input element in sixteen drawn anew; None where the reference does not take that."""
+    with _where_possible():
+        fresh = iter(flatten(reference.inputs(secret + _TWIN_SEED)))
+
+        def mix(old: torch.Tensor) -> torch.Tensor:
+            changed = torch.rand(old.shape, device=old.device) < _TWIN_SHARE
+            changed.view(-1)[-1:] = True
+            return torch.where(changed, next(fresh), old)
+
+        with private_rng(secret + _TWIN_SEED):
+            inputs = convert(case.inputs, mix)
+        return make_case(f"{case.name}, a few elements changed", module, inputs, protocol)
+    return None
+
+
+@contextlib.contextmanager
+def _where_possible() -> Iterator[None]:
+    """What cannot be done is left out; what there was no memory for is not, lest a verdict depend on that."""
+    try:
+        yield
+    except Exception as error:
+        if ran_out(error):
+            raise
+
+
+def make_case(
+    name: str,
+    module: torch.nn.Module,
+    inputs: Any,
+    protocol: Protocol,
+    scale: float = 1.0,
+) -> Case | None:
+    """`inputs` have been multiplied by `scale`. None when the reference has no meaning there: most of its output is
+    not finite, or it raises for inputs so scaled (a Cholesky factor of a negative matrix).
+
+    In place of inputs, a function that draws the same ones whenever it is called: then they are never held beside what
+    is computed from them, and the case comes without. `footprint.Footprint.making` is what this takes at its peak.
+    """
+    drawn = callable(inputs)
+    draw: Callable[[], Any] = inputs if drawn else lambda: inputs
+    native = copy.deepcopy(module)
+    given = draw() if drawn else convert(inputs, torch.clone)
+    products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
+    try:
+        with _running(given, protocol), products:
+            output = native(*given)
+    except Exception as error:
+        if scale == 1.0 or ran_out(error):
+            raise
+        return None
+    flat, originals = flatten(given), flatten(draw())
+    owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
+    honest = [tensor.detach() for tensor in flatten(output)]
+    aliases = [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in honest]
+    changed = [i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)]
+    before = module.state_dict()
+    state_changed = frozenset(
+        name
+        for name, value in native.state_dict().items()
+        if name in before and not _same(value, before[name])
+    )
+    structure = skeleton(output)
+    largest = max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0)
+    del native, given, flat, originals, output, before
+    exact = honest
+    if protocol.calibrated:
+        with _where_possible(), torch.no_grad():
+            double = copy.deepcopy(module).double()
+            given = convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
+            with _drawing(given):
+                wide = flatten(double(*given))
+            if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
+                exact = [tensor.detach() for tensor in wide]
+            del double, wide, given
+    slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
+    expected = [
+        dataclasses.replace(
+            expected_of(e, h),
+            slack=slack,
+            terms=max(1.0, largest / max(h.numel(), 1)),
+            tf32=protocol.tf32_products and h.dtype == torch.float32,
+        )
+        for e, h in zip(exact, honest, strict=True)
+    ]
+    shares = [float(e.judged.sum()) / e.judged.numel() for e in expected if e.judged is not None]
+    if shares and min(shares) < 0.5:
+        return None
+    if protocol.calibrated:
+        expected = _unlucky(module, draw, protocol, expected, exact)
+    return Case(
+        name, None if drawn else inputs, structure, expected, aliases, changed, state_changed, scale, module
+    )
+
+
+def _unlucky(
+    module: torch.nn.Module,
+    draw: Callable[[], Any],
+    protocol: Protocol,
+    expected: list[Expected],
+    exact: list[torch.Tensor],
+) -> list[Expected]:
+    """Of few elements that many are reduced to, the error of one honest run may be small by luck, above all where a sum
+    cancels. The largest of a few runs counts, each with every input a rounding away from what it is.
+    """
+    if not any(map(_few, expected)):
+        return expected
+    given = sum(tensor.numel() for tensor in flatten(draw()) if tensor.is_floating_point())
+    reduced = [_few(item) and _REDUCED * math.prod(item.shape) <= given for item in expected]
+    if not any(reduced):
+        return expected
+    worst = [item.honest_error for item in expected]
+    for run in range(_RUNS):
+        nudged = convert(draw(), lambda tensor, run=run: _nudged(tensor, run))
+        with _running(nudged, protocol):
+            outputs = flatten(copy.deepcopy(module)(*nudged))
+        for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
+            if reduced[index]:
+                strayed = (output.detach().double() - right.double()).abs()
+                worst[index] = max(
+                    worst[index], float(torch.where(torch.isfinite(strayed), strayed, 0.0).max())
+                )
+    return [
+        dataclasses.replace(item, honest_error=error) for item, error in zip(expected, worst, strict=True)
+    ]
+
+
+def _few(expected: Expected) -> bool:
+    return expected.dtype.is_floating_point and 0 < math.prod(expected.shape) < MANY
+
+
+def _nudged(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """Every element a rounding up, a rounding down or as it is."""
+    if not tensor.is_floating_point():
+        return tensor.clone()
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device, dtype=tensor.dtype)
+    return steps.mul_(torch.finfo(tensor.dtype).eps).add_(1.0).mul_(tensor)
+
+
+@contextlib.contextmanager
+def precision(protocol: Protocol) -> Iterator[None]:
+    """The flags under which a reference runs here, as in the process that clocks it; put back afterwards."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    matmul.allow_tf32, cudnn.allow_tf32 = False, protocol.tf32_convolutions
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+@contextlib.contextmanager
+def _running(inputs: Any, protocol: Protocol) -> Iterator[None]:
+    """How a reference is run here."""
+    with torch.no_grad(), precision(protocol), _drawing(inputs):
+        yield
+
+
+def _drawing(inputs: Any) -> contextlib.AbstractContextManager[Any]:
+    """For a call of a reference: what it draws on a GPU (a live dropout does) it draws while nobody captures a graph there,
+    and nobody draws the inputs of another task under their seed."""
+    on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))
+    return DRAWING if on_gpu else contextlib.nullcontext()
+
+
+def native(case: Case, protocol: Protocol) -> list[Expected]:
+    """What a protocol without calibration expects: the reference's own output under that protocol's flags."""
+    given = convert(case.inputs, torch.clone)
+    with _running(given, protocol):
+        output = flatten(copy.deepcopy(case.module)(*given))
+    return [expected_of(tensor, tensor) for tensor in output]
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))

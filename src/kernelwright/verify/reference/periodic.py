@@ -1,0 +1,274 @@
+"""A case at full size that is small: inputs that repeat along every axis on which a reference works index by index.
+
+Where an output's row depends on the same row of the inputs only, rows that repeat give an output that repeats, so the
+reference run on one period says what every program of a full-size launch must write, wherever it lies. Which axes are
+of that kind is tried out on the reference at its small size. Axes that are summed or scanned over keep their full
+length. Values are drawn from those of the small case; what has a structure (zeros, masks) is left alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.records import Task
+from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.expected import Expected
+from kernelwright.verify.structures import convert, flatten
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """Axes that go together, index by index."""
+
+    given: list[tuple[int | str, int]]
+    """(number of an input or name of a weight, axis)."""
+    returned: list[tuple[int, int]]
+    """(number of an output, axis)."""
+
+
+_PERIODS = (3, 5)
+_MOST_BYTES, _MOST_FLOPS = 6 << 20, 5e8
+"""Of one period: inputs and weights, and products as the reference makes them."""
+_SLACK = 8.0
+"""Factor on the error allowed: of few elements the reference's own error is small by luck."""
+_SPARSE = 0.01
+"""Share of zeros from which they may be a structure that a kernel relies on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Patch:
+    """One period of a full-size case."""
+
+    case: oracle.Case
+    """`inputs` are a list of tensors, one period each; one output is expected."""
+    state: dict[str, torch.Tensor]
+    """Weights likewise, by name."""
+
+    def expected(
+        self, output: int, positions: torch.Tensor, shape: tuple[int, ...], rounded: Protocol | None = None
+    ) -> Expected:
+        """What the elements at flat `positions` of an output of that full shape must be; under a protocol with how far
+        roundings move them."""
+        whole = (self.case.with_roundings(rounded) if rounded else self.case.expected)[output]
+        index, rest, step = torch.zeros_like(positions), positions, 1
+        for extent, period in zip(reversed(shape), reversed(whole.shape), strict=True):
+            index += rest % extent % period * step
+            rest, step = rest // extent, step * period
+        part = whole.each(lambda tensor: tensor.reshape(-1)[index])
+        return dataclasses.replace(part, slack=_SLACK, spread=math.inf)
+
+
+class _Small:
+    """The reference at its small size, in double precision, as a function of inputs and weights by slot."""
+
+    def __init__(self, case: oracle.Case) -> None:
+        self._module = copy.deepcopy(case.module).double()
+        self._inputs = case.inputs
+        self.given: dict[int | str, torch.Tensor] = {
+            number: tensor.double() if tensor.is_floating_point() else tensor
+            for number, tensor in enumerate(flatten(case.inputs))
+        }
+        for name, tensor in self._module.state_dict().items():
+            self.given[name] = tensor
+
+    def __call__(self, changed: Mapping[int | str, torch.Tensor]) -> list[torch.Tensor]:
+        given = {**self.given, **changed}
+        state = {name: tensor.clone() for name, tensor in given.items() if isinstance(name, str)}
+        tensors = iter([given[number].clone() for number in range(len(given) - len(state))])
+        inputs = convert(self._inputs, lambda _: next(tensors))
+        with torch.no_grad():
+            return flatten(torch.func.functional_call(self._module, state, tuple(inputs)))
+
+
+def _links(small: _Small, dice: random.Random) -> list[Axis]:
+    """Axes of what is given along which an index touches the same index of the outputs, and no other."""
+    right = small({})
+    found: list[Axis] = []
+    for name, tensor in small.given.items():
+        for axis, extent in enumerate(tensor.shape):
+            if extent < 2:
+                continue
+            at, other = dice.sample(range(extent), 2)
+            changed = tensor.clone()
+            changed.select(axis, at).copy_(tensor.select(axis, other))
+            places = _touched(right, small({name: changed}), at, extent)
+            if not places:
+                continue
+            for item in found:
+                if set(item.returned) & set(places):
+                    item.given.append((name, axis))
+                    item.returned.extend(place for place in places if place not in item.returned)
+                    break
+            else:
+                found.append(Axis([(name, axis)], places))
+    return found
+
+
+def _touched(
+    right: list[torch.Tensor], made: list[torch.Tensor], at: int, extent: int
+) -> list[tuple[int, int]]:
+    """By output, the axis of that extent along which index `at` alone differs; nothing, if one differs otherwise."""
+    places = []
+    for output, (before, after) in enumerate(zip(right, made, strict=True)):
+        different = ~torch.isclose(before, after, rtol=0.0, atol=0.0, equal_nan=True)
+        if not different.any():
+            continue
+        for axis in range(before.ndim):
+            others = [place for place in range(before.ndim) if place != axis]
+            touched = different.any(others) if others else different
+            if before.shape[axis] == extent and touched.nonzero().flatten().tolist() == [at]:
+                places.append((output, axis))
+                break
+        else:
+            return []
+    return places
+
+
+def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
+    """Whether drawing indices along the axes of what is given draws the same ones of the outputs."""
+    given, right = dict(small.given), small({})
+    for item in axes:
+        extents = {given[name].shape[axis] for name, axis in item.given}
+        extents |= {right[output].shape[axis] for output, axis in item.returned}
+        if len(extents) > 1:
+            return False
+        drawn = torch.tensor([dice.randrange(max(extents)) for _ in range(dice.choice(_PERIODS))])
+        for name, axis in item.given:
+            given[name] = given[name].index_select(axis, drawn)
+        for output, axis in item.returned:
+            right[output] = right[output].index_select(axis, drawn)
+    try:
+        made = small(given)
+    except Exception:
+        return False
+    return all(
+        after.shape == before.shape
+        and torch.allclose(after.double(), before.double(), rtol=1e-9, atol=1e-9, equal_nan=True)
+        for after, before in zip(made, right, strict=True)
+    )
+
+
+def separable(cases: Sequence[oracle.Case], dice: random.Random) -> list[Axis]:
+    """The axes along which the reference works index by index: found at the first of several sizes, true at all.
+
+    Heads that share one head of keys look so where there is only one; another size tells.
+    """
+    smalls = [_Small(case) for case in cases]
+
+    def hold(axes: list[Axis]) -> bool:
+        return all(_holds(small, axes, dice) for small in smalls)
+
+    found = _links(smalls[0], dice)
+    if not found or hold(found):
+        return found
+    found = [item for item in found if hold([item])]
+    return found if len(found) < 2 or hold(found) else found[:1]
+
+
+class _Partial(torch.nn.Module):
+    """A full-size module without data, called with weights of one period."""
+
+    def __init__(self, whole: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        self._whole = [whole]
+        self._names = list(state)
+        for number, name in enumerate(self._names):
+            self.register_buffer(f"state_{number}", state[name])
+
+    def forward(self, *inputs: Any) -> Any:
+        state = {name: getattr(self, f"state_{number}") for number, name in enumerate(self._names)}
+        return torch.func.functional_call(self._whole[0], state, inputs)
+
+
+def patch(
+    task: Task, cases: Sequence[oracle.Case], base: Any, protocol: Protocol, secret: int
+) -> Patch | None:
+    """One period at full size; None where there is none, or it would be too large. `cases` are one of each small
+    size, `base` a `baseline.Baseline`."""
+    case = cases[0]
+    plain = all(isinstance(item, torch.Tensor) for item in case.inputs)
+    if not plain or case.changed or case.state_changed or any(alias >= 0 for alias in case.aliases):
+        return None
+    values: dict[int | str, torch.Tensor] = dict(enumerate(case.inputs)) | dict(case.module.state_dict())
+    if any(map(_structured, values.values())):
+        return None
+    dice = random.Random(f"{secret}:{task.digest}:patch")
+    shapes: dict[int | str, list[int]] = {
+        number: list(item["meta"]["shape"]) for number, item in enumerate(base.input_spec["list"])
+    }
+    shapes |= {name: list(tensor.shape) for name, tensor in base.state.items()}
+    if {name: len(shape) for name, shape in shapes.items()} != {n: t.ndim for n, t in values.items()}:
+        return None
+    outputs = [list(tensor.shape) for tensor in base.form.expected]
+    axes = separable(cases, dice)
+    along = {slot for item in axes for slot in item.given}
+    lone = {
+        (name, axis) for name, tensor in values.items() for axis, size in enumerate(tensor.shape) if size == 1
+    }
+    if any(shapes[name][axis] > 1 for name, axis in lone - along):
+        return None  # nobody can tell what becomes of an axis that has one index wherever it was tried out
+    extents = [
+        {shapes[name][axis] for name, axis in item.given} | {outputs[o][axis] for o, axis in item.returned}
+        for item in axes
+    ]
+    if not axes or any(len(sizes) > 1 for sizes in extents):
+        return None
+    periods = [min(dice.choice(_PERIODS), extent) for (extent,) in extents]
+    while True:
+        small, share = {name: list(shape) for name, shape in shapes.items()}, 1.0
+        for item, period, (extent,) in zip(axes, periods, extents, strict=True):
+            for name, axis in item.given:
+                small[name][axis] = period
+            share *= period / extent
+        sizes = {name: math.prod(shape) * values[name].element_size() for name, shape in small.items()}
+        if sum(sizes.values()) <= _MOST_BYTES and base.contraction_flops * share <= _MOST_FLOPS:
+            return _made(task, base, values, small, protocol, dice.randrange(2**62))
+        largest = max(sizes, key=lambda name: sizes[name])
+        left = [place for place, period in enumerate(periods) if period > 1]
+        if not left:
+            return None
+        shared = [place for place in left if largest in dict(axes[place].given)]
+        periods[(shared or left)[0]] = 1
+
+
+def _made(
+    task: Task,
+    base: Any,
+    values: Mapping[int | str, torch.Tensor],
+    shapes: Mapping[int | str, list[int]],
+    protocol: Protocol,
+    seed: int,
+) -> Patch | None:
+    reference = oracle.Reference(task, dict(task.shapes.get("full", {})))
+    with oracle.private_rng(seed):
+        drawn = {name: _drawn(values[name], shape) for name, shape in shapes.items()}
+        with torch.device("meta"), torch.no_grad():
+            module = reference.namespace["Model"](*base.init).to("meta")
+    state = {name: tensor for name, tensor in drawn.items() if isinstance(name, str)}
+    inputs = [drawn[number] for number in range(len(drawn) - len(state))]
+    case = oracle.make_case("full", _Partial(module, state), inputs, oracle.for_task(protocol, task))
+    if case is None or not all(bool(item.value.any()) for item in case.expected):
+        return None
+    return Patch(case, state)
+
+
+def _structured(tensor: torch.Tensor) -> bool:
+    """Whether zeros or booleans may mean something to a kernel by where they are."""
+    if tensor.dtype == torch.bool or tensor.is_complex():
+        return True
+    return tensor.is_floating_point() and float((tensor == 0).double().mean()) > _SPARSE
+
+
+def _drawn(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
+    """A tensor of that shape of the values of another."""
+    if list(tensor.shape) == shape:
+        return tensor.detach().clone()
+    return tensor.detach().reshape(-1)[torch.randint(tensor.numel(), shape)]

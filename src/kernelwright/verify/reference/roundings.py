@@ -1,0 +1,119 @@
+"""How far roundings move an output: the reference run again with every operation a rounding off.
+
+Asked only where a candidate's numbers are about to be called wrong. The error allowed follows from what the honest run
+gets wrong, which may be nothing by luck (the variance of equal numbers is 0 for one order of summing and 1e-14 for
+another), where an element hangs on the last digit of something far larger (a norm over rows that nearly agree, scores
+that nearly tie), or where torch has a formula of its own for what others spell out. So here operations are the
+elementary ones, as a kernel has them, and what a few such runs move an element by is what honest kernels may differ by.
+Source: Monte Carlo arithmetic (Parker 1997).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from kernelwright.verify.structures import convert, flatten
+
+RUNS = 16
+
+
+def _log1p(x: torch.Tensor) -> torch.Tensor:
+    return (x + 1.0).log()
+
+
+def _gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + (math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)).tanh())
+    return 0.5 * x * (1.0 + (x * math.sqrt(0.5)).erf())
+
+
+def _softplus(x: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> torch.Tensor:
+    return torch.where(x * beta > threshold, x, _log1p((x * beta).exp()) / beta)
+
+
+def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> torch.Tensor:
+    return torch.where(x > 0, x * scale, ((x * input_scale).exp() - 1.0) * (alpha * scale))
+
+
+_ELEMENTARY: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "aten::log1p": _log1p,
+        "aten::expm1": lambda x: x.exp() - 1.0,
+        "aten::tanh": lambda x: 2.0 * (2.0 * x).sigmoid() - 1.0,
+        "aten::gelu": _gelu,
+        "aten::softplus": _softplus,
+        "aten::mish": lambda x: x * _softplus(x).tanh(),
+        "aten::elu": _elu,
+        "aten::log_sigmoid_forward": lambda x: (x.clamp(max=0.0) - _log1p((-x.abs()).exp()), x),
+    }
+)
+"""Operations in which something cancels, as a kernel spells them out."""
+
+
+class _Rounding(TorchDispatchMode):
+    """Every floating-point result of an operation is off by one to two of its dtype's epsilons, one way or the other:
+    never by nothing, and not always by as much, lest two that are subtracted agree too often."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if spelled := _ELEMENTARY.get(func._schema.name):
+            with self:
+                return spelled(*args, **kwargs)
+        held = {t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)}
+        result = func(*args, **kwargs)
+
+        def off(tensor: torch.Tensor) -> torch.Tensor:
+            view = tensor.untyped_storage()._cdata in held and not func._schema.is_mutable
+            return tensor if view else self.off(tensor)
+
+        return tree_map_only(torch.Tensor, off, result)
+
+    def off(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor itself, changed."""
+        if not tensor.is_floating_point() or tensor._is_zerotensor():
+            return tensor
+        if tensor.device not in self._generators:
+            self._generators[tensor.device] = torch.Generator(tensor.device).manual_seed(self._seed)
+        generator, device = self._generators[tensor.device], tensor.device
+        noise = torch.rand(tensor.shape, generator=generator, device=device, dtype=torch.float64)
+        noise = noise.mul_(2.0).sub_(1.0)  # from -1 to 1
+        noise.add_(noise.sign()).mul_(torch.finfo(tensor.dtype).eps)
+        return tensor.copy_(tensor.double() * noise.add_(1.0))
+
+
+def _summed_off(tensor: torch.Tensor, rounding: _Rounding) -> torch.Tensor:
+    return tensor if tensor.dtype in (torch.float16, torch.bfloat16) else rounding.off(tensor)
+
+
+def moved(module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor]) -> list[torch.Tensor]:
+    """By output, the most that each element moves away from `exact` (fp64) in `RUNS` runs; 0 where that is no number.
+
+    The inputs, of which copies are handed over, are a rounding off as well: so are sums of them, in whatever order. Not
+    those in half precision, which are summed in single. Outputs that are no floating-point numbers do not move.
+    """
+    largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
+    for run in range(RUNS):
+        rounding = _Rounding(run)
+        given = convert(inputs, lambda tensor, rounding=rounding: _summed_off(tensor.clone(), rounding))
+        device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
+        fresh = copy.deepcopy(module).to(device)
+        with rounding:
+            outputs = flatten(fresh(*given))
+        for most, output, right in zip(largest, outputs, exact, strict=True):
+            if right.is_floating_point():
+                strayed = (output.detach().double() - right.double()).abs_()
+                torch.maximum(most, strayed.nan_to_num_(0.0, 0.0, 0.0), out=most)
+    return largest

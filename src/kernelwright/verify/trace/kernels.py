@@ -1,0 +1,493 @@
+"""The kernel language: turns the text of a `@triton.jit` function back into one, if it is nothing but a kernel.
+
+Kernels leave the candidate's process as text plus the constants and library names that the text refers to. Triton's
+interpreter runs a kernel as Python, so the text is held to what a kernel is made of: arithmetic, control flow, `tl.*`,
+tensor methods, other kernels. Anything that could reach past Triton's own language is refused here, before it is run.
+
+The text has one reading: what the parser makes of it is checked, and exactly that is what the compiler gets (as text
+that it parses alike) and what the interpreter runs (as a tree, see `tree_of`). Nothing searches it for lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import functools
+import hashlib
+import importlib
+import itertools
+import json
+import keyword
+import linecache
+import math
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.runtime import jit
+
+from kernelwright.verify.trace import assembly
+
+_NODES = (
+    ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.For, ast.While,
+    ast.If, ast.IfExp, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.Name, ast.Constant, ast.Tuple,
+    ast.List, ast.Subscript, ast.Slice, ast.Attribute, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.BoolOp,
+    ast.Compare, ast.Starred, ast.JoinedStr, ast.FormattedValue, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+    ast.expr_context, ast.Module, ast.Load, ast.ListComp, ast.comprehension, ast.NamedExpr,
+)  # fmt: skip
+_BUILTINS = frozenset(
+    [
+        "range",
+        "min",
+        "max",
+        "abs",
+        "int",
+        "float",
+        "bool",
+        "len",
+        "tuple",
+        "print",
+        "isinstance",
+        "sum",
+        "pow",
+        "round",
+        "str",
+        "list",
+        "zip",
+        "enumerate",
+    ]
+)
+_HIDDEN = frozenset(["handle", "to_ir", "mangle", "codegen_name"])
+_MEMBERS = frozenset(
+    name
+    for owner in (tl.tensor, tl.dtype, tl.block_type, tl.pointer_type, tl.constexpr)
+    for name in dir(owner)
+    if not name.startswith("_") and name not in _HIDDEN
+) | {
+    "value",
+    "shape",
+    "dtype",
+    "type",
+    "T",
+    "element_ty",
+    "nbytes",
+    "strides",
+    "block_shape",
+    "load",
+    "store",
+}
+HELPERS = ("interpreter_semantic", "_InterpreterComparison")
+"""Names that Triton's rewriting for the interpreter puts into a kernel's scope."""
+_WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid"])
+"""Of the language's extras: clocks and places, by which a kernel could tell a timed call from another."""
+_OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline")
+_MAX_TEXT = 1 << 20
+_counter = itertools.count()
+
+
+class NotAKernel(Exception):
+    """The text is not in the kernel language; the message says which part."""
+
+
+def describe(function: jit.JITFunction, found: dict[int, tuple[int, dict[str, Any]]]) -> int:
+    """In the candidate's process: a kernel and what it refers to as data, entered in `found`. Returns its number."""
+    if id(function) in found:
+        return found[id(function)][0]
+    number = len(found)
+    spec: dict[str, Any] = {"name": function.fn.__name__, "source": function.src, "names": {}, "options": {}}
+    found[id(function)] = (number, spec)
+    for option in _OPTIONS:
+        value = getattr(function, option, None)
+        if value:
+            spec["options"][option] = (
+                value if isinstance(value, bool) else [x for x in value if isinstance(x, (int, str))]
+            )
+    scope = {**function.fn.__globals__, **inspect_closure(function.fn)}
+    for name in _names(function.src):
+        if name in scope:
+            spec["names"][name] = _reference(scope[name], found)
+    return number
+
+
+@functools.cache
+def _names(source: str) -> tuple[str, ...]:
+    return tuple(sorted({node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}))
+
+
+def inspect_closure(function: Any) -> dict[str, Any]:
+    """Names that a nested function takes from the function around it."""
+    cells = function.__closure__ or ()
+    pairs = zip(function.__code__.co_freevars, cells, strict=False)
+    return {name: cell.cell_contents for name, cell in pairs if cell is not None}
+
+
+def _reference(value: Any, found: dict[int, tuple[int, dict[str, Any]]]) -> Any:
+    if isinstance(value, jit.JITFunction):
+        return member(value) or {"kernel": describe(value, found)}
+    if isinstance(value, types.ModuleType):
+        return {"module": value.__name__}
+    return constant(value) or member(value) or {"unknown": type(value).__name__}
+
+
+def constant(value: Any) -> dict[str, Any] | None:
+    """JSON for the constants that kernels take: numbers, text, None, types, tuples and `tl.constexpr` of them."""
+    if isinstance(value, tl.constexpr):
+        inner = constant(value.value)
+        return {"constexpr": inner} if inner else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return {"value": value}
+    if isinstance(value, float):
+        return {"float": value.hex() if math.isfinite(value) else repr(value)}
+    if isinstance(value, tl.dtype) and not value.is_block() and not value.is_ptr():
+        return {"dtype": str(value)}
+    if isinstance(value, (tuple, list)):
+        items = [constant(item) for item in value]
+        return {"tuple": items} if all(items) else None
+    return None
+
+
+def member(value: Any) -> dict[str, Any] | None:
+    """`from triton.language import exp` as data."""
+    home, name = getattr(value, "__module__", "") or "", getattr(value, "__name__", "") or ""
+    if home.startswith("triton.language") and name.isidentifier():
+        return {"module": home, "member": name}
+    return None
+
+
+class Kernels:
+    """On the trusted side: kernels by number, each rebuilt when first asked for."""
+
+    def __init__(self, specs: list[dict[str, Any]], built: dict[str, jit.JITFunction] | None = None) -> None:
+        """`built` keeps kernels for later lists that describe the same ones. Raises NotAKernel."""
+        if not isinstance(specs, list) or len(specs) > 256:
+            raise NotAKernel("more than 256 kernels")
+        self._specs = specs
+        self._built = {} if built is None else built
+        self._made: dict[int, jit.JITFunction] = {}
+        self._identities: dict[int, str] = {}
+
+    def __getitem__(self, number: int) -> jit.JITFunction:
+        """Raises NotAKernel."""
+        if number not in self._made:
+            try:
+                identity = self._identity(number)
+                if identity not in self._built:
+                    self._built[identity] = self._rebuild(number, self._specs[number])
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError, MemoryError) as error:
+                raise NotAKernel(f"not the description of a kernel: {type(error).__name__}") from None
+            self._made[number] = self._built[identity]
+        return self._made[number]
+
+    def _identity(self, number: int, above: tuple[int, ...] = ()) -> str:
+        """What a kernel is made of, other kernels included, as a hash. Raises NotAKernel for a circle of kernels."""
+        if number in self._identities:
+            return self._identities[number]
+        if not 0 <= number < len(self._specs):
+            raise NotAKernel("a launch of a kernel that was not described")
+        spec = self._specs[number]
+        others = [other for other in _referenced(spec["names"]) if other != number]
+        if number in above or len(above) > 64:
+            raise NotAKernel("kernels that call each other in a circle")
+        parts = [
+            json.dumps(spec, sort_keys=True),
+            *(self._identity(other, (*above, number)) for other in others),
+        ]
+        made = self._identities[number] = hashlib.sha256(
+            "\n".join(parts).encode("utf-8", "replace")
+        ).hexdigest()
+        return made
+
+    def argument(self, value: Any) -> Any:
+        """A launch argument or referenced constant as the object it stands for (tensors excepted)."""
+        try:
+            if "kernel" in value:
+                return self[int(value["kernel"])]
+            if "constexpr" in value:
+                return tl.constexpr(self.argument(value["constexpr"]))
+            if "float" in value:
+                text = value["float"]
+                return float.fromhex(text) if "x" in text else float(text)
+            if "dtype" in value:
+                return _dtype(value["dtype"])
+            if "tuple" in value:
+                return tuple(self.argument(item) for item in value["tuple"])
+            if "value" in value and (value["value"] is None or isinstance(value["value"], (bool, int, str))):
+                return value["value"]
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
+            pass
+        raise NotAKernel(f"a constant of a kind that kernels do not take: {str(value)[:60]}")
+
+    def _rebuild(self, number: int, spec: dict[str, Any]) -> jit.JITFunction:
+        source, name, names = str(spec["source"]), str(spec["name"]), dict(spec["names"])
+        try:
+            tree = ast.parse(source[:_MAX_TEXT])
+        except (SyntaxError, RecursionError, MemoryError, ValueError):
+            raise NotAKernel("a kernel whose text does not parse") from None
+        (root,) = tree.body if len(tree.body) == 1 else (None,)
+        if not isinstance(root, ast.FunctionDef) or root.name != name or root.decorator_list:
+            raise NotAKernel(f"`{name}` is not one function")
+        scope: dict[str, Any] = {"__builtins__": _SAFE_BUILTINS, "__name__": "candidate"}
+        members: dict[str, tuple[str, str]] = {}
+        for key, value in names.items():
+            if not key.isidentifier() or keyword.iskeyword(key) or _reserved(key):
+                raise NotAKernel(f"`{key[:60]}` is no name for a kernel to use")
+            if value.get("kernel") == number:
+                continue  # itself, bound below
+            if "member" in value:
+                members[key] = (str(value["module"]), str(value["member"]))
+            elif (bound := self._global(value)) is not None:
+                scope[key] = bound[0]
+        if _spell_out(root, members, scope):
+            source = ast.unparse(tree)
+        _Checker({**scope, name: None}).check(root)
+        filename = f"<kernel {next(_counter)} {name}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        try:
+            exec(
+                compile(tree, filename, "exec"), scope
+            )  # evaluates defaults and annotations: any of them can raise
+            function = scope[name]
+            function.__module__ = "candidate"
+            made = triton.jit(function, **_options(dict(spec["options"])))
+        except Exception as error:
+            raise NotAKernel(f"`{name}`: {type(error).__name__}: {error}"[:300]) from None
+        made._unsafe_update_src(source)  # the whole text, whatever was made of its lines
+        function.tree = root
+        scope[name] = made
+        return made
+
+    def _global(self, value: dict[str, Any]) -> tuple[Any] | None:
+        """The object that a name refers to, in a 1-tuple; None for one that must not be used."""
+        if "unknown" in value:
+            return None
+        if "module" in value:
+            module = _module(str(value["module"]))
+            return None if module is None else (module,)
+        return (self.argument(value),)
+
+
+def tree_of(function: Any) -> ast.FunctionDef | None:
+    """The checked tree of a kernel that was rebuilt here; None for one that came with a library."""
+    return getattr(function.fn, "tree", None)
+
+
+def _referenced(tree: Any) -> list[int]:
+    """Numbers of the kernels that a description refers to."""
+    if isinstance(tree, dict):
+        own = [tree["kernel"]] if isinstance(tree.get("kernel"), int) else []
+        return own + [number for value in tree.values() for number in _referenced(value)]
+    return [number for item in tree for number in _referenced(item)] if isinstance(tree, list) else []
+
+
+def _reserved(name: str) -> bool:
+    return name in HELPERS or name.startswith("__")
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Options of `triton.jit`, of the types that it takes."""
+    found: dict[str, Any] = {}
+    for name in _OPTIONS:
+        value = given.get(name)
+        if name == "noinline":
+            found[name] = value is True
+        elif isinstance(value, list):
+            found[name] = [item for item in value if isinstance(item, (int, str))]
+    return found
+
+
+def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope: dict[str, Any]) -> bool:
+    """Write `load` as `language.load` where it was imported by name: only a look-up in the module finds the
+    interpreter's own. Returns whether the tree has changed."""
+    used = {node.id for node in ast.walk(root) if isinstance(node, ast.Name)} | set(scope)
+    local = _locals(root)
+    spelt: dict[str, tuple[str, str]] = {}
+    for name, (path, member) in members.items():
+        module = _module(path)
+        if module is None or name in local or member not in _PUBLIC[path]:
+            continue
+        if (path, member) in _SHORT:
+            module = tl
+        alias = next(name for name in _aliases(module) if name not in used or scope.get(name) is module)
+        scope[alias] = module
+        spelt[name] = (alias, member)
+
+    class Speller(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            if node.id not in spelt:
+                return node
+            alias, member = spelt[node.id]
+            base = ast.copy_location(ast.Name(alias, ast.Load()), node)
+            return ast.copy_location(ast.Attribute(base, member, ast.Load()), node)
+
+    if spelt:
+        Speller().visit(root)
+    return bool(spelt)
+
+
+def _aliases(module: types.ModuleType) -> Iterator[str]:
+    """Names for a module, in a kernel that may use some of them for other things."""
+    short = module.__name__.rpartition(".")[2]
+    return itertools.chain([short], (f"{short}_{number}" for number in itertools.count()))
+
+
+def _locals(root: ast.FunctionDef) -> set[str]:
+    names = {node.arg for node in ast.walk(root) if isinstance(node, ast.arg)}
+    return names | {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _public(value: Any, name: str) -> bool:
+    """Whether `value`, found under `name`, belongs to Triton's language."""
+    if name.startswith("_"):
+        return False
+    if isinstance(value, types.ModuleType):
+        return value.__name__ == "triton.language" or value.__name__.startswith("triton.language.")
+    if isinstance(value, (tl.dtype, tl.constexpr, bool, int, float, str)):
+        return True
+    home = getattr(value, "__module__", "") or ""
+    return home.startswith("triton.language") and (callable(value) or isinstance(value, jit.JITFunction))
+
+
+def _survey() -> dict[str, frozenset[str]]:
+    """Public names of every module of the language, taken before an interpreter puts its own in their place."""
+    for path in ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(path)
+    found = {
+        path: frozenset(name for name, value in vars(module).items() if _public(value, name))
+        for path, module in list(sys.modules.items())
+        if path == "triton.language" or path.startswith("triton.language.")
+    }
+    return found | {"triton": frozenset(["cdiv", "next_power_of_2", "language"])}
+
+
+_PUBLIC = _survey()
+_SHORT = frozenset(
+    (path, name)
+    for path, names in _PUBLIC.items()
+    for name in names & _PUBLIC[tl.__name__]
+    if getattr(sys.modules[path], name, None) is getattr(tl, name)
+)
+"""Members of other modules that are `tl`'s, by that name: asked before an interpreter patches each by itself."""
+
+
+def _module(path: str) -> types.ModuleType | None:
+    return sys.modules.get(path) if path in _PUBLIC else None
+
+
+@functools.cache
+def _dtype(name: str) -> tl.dtype:
+    for value in vars(tl).values():
+        if isinstance(value, tl.dtype) and str(value) == name:
+            return value
+    raise ValueError(name)
+
+
+class _Checker:
+    """Walks a kernel's tree. Raises NotAKernel at the first thing that a kernel has no use for."""
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self.scope = scope
+
+    def check(self, root: ast.FunctionDef) -> None:
+        local = _locals(root)
+        for name in (root.name, *local):
+            if _reserved(name):
+                raise NotAKernel(f"`{name}` is no name for a kernel to use")
+        hints = [node.annotation for node in ast.walk(root) if isinstance(node, ast.arg)]
+        for hint in (*hints, root.returns):
+            if hint is not None and not isinstance(hint, (ast.Constant, ast.Attribute, ast.Name)):
+                raise NotAKernel(f"line {hint.lineno}: an annotation that is computed")
+        for default in (*root.args.defaults, *root.args.kw_defaults):
+            plain = default.operand if isinstance(default, ast.UnaryOp) else default
+            if plain is not None and not isinstance(plain, (ast.Constant, ast.Attribute, ast.Name)):
+                raise NotAKernel(f"line {plain.lineno}: a default that is computed")
+        callees = {id(node.func): node for node in ast.walk(root) if isinstance(node, ast.Call)}
+        for node in ast.walk(root):
+            if isinstance(node, ast.Attribute) and node.attr == "inline_asm_elementwise":
+                self._assembly(node, callees.get(id(node)), local)
+            if not isinstance(node, _NODES) or (isinstance(node, ast.FunctionDef) and node is not root):
+                raise NotAKernel(f"line {getattr(node, 'lineno', '?')}: {type(node).__name__} in a kernel")
+            if isinstance(node, ast.Attribute):
+                self._attribute(node, local)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._name(node, local)
+            elif isinstance(node, ast.keyword) and node.arg in _KEYWORDS:
+                raise NotAKernel(f"argument `{node.arg}` is Triton's own")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 20_000:
+                raise NotAKernel("a very long text in a kernel")
+
+    def _name(self, node: ast.Name, local: set[str]) -> None:
+        if (
+            node.id in local
+            or (node.id in self.scope and not node.id.startswith("__"))
+            or node.id in _BUILTINS
+        ):
+            return
+        # Undefined, or defined as something no kernel may use: the compiler's own complaint names it best.
+        if hasattr(builtins, node.id) or _reserved(node.id):
+            raise NotAKernel(f"line {node.lineno}: name `{node.id}` in a kernel")
+
+    def _assembly(self, node: ast.Attribute, call: ast.Call | None, local: set[str]) -> None:
+        """Assembly is judged by its text, so the text must be in sight."""
+        given = [] if call is None else [*call.args[:1], *(k.value for k in call.keywords if k.arg == "asm")]
+        text: Any = given[0] if len(given) == 1 else None
+        if isinstance(text, ast.Name) and text.id not in local:
+            found = self.scope.get(text.id)
+            text = found.value if isinstance(found, tl.constexpr) else found
+        elif isinstance(text, ast.Constant):
+            text = text.value
+        if not isinstance(text, str):
+            raise NotAKernel(f"line {node.lineno}: inline assembly whose text is not written out")
+        if why := assembly.refused(text):
+            raise NotAKernel(f"line {node.lineno}: inline assembly: {why}")
+
+    def _attribute(self, node: ast.Attribute, local: set[str]) -> None:
+        path, base = [node.attr], node.value
+        while isinstance(base, ast.Attribute):
+            path.insert(0, base.attr)
+            base = base.value
+        if (
+            isinstance(base, ast.Name)
+            and base.id not in local
+            and isinstance(self.scope.get(base.id), types.ModuleType)
+        ):
+            value: Any = self.scope[base.id]
+            for number, part in enumerate(path):
+                if not isinstance(value, types.ModuleType):
+                    if part in _MEMBERS:
+                        return
+                    raise NotAKernel(f"line {node.lineno}: `.{part}` in a kernel")
+                if part not in _PUBLIC.get(value.__name__, ()):
+                    name = ".".join([base.id, *path[: number + 1]])
+                    raise NotAKernel(f"line {node.lineno}: `{name}` is not part of Triton's language")
+                if part in _WHEN_AND_WHERE:
+                    raise NotAKernel(f"line {node.lineno}: `{part}` tells when or where a kernel runs")
+                value = getattr(value, part)
+            return
+        if node.attr not in _MEMBERS:
+            raise NotAKernel(
+                f"line {node.lineno}: AttributeError: 'tensor' object has no attribute '{node.attr}'"
+            )
+
+
+def _least(*values: Any, **options: Any) -> Any:
+    return _choice("min", values, options)
+
+
+def _greatest(*values: Any, **options: Any) -> Any:
+    return _choice("max", values, options)
+
+
+def _choice(name: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """`min` and `max` of tensors are Triton's, element by element; Python's would compare whole blocks."""
+    if any(isinstance(value, tl.tensor) for value in values):
+        return getattr(tl.core, f"builtin_{name}")(*values, **options)
+    return getattr(builtins, name)(*values, **options)
+
+
+_KEYWORDS = ("member", "_semantic", "_builder", "_generator")
+_SAFE_BUILTINS = {name: getattr(builtins, name) for name in _BUILTINS} | {"min": _least, "max": _greatest}

@@ -1,0 +1,231 @@
+"""Plays tapes on real memory. Only our code runs here, and kernels that passed `trace/kernels.py`.
+
+One `Session` is a candidate at one shape: its constants and weights stay from call to call, as a module's do; what a
+call allocates is poisoned afresh each time. Backends say how a kernel is launched and where memory lies.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.trace.kernels import Kernels
+from kernelwright.verify.trace.pretend_cuda import POISON_BITS, poison_
+from kernelwright.verify.trace.tape import (
+    Descriptor,
+    Launch,
+    Operation,
+    Tape,
+    TapeError,
+    UnmadeMemory,
+    View,
+    whole,
+)
+
+_UNSAFE = frozenset(
+    ["from_file", "set_", "set", "resize_", "resize", "resize_as_", "record_stream", "_resize_output_"]
+)
+
+
+class Session:
+    """Storages by number on one device, and the kernels of one candidate."""
+
+    def __init__(self, device: str, kernels: Kernels) -> None:
+        self.device, self.kernels = device, kernels
+        self.storages: dict[int, torch.UntypedStorage] = {}
+        self.ablated = False
+        """Launches do nothing."""
+        self._bound: dict[int, View] = {}
+        self._former: dict[int, View] = {}
+        """Inputs by storage: of the call to come, and of the last one."""
+
+    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+        """Run one launch; with several alternatives, the one that was found best. `place` is its number on the tape."""
+        raise NotImplementedError
+
+    def argument(self, value: dict[str, Any]) -> Any:
+        """A launch argument as the object that it stands for. Raises TapeError, NotAKernel."""
+        if "view" in value:
+            return self.tensor(View.read(value["view"]))
+        if "tuple" in value:
+            return tuple(self.argument(item) for item in value["tuple"])
+        if "descriptor" not in value:
+            return self.kernels.argument(value)
+        given = Descriptor.read(value["descriptor"])
+        options: dict[str, Any] = {"padding": given.padding}
+        if given.tf32:
+            options["round_f32_to_tf32"] = True
+        try:
+            shape, strides = list(given.view.shape), list(given.view.stride)
+            return TensorDescriptor(self.tensor(given.view), shape, strides, list(given.block), **options)
+        except (AssertionError, TypeError, ValueError) as error:
+            raise TapeError(f"a descriptor that Triton refuses: {error}"[:200]) from None
+
+    # -- memory --------------------------------------------------------------------------------------------
+
+    def provide(self, storage: int, size: int) -> torch.Tensor:
+        """Fresh memory under a number, as bytes."""
+        made = torch.empty(size, dtype=torch.uint8, device=self.device)
+        self.storages[storage] = made.untyped_storage()
+        return made
+
+    def bind(self, view: View, tensor: torch.Tensor) -> None:
+        """Let the storage of `view` be a copy of `tensor`'s memory."""
+        self.provide(view.storage, max(view.end, 0))
+        self.tensor(view).copy_(tensor)
+        self._bound[view.storage] = view
+
+    def tensor(self, view: View) -> torch.Tensor:
+        made = torch.empty(0, dtype=channel.DTYPES[view.dtype], device=self.device)
+        return made.set_(self.storages[view.storage], view.offset, view.shape, view.stride)
+
+    # -- playing -------------------------------------------------------------------------------------------
+
+    def play(self, tape: Tape) -> None:
+        """Every operation in turn. What was bound to the call before is the caller's again, who may do anything to it."""
+        for storage, view in self._former.items():
+            if storage not in self._bound:
+                memory = torch.empty(0, dtype=torch.uint8, device=self.device)
+                self.poison(memory.set_(self.storages[storage]), view.dtype)
+        self._former, self._bound = self._bound, {}
+        for place, operation in enumerate(tape.operations):
+            self.step(operation, place)
+
+    def step(self, operation: Operation, place: int) -> None:
+        fields = operation.fields
+        if operation.kind == "launch":
+            if not self.ablated:
+                self.launch(self.kernels[fields["launches"][0].kernel], fields["launches"], place)
+        elif operation.kind == "alloc":
+            self.poison(self.provide(fields["storage"], fields["bytes"]), fields["dtype"])
+        elif operation.kind == "fill":
+            self.tensor(fields["view"]).fill_(fields["value"])
+        elif operation.kind == "copy":
+            self.tensor(fields["target"]).copy_(self.tensor(fields["source"]))
+        elif operation.kind == "arange":
+            view = self.tensor(fields["view"])
+            numbers = torch.arange(view.numel(), device=self.device, dtype=torch.float64)
+            view.copy_((numbers * fields["step"] + fields["start"]).reshape(view.shape))
+        else:
+            self._aten(fields)
+
+    def poison(self, memory: torch.Tensor, dtype: str) -> None:
+        """Fill fresh memory with a NaN that is known to be ours; booleans with both, and no float that passes for 0."""
+        kind = channel.DTYPES[dtype]
+        if kind == torch.bool:
+            memory.zero_()
+            memory[0::4] = memory[3::4] = POISON_BITS[1]
+            return
+        if kind.is_complex:
+            kind = torch.float32
+        whole = memory.numel() // kind.itemsize * kind.itemsize
+        poison_(memory[:whole].view(kind))
+
+    def _aten(self, fields: dict[str, Any]) -> None:
+        """A torch operator, under policies that allow one: run by us, results put where the tape says."""
+        function = operator(fields["name"])
+        arguments = fields["arguments"]
+        out = function(
+            *(self._argument(item) for item in arguments["args"]),
+            **{name: self._argument(item) for name, item in arguments["kwargs"].items()},
+        )
+        made = (
+            [out]
+            if isinstance(out, torch.Tensor)
+            else [item for item in out if isinstance(item, torch.Tensor)]
+        )
+        for view, tensor in zip(fields["results"], made, strict=True):
+            if view.storage not in self.storages:
+                self.provide(view.storage, view.end)
+            target = self.tensor(view)
+            if target.data_ptr() != tensor.data_ptr():
+                target.copy_(tensor)
+
+    def _argument(self, item: Any) -> Any:
+        if isinstance(item, dict) and "view" in item:
+            return self.tensor(View.read(item["view"]))
+        return [self._argument(part) for part in item] if isinstance(item, list) else scalar(item)
+
+
+def scalar(item: Any) -> Any:
+    """An operator's argument that is neither a tensor nor a list, as the wire has it."""
+    if isinstance(item, dict):
+        return channel.DTYPES[item["dtype"]] if "dtype" in item else float(item["float"])
+    return item
+
+
+def operator(name: str) -> Any:
+    """The aten overload of a name from the wire. Raises TapeError for anything else."""
+    packet, _, overload = name.removeprefix("aten.").partition(".")
+    found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    if not isinstance(found, torch._ops.OpOverload) or packet in _UNSAFE or packet.startswith("_unsafe"):
+        raise TapeError(f"no operator {name}")
+    return found
+
+
+class Candidate:
+    """A candidate at one shape, as its host process described it: tapes, constants, where weights go."""
+
+    def __init__(self, answer: dict[str, Any], blobs: list[torch.Tensor] | None = None) -> None:
+        """`blobs` are the constants' contents, where they came along. Raises TapeError."""
+        try:
+            self.tapes = [Tape.read(item) for item in answer["tapes"]]
+            self.inputs = [[View.read(view) for view in call] for call in answer["inputs"]]
+            self.state = {str(name): View.read(view) for name, view in answer["state"].items()}
+            self.constants = [_constant(item, blobs) for item in answer["constants"]]
+            self._prepared = whole(answer["prepared"])
+            if not self.tapes or len(self.tapes) != len(self.inputs):
+                raise TapeError("no tape")
+            known = {storage: size for storage, size, _ in self.constants}
+            for tape, inputs in zip(self.tapes, self.inputs, strict=True):
+                known |= {view.storage: view.end for view in inputs}
+                for storage, size in tape.foreign.items():
+                    if storage not in known or known[storage] < size:
+                        raise UnmadeMemory("a tensor was made outside of the recorded operations")
+                for operation in tape.operations:
+                    if operation.kind == "alloc":
+                        known[operation.fields["storage"]] = operation.fields["bytes"]
+                    for view in operation.fields.get("results", ()):
+                        known.setdefault(view.storage, view.end)
+            for view in self.state.values():
+                if known.get(view.storage, -1) < view.end:
+                    raise TapeError("weights outside their storage")
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
+            raise TapeError("bad trace") from None
+
+    @property
+    def once(self) -> bool:
+        """Whether the first call launches something, what was launched to build the module apart."""
+        steps = self.tapes[0].operations[self._prepared :]
+        return any(step.kind == "launch" and step.fields["launches"][0].programs for step in steps)
+
+    @functools.cached_property
+    def alone(self) -> bool:
+        """Whether every call does the same to the same memory, and needs no other before it: the last stands for all."""
+        kept = {storage: ("kept", storage) for storage, _, _ in self.constants}
+        if not set(self.steady.foreign) <= {*kept, *(view.storage for view in self.inputs[-1])}:
+            return False
+
+        def meaning(call: int) -> list[Any]:
+            given = {view.storage: ("input", index) for index, view in enumerate(self.inputs[call])}
+            return self.tapes[call].meaning(kept | given)
+
+        last = meaning(-1)
+        return all(meaning(call) == last for call in range(len(self.tapes) - 1))
+
+    @property
+    def steady(self) -> Tape:
+        """The last call: what every further call is taken to do."""
+        return self.tapes[-1]
+
+
+def _constant(item: dict[str, Any], blobs: list[torch.Tensor] | None) -> tuple[int, int, int]:
+    """(storage, bytes, number of the blob with its content or -1) of one constant. Raises TapeError."""
+    storage, size, blob = whole(item["storage"]), whole(item["bytes"]), item.get("blob", -1)
+    if blob != -1 and blobs is not None and blobs[whole(blob)].nbytes != size:
+        raise TapeError("bad constant")
+    return storage, size, blob

@@ -1,0 +1,374 @@
+"""What a candidate's forward pass asks of the device, as data: the one thing that leaves the candidate's process.
+
+The candidate's Python runs on tensors without data. Everything it does to the device is written down as a tape of six
+kinds of operation (alloc, fill, arange, copy, aten, launch) over numbered storages. A tape is replayed elsewhere,
+on real data, by code that is ours; the host code never sees a value, so it can neither compute on one, nor cache
+one, nor tell a timed call from another. A tape comes from a hostile process: `Tape.read` takes nothing on trust.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+MAX_OPERATIONS = 20_000
+MAX_BYTES = 1 << 42
+_MAX_STORAGE = 1 << 31
+_MAX_DIMENSIONS = 64
+_OPERATOR = re.compile(r"[A-Za-z]\w*(\.|::)[A-Za-z_]\w*(\.\w+)?")
+_OPTIONS = frozenset(["num_warps", "num_stages", "num_ctas", "maxnreg"])
+_KINDS = ("alloc", "fill", "arange", "copy", "aten", "launch")
+_ITEMSIZES = {
+    **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("int8", "uint8", "bool", "float8_e4m3fn", "float8_e5m2"), 1),
+}
+
+Kind = Literal["alloc", "fill", "arange", "copy", "aten", "launch"]
+
+
+class TapeError(Exception):
+    """The tape is not one: a malformed message."""
+
+
+class OutsideStorage(TapeError):
+    """A tensor that reaches beyond its memory."""
+
+
+class UnmadeMemory(TapeError):
+    """A tensor whose memory no recorded operation made: it was computed behind the recorder's back."""
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A tensor as a window on a storage. Offset and strides count elements."""
+
+    storage: int
+    offset: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        return _ITEMSIZES[self.dtype]
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """Bytes from the start of the storage to the end of the last element."""
+        if self.numel == 0:
+            return self.offset * self.itemsize
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.stride, strict=True))
+        return (self.offset + last + 1) * self.itemsize
+
+    def to_json(self) -> list[Any]:
+        return [self.storage, self.offset, list(self.shape), list(self.stride), self.dtype]
+
+    @staticmethod
+    def read(data: Any) -> View:
+        storage, offset, shape, stride, dtype = data
+        view = View(
+            whole(storage, _MAX_STORAGE),
+            whole(offset),
+            tuple(map(whole, shape)),
+            tuple(map(whole, stride)),
+            str(dtype),
+        )
+        if (
+            dtype not in _ITEMSIZES
+            or len(view.shape) != len(view.stride)
+            or len(view.shape) > _MAX_DIMENSIONS
+        ):
+            raise TapeError("bad view")
+        return view
+
+
+@dataclasses.dataclass(frozen=True)
+class Descriptor:
+    """A tensor with the blocks in which a kernel moves it: `triton.tools.tensor_descriptor.TensorDescriptor`."""
+
+    view: View
+    block: tuple[int, ...]
+    padding: str
+    tf32: bool
+
+    @staticmethod
+    def read(data: Any) -> Descriptor:
+        tensor, block, padding, tf32 = data
+        made = Descriptor(
+            View.read(tensor["view"]), tuple(whole(size, 1 << 20) for size in block), padding, tf32 is True
+        )
+        if padding not in ("zero", "nan") or len(made.block) != len(made.view.shape):
+            raise TapeError("bad descriptor")
+        return made
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """`kernel[grid](**arguments, **options)`. Arguments are JSON: see `encode_argument` in `trace/host.py`."""
+
+    kernel: int
+    grid: tuple[int, int, int]
+    arguments: dict[str, Any]
+    options: dict[str, int]
+
+    @staticmethod
+    def read(data: Any) -> Launch:
+        x, y, z = (whole(extent, 2**31 - 1) for extent in data["grid"])
+        options = dict(data["options"])
+        if set(options) - _OPTIONS or any(type(n) is not int or abs(n) >= 2**31 for n in options.values()):
+            raise TapeError("bad option")
+        arguments = dict(data["arguments"])
+        for name, value in arguments.items():
+            if not name.isidentifier() or not _is_argument(value):
+                raise TapeError("bad argument")
+        return Launch(whole(data["kernel"], 255), (x, y, z), arguments, options)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "grid": list(self.grid),
+            "arguments": self.arguments,
+            "options": self.options,
+        }
+
+    @property
+    def programs(self) -> int:
+        return math.prod(self.grid)
+
+    def views(self) -> Iterator[tuple[str, View]]:
+        """(argument name, tensor) of every tensor argument, those behind descriptors and in tuples among them."""
+        for name, value in self.arguments.items():
+            yield from _tensors(name, value)
+
+
+def _tensors(name: str, value: dict[str, Any]) -> Iterator[tuple[str, View]]:
+    if "view" in value:
+        yield name, View.read(value["view"])
+    elif "descriptor" in value:
+        yield name, Descriptor.read(value["descriptor"]).view
+    for place, item in enumerate(value.get("tuple", ())):
+        yield from _tensors(f"{name}[{place}]", item)
+
+
+def whole(value: Any, most: int = MAX_BYTES) -> int:
+    """A whole number from 0 to `most`. Raises TapeError."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise TapeError("bad number")
+    return value
+
+
+def _is_argument(value: Any, depth: int = 0) -> bool:
+    """Whether a value is what `trace/host.py` writes for a launch argument: one known key, and what belongs to it."""
+    if not isinstance(value, dict) or len(value) != 1 or depth > 8:
+        return False
+    ((kind, content),) = value.items()
+    if kind == "view":
+        return View.read(content).numel >= 0
+    if kind == "descriptor":
+        return Descriptor.read(content).view.numel >= 0
+    if kind == "kernel":
+        return whole(content, 255) >= 0
+    if kind == "value":
+        return content is None or isinstance(content, (bool, int, str))
+    if kind in ("float", "dtype"):
+        return isinstance(content, str) and len(content) < 100
+    if kind == "constexpr":
+        return _is_argument(content, depth + 1)
+    return kind == "tuple" and isinstance(content, list) and all(_is_argument(x, depth + 1) for x in content)
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One step. `fields` by kind:
+
+    alloc   storage, bytes, dtype (of the poison)      fill    view, value
+    arange  view, start, step                          copy    target, source, casts
+    aten    name, arguments, results                   launch  launches (several: choose by trying)
+    """
+
+    kind: Kind
+    fields: dict[str, Any]
+
+    def reads(self) -> list[View]:
+        """What a torch operator is given."""
+        return list(_views(self.fields["arguments"]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Tape:
+    """One forward pass."""
+
+    operations: tuple[Operation, ...]
+    output: Any
+    """The returned nest: `{"view": [...]}` for tensors, else as `channel.encode` writes it."""
+    foreign: dict[int, int]
+    """Storages that the pass uses without allocating them: id -> bytes."""
+
+    @staticmethod
+    def read(data: Any) -> Tape:
+        """Check a tape that came over the wire. Raises TapeError."""
+        try:
+            steps = data["operations"]
+            if not isinstance(steps, list) or len(steps) > MAX_OPERATIONS:
+                raise TapeError("too many operations")
+            foreign = {
+                whole(int(key), _MAX_STORAGE): whole(size) for key, size in dict(data["foreign"]).items()
+            }
+            known = dict(foreign)
+            operations = tuple(_operation(step, known) for step in steps)
+            for view in _views(data["output"]):
+                _inside(view, known)
+            return Tape(operations, data["output"], foreign)
+        except TapeError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            raise TapeError(f"bad tape: {type(error).__name__}") from None
+
+    def launches(self) -> list[Launch]:
+        """Every launch, the first alternative of the tuned ones."""
+        return [op.fields["launches"][0] for op in self.operations if op.kind == "launch"]
+
+    def compute(self) -> dict[str, int]:
+        """Torch operators that compute, with counts: what a task's policy may forbid."""
+        found: dict[str, int] = {}
+        for op in self.operations:
+            name = ""
+            if op.kind == "aten":
+                name = op.fields["name"]
+            elif op.kind == "copy" and op.fields["casts"]:
+                name = "aten._to_copy(cast)"
+            if name:
+                found[name] = found.get(name, 0) + 1
+        return found
+
+    def outputs(self) -> list[View]:
+        return list(_views(self.output))
+
+    def allocated(self) -> int:
+        """Bytes of all storages the pass allocates."""
+        return sum(op.fields["bytes"] for op in self.operations if op.kind == "alloc")
+
+    def form(self) -> list[Any]:
+        """What two passes over equal shapes have in common: kinds, kernels, grids, scalars, sizes; no identities."""
+        found: list[Any] = []
+        for op in self.operations:
+            if op.kind == "launch":
+                found.append([(x.kernel, x.grid, x.options, _scalars(x)) for x in op.fields["launches"]])
+            elif op.kind == "alloc":
+                found.append(("alloc", op.fields["bytes"]))
+            else:
+                found.append((op.kind, op.fields.get("name", "")))
+        return found
+
+    def meaning(self, names: dict[int, Any]) -> list[Any]:
+        """The pass with storages called by what they are: as `names` says for those from outside, by their order for
+        those that it makes. Passes of equal meaning do the same to the same memory.
+        """
+        known = dict(names)
+        for op in self.operations:
+            if op.kind == "alloc":
+                known[op.fields["storage"]] = ("made", len(known))
+            for view in op.fields.get("results", ()):
+                known.setdefault(view.storage, ("made", len(known)))
+
+        def renamed(tree: Any) -> Any:
+            if isinstance(tree, View):
+                return (known.get(tree.storage, ("other", tree.storage)), *tree.to_json()[1:])
+            if isinstance(tree, Launch):
+                return renamed(tree.to_json())
+            if isinstance(tree, dict):
+                if isinstance(tree.get("view"), list):
+                    return renamed(View.read(tree["view"]))
+                return {name: renamed(value) for name, value in tree.items()}
+            return [renamed(item) for item in tree] if isinstance(tree, (list, tuple)) else tree
+
+        steps = [
+            (op.kind, renamed({name: value for name, value in op.fields.items() if name != "storage"}))
+            for op in self.operations
+        ]
+        return [*steps, renamed(self.output)]
+
+
+def _scalars(launch: Launch) -> dict[str, Any]:
+    return {
+        name: [[[view.shape, view.dtype] for _, view in _tensors(name, value)], _plain(value)]
+        for name, value in launch.arguments.items()
+    }
+
+
+def _plain(value: dict[str, Any]) -> Any:
+    """What an argument says beside the tensors that it is about."""
+    if "tuple" in value:
+        return [_plain(item) for item in value["tuple"]]
+    return value["descriptor"][1:] if "descriptor" in value else None if "view" in value else value
+
+
+def _operation(step: Any, known: dict[int, int]) -> Operation:
+    kind = step["kind"]
+    if kind not in _KINDS:
+        raise TapeError("unknown operation")
+    if kind == "alloc":
+        storage, size, dtype = whole(step["storage"], _MAX_STORAGE), whole(step["bytes"]), str(step["dtype"])
+        if storage in known or dtype not in _ITEMSIZES:
+            raise TapeError("bad allocation")
+        known[storage] = size
+        return Operation(kind, {"storage": storage, "bytes": size, "dtype": dtype})
+    if kind == "fill":
+        value = step["value"]
+        if isinstance(value, int) and abs(value) >= 2**64:
+            raise TapeError("bad fill")
+        if not isinstance(value, (bool, int, float)):
+            value = float(str(value))
+        return Operation(kind, {"view": _inside(View.read(step["view"]), known), "value": value})
+    if kind == "arange":
+        view = _inside(View.read(step["view"]), known)
+        return Operation(kind, {"view": view, "start": float(step["start"]), "step": float(step["step"])})
+    if kind == "copy":
+        target, source = (_inside(View.read(step[name]), known) for name in ("target", "source"))
+        return Operation(kind, {"target": target, "source": source, "casts": target.dtype != source.dtype})
+    if kind == "launch":
+        launches = [Launch.read(item) for item in step["launches"]]
+        if not 1 <= len(launches) <= 512:
+            raise TapeError("a launch without alternatives")
+        for launch in launches:
+            for _, view in launch.views():
+                _inside(view, known)
+        return Operation(kind, {"launches": launches})
+    name = str(step["name"])
+    if len(name) > 100 or not _OPERATOR.fullmatch(name):
+        raise TapeError("bad operator")
+    for view in _views(step["arguments"]):
+        _inside(view, known)
+    results = [View.read(item) for item in step["results"]]
+    for view in results:
+        known.setdefault(view.storage, view.end)
+        _inside(view, known)
+    return Operation("aten", {"name": name, "arguments": step["arguments"], "results": results})
+
+
+def _inside(view: View, known: dict[int, int]) -> View:
+    if view.storage not in known or view.end > known[view.storage]:
+        raise OutsideStorage("a tensor reaches outside its memory")
+    return view
+
+
+def _views(tree: Any) -> Iterator[View]:
+    """Every `{"view": ...}` of a nest, in order."""
+    if isinstance(tree, dict):
+        if "view" in tree:
+            yield View.read(tree["view"])
+            return
+        for value in tree.values():
+            yield from _views(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _views(value)

@@ -1,0 +1,519 @@
+"""One candidate before the judge: what every backend's hearing has in common.
+
+A hearing walks the funnel and stops at the first failure (`Stop`). Two confined processes take part. The *host*
+process runs the candidate's Python on tensors without data and hands over a tape (`trace/tape.py`); the *device* process
+plays the tape on real data with code that is ours. The judge compares what comes back; neither process ever sees an
+expected output, a seed or a tolerance, and the candidate's Python never sees a value at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.sandbox.confine import Limits
+from kernelwright.verify.sandbox.zygote import Role, Zygote
+
+_SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
+_TINY = 16
+"""Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
+_COPIES = 2
+"""Of its weights, that a module may hold: as they were drawn, and as its kernels want them."""
+_CAUSED = 0.1
+"""Share of an output that must be wrong without the kernels, where torch copies into it."""
+_MANY_CALLS = 12
+"""Calls of the first shape: more than any warm-up that a kernel could pass for."""
+
+
+class Stop(Exception):
+    """The hearing is over."""
+
+    def __init__(self, outcome: Outcome, gate: Gate, detail: str, **evidence: Any) -> None:
+        super().__init__(detail)
+        self.outcome, self.gate, self.detail, self.evidence = outcome, gate, detail, evidence
+
+
+class Confined:
+    """A confined process for one hearing, and the talk with it."""
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        role: Role,
+        deadline: float,
+        limit_s: float,
+        gpu: int | None = None,
+        weights: int = 0,
+    ) -> None:
+        """`deadline` is on the monotonic clock; `gpu` is for the role that has one; `weights` are bytes of a module that
+        it builds, beside which it gets the usual memory. Raises InfrastructureError."""
+        self.role, self.deadline, self.limit_s = role, deadline, limit_s
+        self._zygote = zygote
+        self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
+        try:
+            limits = Limits(
+                memory_bytes=Limits.memory_bytes + _COPIES * weights,
+                cpu_seconds=max(Limits.cpu_seconds, math.ceil(limit_s)),
+            )
+            self._pid, self._socket = zygote.fork(self._scratch, role, gpu, limits)
+        except BaseException:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            raise
+        self.alive = True
+
+    def ask(
+        self, gate: Gate, body: dict[str, Any], tensors: list[Any] | None = None
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """One command. Anything but a well-formed, timely answer stops the hearing."""
+        from kernelwright.verify.sandbox import channel
+
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise Stop(Outcome.TIMEOUT, gate, f"more than {self.limit_s:g} s")
+        self._socket.settimeout(left)
+        try:
+            channel.send(self._socket, body, tensors)
+            answer, outputs = channel.receive(self._socket)
+        except channel.ChannelClosed:
+            if time.monotonic() >= self.deadline - 0.01:
+                self.dismiss()
+                raise Stop(Outcome.TIMEOUT, gate, f"no answer within {self.limit_s:g} s") from None
+            status = self.dismiss(ended=True)
+            if not self._zygote.alive:
+                raise InfrastructureError("the zygote died, and its processes with it") from None
+            if self.role != "host" and status >= 0:
+                raise InfrastructureError(f"the {self.role} process ended with status {status}") from None
+            raise _died(gate, status) from None
+        except channel.ChannelError as error:
+            self.dismiss()
+            raise Stop(Outcome.MALFORMED_RESULT, gate, str(error)) from None
+        if "outcome" in answer:
+            raise self._refused(gate, answer)
+        return answer, outputs
+
+    def _refused(self, gate: Gate, answer: dict[str, Any]) -> Stop | InfrastructureError:
+        try:
+            outcome = Outcome(str(answer["outcome"]))
+        except ValueError:
+            outcome = Outcome.MALFORMED_RESULT
+        # A process in which the candidate's Python runs cannot say that it is right, or that the fault is ours.
+        if outcome.accepted or (not outcome.judged and self.role == "host"):
+            outcome = Outcome.MALFORMED_RESULT
+        if outcome is Outcome.INFRASTRUCTURE_ERROR:
+            return InfrastructureError(plain(answer.get("detail", ""), 600))
+        return Stop(outcome, _gate_of(outcome, gate), plain(answer.get("detail", ""), 600))
+
+    def dismiss(self, ended: bool = False) -> int:
+        """End the process and remove its folder. Returns its exit status; `ended` waits for its own."""
+        if not self.alive:
+            return -9
+        self.alive = False
+        self._socket.close()
+        status = -9
+        with contextlib.suppress(InfrastructureError):
+            status = int(self._zygote.reap(self._pid, ended))
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        return status
+
+
+class Hearing:
+    """One candidate before the judge."""
+
+    backend: Backend
+    common = Gate.SMALL
+    """Where every protocol looks: the first shape judged at this gate."""
+    alone = False
+    """Whether nobody else may use the GPU's memory meanwhile: how a hearing is repeated that ran out of it."""
+
+    def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
+        self.judge, self.zygote, self.task, self.candidate = judge, zygote, task, candidate
+        self.protocol = judge.protocol
+        self.seconds: dict[str, float] = {}
+        self.facts: dict[str, Any] = {}
+        self.deadline = time.monotonic() + judge.deadline_s
+        self._processes: list[Confined] = []
+        self._fallen: dict[str, Stop] = {}
+        """Protocols beside ours whose tolerances an output of this execution did not meet."""
+
+    def verdict(self) -> Verdict:
+        """Run the funnel. Raises UserError for a broken task and InfrastructureError for a broken judge."""
+        try:
+            timing = self._funnel()
+            return self._word(Outcome.CORRECT, Gate.TIMING, "", self.facts, timing)
+        except Stop as stop:
+            return self._word(
+                stop.outcome, stop.gate, stop.detail[:600], {**self.facts, **stop.evidence}, None
+            )
+        finally:
+            for process in self._processes:
+                process.dismiss()
+
+    def beside(self, accepted: Verdict) -> tuple[Verdict, ...]:
+        """What the protocols beside ours say of a candidate that ours accepted, from the same execution."""
+        found = []
+        for protocol in self.judge.beside:
+            fallen = self._fallen.get(protocol.name)
+            change: dict[str, Any] = {"protocol": protocol.name}
+            if fallen is not None:
+                change |= {
+                    "outcome": fallen.outcome,
+                    "gate": fallen.gate,
+                    "detail": fallen.detail[:600],
+                    "timing": None,
+                }
+            found.append(accepted.model_copy(update=change))
+        return tuple(found)
+
+    def _word(
+        self, outcome: Outcome, gate: Gate, detail: str, facts: dict[str, Any], timing: Timing | None
+    ) -> Verdict:
+        return Verdict(
+            task_id=self.task.id,
+            outcome=outcome,
+            gate=gate,
+            detail=detail,
+            protocol=self.protocol.name,
+            backend=self.backend,
+            evidence=Evidence(**facts, seconds=self.seconds),
+            timing=timing,
+            candidate_digest=self.candidate.digest,
+        )
+
+    def _funnel(self) -> Timing | None:
+        raise NotImplementedError
+
+    def _summon(self, role: Role, weights: int = 0) -> Confined:
+        process = Confined(self.zygote, role, self.deadline, self.judge.deadline_s, weights=weights)
+        self._processes.append(process)
+        return process
+
+    @contextlib.contextmanager
+    def _timed(self, gate: Gate) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[gate] = round(self.seconds.get(gate, 0.0) + time.perf_counter() - start, 4)
+
+    # -- gates that every backend has ------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """The gates that need no process: what was parsed, and the static rules."""
+        from kernelwright.verify.static import inspect_code
+
+        if self.candidate.problem is not None:
+            raise Stop(self.candidate.problem, Gate.PARSE, self.candidate.detail)
+        finding = inspect_code(self.candidate.code)
+        if finding is not None:
+            raise Stop(finding.outcome, Gate.STATIC, finding.detail)
+
+    def _trace(
+        self,
+        gate: Gate,
+        host: Confined,
+        init: Any,
+        inputs: Any,
+        state: dict[str, Any],
+        values: bool = True,
+        many: bool = False,
+    ) -> Trace:
+        """Have the candidate built for one shape and called a secret number of times.
+
+        `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small.
+        """
+        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.sandbox import channel
+        from kernelwright.verify.structures import describe
+
+        tensors: list[Any] = []
+        small = {name: value for name, value in state.items() if value.numel() <= _TINY and not value.is_meta}
+        try:
+            body = {
+                "command": "trace",
+                "init": channel.encode(init, tensors),
+                "inputs": inputs,
+                "seed": oracle.INIT_SEED,
+                "shapes": {name: describe(value) for name, value in state.items()},
+                "state": channel.encode(small, tensors),
+                "calls": (_MANY_CALLS if many else 2) + secrets.randbelow(3),
+                "values": values,
+                "affine": self.protocol.affine,
+            }
+        except TypeError as error:
+            raise UserError(
+                f"task {self.task.id}: get_init_inputs() returns something that cannot be sent: {error}"
+            ) from None
+        answer, blobs = host.ask(gate, body, tensors)
+        return Trace(gate, answer, blobs)
+
+    def _policy(self, trace: Trace) -> None:
+        """The candidate's own kernels run, and do what the task's policy leaves to them."""
+        operators = trace.tape.compute()
+        self.facts["aten_ops"] = operators
+        self.facts["launches"] = trace.launches()
+        if not self.protocol.honesty:
+            return
+        names = ", ".join(f"{name} x{count}" for name, count in sorted(operators.items()))
+        if not any(launch.programs for launch in trace.tape.launches()):
+            if trace.traced.once:
+                did = f"computes with torch: {names}" if operators else "hands out what it kept"
+                detail = f"forward launches its kernels on the first call, and later {did}"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
+            did = f"; torch did the work: {names}" if operators else ""
+            raise Stop(Outcome.KERNEL_NOT_LAUNCHED, Gate.CAUSALITY, f"no Triton kernel ran{did}")
+        if operators and self.task.policy == "full":
+            raise Stop(
+                Outcome.TORCH_COMPUTE, Gate.CAUSALITY, f"computed by torch outside the kernels: {names}"
+            )
+        if not trace.steady():
+            detail = "forward does different things when called again: launches, sizes or operators differ"
+            raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
+
+    def _form(self, gate: Gate, trace: Trace, case: Any) -> None:
+        """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
+        from kernelwright.verify.structures import skeleton
+
+        def stop(outcome: Outcome, detail: str) -> Stop:
+            return Stop(outcome, gate, detail, where=case.name)
+
+        form = skeleton(trace.output)
+        views = trace.tape.outputs()
+        if form != case.structure or len(views) != len(case.expected):
+            raise stop(
+                Outcome.WRONG_STRUCTURE, f"output is {_short(form)}, expected {_short(case.structure)}"
+            )
+        owners = {view.storage: index for index, view in enumerate(trace.inputs)}
+        for index, (view, expected) in enumerate(zip(views, case.expected, strict=True)):
+            wanted = str(expected.dtype).removeprefix("torch.")
+            if view.shape != expected.shape:
+                raise stop(
+                    Outcome.WRONG_SHAPE, f"output {index}: shape {view.shape}, expected {expected.shape}"
+                )
+            if view.dtype != wanted:
+                raise stop(Outcome.WRONG_DTYPE, f"output {index}: dtype {view.dtype}, expected {wanted}")
+            alias = owners.get(view.storage, -1)
+            if self.protocol.honesty and alias != case.aliases[index] and alias >= 0:
+                raise stop(Outcome.OUTPUT_ALIASED, f"output {index} shares memory with input {alias}")
+            if self.protocol.honesty and alias < 0 and view.storage in trace.tape.foreign:
+                detail = f"output {index} lies in memory that lives on: the next call overwrites what the caller has"
+                raise stop(Outcome.STATEFUL, detail)
+
+    def _compare(
+        self, case: Any, outputs: list[Any], changed: list[int], gate: Gate, position: int, number: int
+    ) -> float:
+        """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
+        from kernelwright.verify.reference.comparison import judged
+
+        def stop(outcome: Outcome, detail: str, mismatch: Mismatch | None = None) -> Stop:
+            return Stop(outcome, gate, detail, where=case.name, mismatch=mismatch)
+
+        if self.protocol.honesty and changed != case.changed:
+            raise stop(Outcome.INPUT_MUTATED, f"input {(changed or case.changed)[0]} is changed in place")
+        worst = 0.0
+        for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
+
+            def rounded(index: int = index) -> Any:
+                return case.with_roundings(self.protocol)[index]
+
+            comparison = judged(index, got, expected, self.protocol, rounded)
+            if comparison.kind:
+                outcome = self._named(comparison.kind, position, number)
+                raise stop(outcome, explain(comparison, case.name), comparison.mismatch)
+            worst = max(worst, comparison.worst)
+        if gate is self.common and case.scale == 1.0 and (position == 0 or gate is Gate.FULL):
+            self._held_to_others(case, outputs, gate)
+        return worst
+
+    def _held_to_others(self, case: Any, outputs: list[Any], gate: Gate) -> None:
+        """The same outputs under the tolerances of the protocols beside ours."""
+        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference.comparison import compare
+
+        for protocol in self.judge.beside:
+            if protocol.name in self._fallen:
+                continue
+            for index, (got, expected) in enumerate(zip(outputs, oracle.native(case, protocol), strict=True)):
+                comparison = compare(index, got, expected, protocol)
+                if comparison.kind:
+                    detail = explain(comparison, case.name)
+                    self._fallen[protocol.name] = Stop(Outcome(comparison.kind), gate, detail)
+                    break
+
+    def _enough(self, share: float, where: str) -> None:
+        """Where a task leaves part of the work to torch, the candidate's kernels take their share of the time."""
+        if self.protocol.honesty and self.facts["aten_ops"] and share < self.task.min_share:
+            detail = f"the kernels take {share:.0%} of the time; this task asks for {self.task.min_share:.0%}"
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)
+
+    def _caused(self, trace: Trace, ablated: Stop) -> None:
+        """`ablated` is what was wrong with every kernel a no-op: not a little only, where torch copies into an output."""
+        wrong = ablated.evidence.get("mismatch")
+        if self.task.policy == "full" and trace.copied_outputs() and wrong and wrong.wrong_share < _CAUSED:
+            detail = f"torch copies {1 - wrong.wrong_share:.0%} of the output"
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=ablated.evidence.get("where", ""))
+
+    def _unchanged(self, case: Any, names: list[str], gate: Gate) -> None:
+        """Weights must not serve as memory from one call to the next; what the reference changes may change."""
+        changed = sorted(set(map(str, names)) - case.state_changed)
+        if self.protocol.honesty and changed:
+            detail = f"weight {plain(changed[0], 100)} is changed in place"
+            raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
+
+    @staticmethod
+    def _named(kind: str, position: int, number: int) -> Outcome:
+        if kind == "wrong_value" and position > 0:
+            return Outcome.WRONG_ON_SHAPE
+        if kind == "wrong_value" and number > 0:
+            return Outcome.WRONG_ON_DISTRIBUTION
+        return Outcome(kind)
+
+
+class Trace:
+    """What the host process said about one shape, checked."""
+
+    def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[Any]) -> None:
+        """Raises Stop for anything that is not a trace."""
+        from kernelwright.verify.trace.replay import Candidate as Traced
+        from kernelwright.verify.trace.tape import OutsideStorage, TapeError, UnmadeMemory
+
+        self.answer, self.blobs = answer, blobs
+        try:
+            self.traced = Traced(answer, blobs)
+            if not isinstance(answer["kernels"], list) or len(answer["kernels"]) > 256:
+                raise TapeError("more than 256 kernels")
+            self.kernels = [plain(spec["name"], 200) for spec in answer["kernels"]]
+            self.output = _output(self.tape.output)
+            launches = (launch for tape in self.traced.tapes for launch in tape.launches())
+            if any(launch.kernel >= len(self.kernels) for launch in launches):
+                raise TapeError("a launch of a kernel that was not described")
+        except UnmadeMemory as error:
+            raise Stop(Outcome.TORCH_COMPUTE, gate, str(error)) from None
+        except OutsideStorage as error:
+            raise Stop(Outcome.OUT_OF_BOUNDS, gate, str(error)) from None
+        except (TapeError, KeyError, TypeError, ValueError) as error:
+            raise Stop(Outcome.MALFORMED_RESULT, gate, f"not a trace: {error}"[:200]) from None
+
+    @property
+    def tape(self) -> Any:
+        """The steady call."""
+        return self.traced.steady
+
+    @property
+    def inputs(self) -> list[Any]:
+        """Views of the steady call's inputs."""
+        return self.traced.inputs[-1]
+
+    def steady(self) -> bool:
+        """Whether all calls after the first do the same."""
+        later = [tape.form() for tape in self.traced.tapes[1:]]
+        return all(form == later[-1] for form in later)
+
+    def copied_outputs(self) -> bool:
+        """Whether torch copies into memory that is returned."""
+        returned = {view.storage for view in self.tape.outputs()}
+        copies = (step for step in self.tape.operations if step.kind == "copy")
+        return any(step.fields["target"].storage in returned for step in copies)
+
+    def carries(self) -> bool:
+        """Whether kernels see memory, weights apart, that lives on from one call to the next."""
+        known = {view.storage for view in (*self.inputs, *self.traced.state.values())}
+        return not set(self.tape.foreign) <= known
+
+    def warm_up(self) -> range:
+        """Calls that must be played before the steady one: none, where it stands alone."""
+        return range(0) if self.traced.alone else range(len(self.traced.tapes) - 1)
+
+    def launches(self) -> tuple[Launch, ...]:
+        """The steady call's launches, for the record."""
+        found = []
+        for launch in self.tape.launches()[:64]:
+            given = launch.arguments.items()
+            scalars = {name: plain(next(iter(v.values())), 60) for name, v in given if "view" not in v}
+            types = {name: f"*{view.dtype}" for name, view in launch.views()}
+            found.append(
+                Launch(
+                    kernel=self.kernels[launch.kernel],
+                    grid=launch.grid,
+                    num_warps=launch.options.get("num_warps", 4),
+                    num_stages=launch.options.get("num_stages", 3),
+                    constexprs={name[:60]: value for name, value in scalars.items()},
+                    signature={name[:60]: kind for name, kind in types.items()},
+                )
+            )
+        return tuple(found)
+
+
+def plain(text: Any, length: int) -> str:
+    """Text from a process, as far as it can be written to a file."""
+    return str(text)[:length].encode("utf-8", "replace").decode()
+
+
+def _output(tree: Any) -> Any:
+    """The returned nest with placeholders for tensors. Raises TapeError for what is not one."""
+    import torch
+
+    from kernelwright.verify.sandbox import channel
+    from kernelwright.verify.trace.tape import TapeError
+
+    if isinstance(tree, dict) and "view" in tree:
+        return torch.empty(0, device="meta")
+    try:
+        ((kind, value),) = tree.items()
+        if kind in ("list", "tuple"):
+            items = [_output(item) for item in value]
+            return items if kind == "list" else tuple(items)
+        if kind == "dict":
+            return {str(key): _output(item) for key, item in value.items()}
+        return channel.decode(tree, [])
+    except (channel.ChannelError, AttributeError, ValueError, TypeError):
+        raise TapeError("bad output") from None
+
+
+def _gate_of(outcome: Outcome, gate: Gate) -> Gate:
+    if outcome is Outcome.COMPILE_ERROR:
+        return Gate.COMPILE
+    loading = (Outcome.LOAD_ERROR, Outcome.INVALID_IMPORT, Outcome.CONSTRUCTOR_ERROR, Outcome.NO_ENTRY)
+    return Gate.LOAD if outcome in loading else gate
+
+
+def _died(gate: Gate, status: int) -> Stop:
+    if status == -24:
+        return Stop(Outcome.TIMEOUT, gate, "the CPU time limit was reached")
+    if status == -25:
+        return Stop(Outcome.OUT_OF_MEMORY, gate, "the file size limit was reached")
+    if status in _SIGNALS:
+        return Stop(Outcome.RUNTIME_ERROR, gate, f"the process crashed ({_SIGNALS[status]})")
+    if status == -9:
+        return Stop(Outcome.OUT_OF_MEMORY, gate, "the process was killed by the system")
+    return Stop(Outcome.EARLY_EXIT, gate, f"the process ended before it had answered (exit status {status})")
+
+
+def _short(form: Any) -> str:
+    return str(form).replace("'*'", "tensor")[:120]
+
+
+def explain(comparison: Any, where: str) -> str:
+    """The first wrong index, for people and models."""
+    found = comparison.mismatch
+    index = list(found.index)
+    share = f"{found.wrong_share:.1%} of the elements are wrong"
+    if comparison.kind == "unwritten":
+        return f"output {found.output}{index} was never written ({share}) [{where}]"
+    if comparison.kind == "non_finite":
+        return f"output {found.output}{index}: got {found.got}, expected {found.expected:.6g} ({share}) [{where}]"
+    return (
+        f"output {found.output}{index}: got {found.got:.6g}, expected {found.expected:.6g}, allowed error "
+        f"{found.allowed:.2g} ({share}) [{where}]"
+    )
