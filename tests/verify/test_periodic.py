@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from kernelwright.verify.reference.baseline import baseline
 
 from kernelwright.hardware import target
 from kernelwright.records import Task
 from kernelwright.verify.interpret.full_size import Fold, Spot, Unsure
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference import oracle, periodic
+from kernelwright.verify.reference.baseline import baseline
 from kernelwright.verify.reference.comparison import compare
 from kernelwright.verify.structures import flatten
 from kernelwright.verify.trace.tape import View
