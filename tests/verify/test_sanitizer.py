@@ -157,7 +157,7 @@ def test_the_tool_gets_its_options_and_our_process(tool: Any) -> None:
     program = tool(
         "print(sys.argv[1:], file=sys.stderr)\n" + ANSWER + "assert '--racecheck-report' in sys.argv\n"
     )
-    with pytest.raises(InfrastructureError, match=r"kernelwright\.verify\.sanitizer"):
+    with pytest.raises(InfrastructureError, match=r"kernelwright\.verify\.gpu\.sanitizer"):
         examine("racecheck", [], BODY, [], program=program)
 
 
