@@ -307,6 +307,9 @@ class EvalConfig(Section):
 
 
 class VerifyConfig(Section):
+    judge: str = ""
+    """Addresses of `kernelwright serve`, separated by commas: candidates are judged there, by that server's rules. Empty:
+    judged here."""
     workers: int = Field(2, gt=0)
     backend: Literal["auto", "interpret", "cuda"] = "auto"
     protocol: ProtocolName = "strict"

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import audits, corpus
+from kernelwright.cli import audits, corpus, serving
 from kernelwright.errors import UserError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ tasks = typer.Typer(no_args_is_help=True, help="Look at suites of tasks.")
 app.add_typer(corpus.app, name="data")
 app.add_typer(tasks, name="tasks")
 app.command()(audits.mutants)
+app.command()(serving.serve)
 tasks.command()(audits.audit)
 
 SUITES = (
@@ -41,6 +42,10 @@ Protocol = Annotated[
 ]
 Target = Annotated[str, typer.Option(help="The GPU to compile and price for: h200, h100, a100, mi300x.")]
 Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
+JudgeAt = Annotated[
+    str,
+    typer.Option("--judge", help="Judge on these servers instead: http://HOST:PORT, several with commas."),
+]
 Deadline = Annotated[
     float, typer.Option(help="Seconds a kernel's hearing may take, compilation included.", min=1.0)
 ]
@@ -180,6 +185,7 @@ def verify(
         typer.Option("--json", metavar="FILE", help="Write the verdict there as JSON; - is stdout."),
     ] = None,
     deadline: Deadline = 30.0,
+    judge_at: JudgeAt = "",
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Have what is accepted watched by compute-sanitizer as well.")
     ] = False,
@@ -196,7 +202,7 @@ def verify(
         read.place(json_file)
     candidate = read.kernel(kernel)
     reference = read.one_task(task)
-    with read.judge(reference, backend, protocol, target, 1, deadline, sanitize) as pool:
+    with read.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, sanitize) as pool:
         if sanitize and (why := unavailable(pool.backend)):
             typer.echo(why, err=True)
         verdict = pool.verify(reference, candidate)
@@ -277,6 +283,7 @@ def evaluate(
     limit: Annotated[int, typer.Option(help="At most so many tasks; 0: all.", min=0)] = 0,
     workers: Workers = 0,
     deadline: Deadline = 30.0,
+    judge_at: JudgeAt = "",
     seed: Seed = 0,
     resume: Resume = False,
 ) -> int:
@@ -298,6 +305,7 @@ def evaluate(
             "target": target,
             "workers": workers,
             "deadline_s": deadline,
+            "addresses": judge_at,
         },
         sampling={
             "samples": samples,

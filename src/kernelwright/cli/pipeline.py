@@ -38,9 +38,9 @@ def run(
     folder = RunFolder(out)
     if processes.first():
         folder.start(recipe, resume=resume)
-    from kernelwright.verify import VerifierPool
+    from kernelwright.verify import open_pool
 
-    with VerifierPool.of(recipe.verify) as pool:
+    with open_pool(recipe.verify) as pool:
         if not recipe.data.examples and processes.first():
             with timed(folder, "data"):
                 make_data(recipe, folder, pool, quiet=quiet)
@@ -168,7 +168,7 @@ def evaluate_suite(
     if agent not in named:
         raise UserError(f"policy {spec}: this run trained no {agent}; it has {', '.join(named)}")
     policy = load_policy(named[agent])
-    with read.judge(None, **judge) as pool:
+    with read.judge_at(task=None, **judge) as pool:
         summary = evaluate(
             policy,
             tasks,

@@ -18,6 +18,7 @@ from kernelwright.tasks.form import read_text
 
 if TYPE_CHECKING:
     from kernelwright.verify import VerifierPool
+    from kernelwright.verify.remote import RemotePool
 
 
 def one_task(spec: str) -> Task:
@@ -110,6 +111,28 @@ def judge(
                     f"task {task.id}: Model.forward raises {type(error).__name__}: {error}; mend the task"
                 ) from None
         yield pool
+
+
+@contextmanager
+def judge_at(
+    addresses: str,
+    task: Task | None,
+    backend: str,
+    protocol: str,
+    target: str,
+    workers: int = 0,
+    deadline_s: float = 30.0,
+    sanitize: bool = False,
+) -> Iterator[VerifierPool | RemotePool]:
+    """The judge on servers, where `addresses` are given; else `judge`, here. Servers judge by their own settings."""
+    if addresses:
+        from kernelwright.verify.remote import RemotePool
+
+        with RemotePool(addresses) as pool:
+            yield pool
+        return
+    with judge(task, backend, protocol, target, workers, deadline_s, sanitize) as here:
+        yield here
 
 
 def _explain(task: Task) -> None:

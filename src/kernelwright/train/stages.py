@@ -38,7 +38,7 @@ def train(
     """Run every stage of `recipe` in the folder `out`. Returns the last checkpoint.
 
     `verifier` judges the reinforcement stages; by default, and where a stage has its own `judge` or `deadline_s`, a
-    VerifierPool as the recipe says. `after_stage` is called with each stage's name and checkpoint as it is done, also for
+    judge that the recipe names. `after_stage` is called with each stage's name and checkpoint as it is done, also for
     stages done before a resume.
     Raises UserError for what the user can mend, InfrastructureError when the judge fails.
     """
@@ -140,9 +140,9 @@ def _reinforce(
     curriculum.observe(r for r in logged if r.stage == stage)
     if verifier is not None and recipe.judging(stage) == recipe.verify:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
-    from kernelwright.verify import VerifierPool
+    from kernelwright.verify import open_pool
 
-    with VerifierPool.of(recipe.judging(stage)) as pool:
+    with open_pool(recipe.judging(stage)) as pool:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, pool, run, steps_dir, curves)
 
 

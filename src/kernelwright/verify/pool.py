@@ -17,7 +17,7 @@ import secrets
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Self
 
@@ -25,6 +25,7 @@ from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, ProtocolName, Task, Verdict
+from kernelwright.verify.batch import verify_many
 from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.gpu.admission import OutOfRoom, ran_out
 from kernelwright.verify.gpu.stopwatch import Suspected
@@ -136,31 +137,8 @@ class VerifierPool:
         pairs: Sequence[tuple[Task, Candidate]],
         on_result: Callable[[int, Verdict], Any] | None = None,
     ) -> list[Verdict]:
-        """Verdicts in the order of `pairs`; identical candidates for one task are judged once.
-
-        `on_result(index, verdict)` is called as each is known.
-        """
-        futures: dict[tuple[str, str, str], Future[Verdict]] = {}
-        where: dict[Future[Verdict], list[int]] = {}
-        for index, (task, candidate) in enumerate(pairs):
-            # A candidate without code is told apart by its problem; it never reaches a worker.
-            key = (task.id, task.digest, f"{candidate.digest}{candidate.problem or ''}{candidate.detail}")
-            if key not in futures:
-                futures[key] = self.submit(task, candidate)
-            where.setdefault(futures[key], []).append(index)
-        verdicts: list[Verdict | None] = [None] * len(pairs)
-        try:
-            for future in as_completed(where):
-                verdict = future.result()
-                for index in where[future]:
-                    verdicts[index] = verdict
-                    if on_result is not None:
-                        on_result(index, verdict)
-        except BaseException:
-            for future in where:
-                future.cancel()
-            raise
-        return [verdict for verdict in verdicts if verdict is not None]
+        """As `batch.verify_many`."""
+        return verify_many(self.submit, pairs, on_result)
 
     def close(self, abort: bool = False) -> None:
         """End the pool. Hearings under way are waited for, or with `abort` cut off at once."""

@@ -1,0 +1,104 @@
+"""`kernelwright serve`: the judge behind HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright.errors import UserError
+from kernelwright.verify.remote import TOKEN_VARIABLE
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any free one.", min=0, max=65535)] = 8040,
+    suite: Annotated[
+        list[str] | None, typer.Option("-s", "--suite", help="Tasks that clients can name; several allowed.")
+    ] = None,
+    token: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Let in who sends it; several allowed. Default: ${TOKEN_VARIABLE}, separated by commas."
+        ),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="auto, interpret or cuda.")] = "auto",
+    protocol: Annotated[str, typer.Option(help="strict, kernelbench or toronto.")] = "strict",
+    target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",
+    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+    deadline_s: Annotated[
+        float, typer.Option("--deadline-s", help="Seconds that a verdict may take.", min=1)
+    ] = 30.0,
+    queue: Annotated[
+        int, typer.Option(help="Requests judged or waiting at once; more get 429.", min=1)
+    ] = 256,
+    per_token: Annotated[int, typer.Option("--per-token", help="Of one token.", min=1)] = 128,
+    largest_body: Annotated[int, typer.Option("--largest-body", help="Bytes of a request.", min=1024)] = 4
+    << 20,
+    store: Annotated[
+        Path | None, typer.Option(help="SQLite file of verdicts; without one they end with the server.")
+    ] = None,
+    allow_source: Annotated[
+        bool,
+        typer.Option(
+            "--allow-source", help="Execute task sources that clients send. Only for clients you trust."
+        ),
+    ] = False,
+) -> int:
+    """Judge candidates over HTTP until Ctrl-C. See /docs on the server for its routes."""
+    try:
+        import uvicorn
+
+        from kernelwright.serve.app import Settings, create_app
+    except ImportError as error:
+        raise UserError(f"serve needs {error.name}: pip install 'kernelwright[serve]'") from None
+    from kernelwright.cli import read
+    from kernelwright.tasks import load_suite
+
+    tokens = tuple(token or [one for one in os.environ.get(TOKEN_VARIABLE, "").split(",") if one])
+    if not tokens and not _is_local(host):
+        raise UserError(f"--host {host} can be reached by others: give --token, or listen on 127.0.0.1")
+    tasks = [task for spec in suite or ["wright"] for task in load_suite(spec)]
+    listening = _listen(host, port)
+    with read.judge(None, backend, protocol, target, workers, deadline_s) as pool:
+        settings = Settings(
+            tokens=tokens,
+            queue=queue,
+            per_token=per_token,
+            largest_body=largest_body,
+            allow_source=allow_source,
+            store=str(store) if store else ":memory:",
+            judge={"protocol": protocol, "backend": pool.backend, "target": target},
+        )
+        app = create_app(pool, tasks, settings)
+        address = "http://{}:{}".format(*listening.getsockname()[:2])
+        print(
+            f"judging on {address} ({pool.backend}, {protocol}, {len(tasks)} tasks); Ctrl-C ends it",
+            flush=True,
+        )
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
+        uvicorn.Server(config).run(sockets=[listening])
+    return 0
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises UserError for a port that is taken and an address that is not here."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on {host}:{port} ({error.strerror}): choose another --port, or --port 0 for a free one"
+        ) from None

@@ -1,0 +1,258 @@
+"""The judge's HTTP routes. OpenAPI is at `/openapi.json`, a page to try it at `/docs`.
+
+    POST   /v1/verify          one candidate; waits up to `wait_s`, then 202 with the id
+    POST   /v1/verify/stream   many; one line of JSON each, as they are known
+    GET    /v1/verdicts/ID     a verdict by id; 202 while it is not known
+    DELETE /v1/verdicts/ID     cancel
+    GET    /v1/tasks           names of the tasks that are here; /v1/tasks/NAME: one
+    GET    /v1/health, /metrics
+
+A task that comes with the request is Python of a stranger unless it is a graph: it is refused unless the server was
+told to take it (`allow_source`), since references are executed by the judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from pydantic import BaseModel, ConfigDict, Field
+
+from kernelwright import __version__, candidates
+from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.rollouts import Verifier
+from kernelwright.serve.guard import Guard
+from kernelwright.serve.jobs import Full, Job, Jobs
+from kernelwright.serve.store import VerdictStore
+from kernelwright.verify.remote import VerifyAnswer, VerifyRequest
+
+_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60)
+_AT_ONCE = 16
+"""Jobs of one stream that are on their way together."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server behaves."""
+
+    tokens: tuple[str, ...] = ()
+    """Who is let in; none: everybody who can reach the port."""
+    queue: int = 256
+    """Requests judged or waiting at once; more get 429."""
+    per_token: int = 128
+    """Of one token."""
+    largest_body: int = 4 << 20
+    """Bytes."""
+    allow_source: bool = False
+    """Take tasks that are Python text. They are executed: only for clients whom you trust."""
+    store: str = ":memory:"
+    """SQLite file of verdicts and unfinished requests."""
+    judge: Mapping[str, str] = field(default_factory=dict)
+    """What the judge is: protocol, backend, target. Part of every verdict's identity."""
+
+
+class StreamRequest(BaseModel):
+    """Body of `POST /v1/verify/stream`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    requests: tuple[VerifyRequest, ...] = Field(min_length=1, max_length=1024)
+
+
+class StreamLine(BaseModel):
+    """One line of its answer."""
+
+    index: int
+    """Of the request that it answers."""
+    answer: VerifyAnswer | None = None
+    error: str = ""
+    """Why there is none: the request was refused, or the job cancelled."""
+
+
+class Refused(HTTPException):
+    """A request that cannot be taken as it is."""
+
+
+def create_app(pool: Verifier, tasks: Sequence[Task], settings: Settings = Settings()) -> FastAPI:
+    """The application around a pool. The pool stays the caller's to close. Raises UserError for a store that is none."""
+    service = _Service(pool, tasks, settings)
+
+    @contextlib.asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        service.open()
+        yield
+        service.store.close()
+
+    app = FastAPI(title="Kernelwright's judge", version=__version__, lifespan=life)
+    app.add_middleware(Guard, tokens=settings.tokens, largest=settings.largest_body)
+    app.state.service = service
+    app.post("/v1/verify", response_model=VerifyAnswer)(service.verify)
+    app.post("/v1/verify/stream")(service.stream)
+    app.get("/v1/verdicts/{key}", response_model=VerifyAnswer)(service.verdict)
+    app.delete("/v1/verdicts/{key}")(service.cancel)
+    app.get("/v1/tasks")(service.names)
+    app.get("/v1/tasks/{name:path}", response_model=Task)(service.task)
+    app.get("/v1/health")(service.health)
+    app.get("/metrics")(service.metrics)
+    return app
+
+
+class _Service:
+    """The routes and what they share."""
+
+    def __init__(self, pool: Verifier, tasks: Sequence[Task], settings: Settings) -> None:
+        self.settings, self._pool = settings, pool
+        self._tasks = {task.id: task for task in tasks}
+        self._trusted = {task.digest for task in tasks}
+        self.store = VerdictStore(settings.store)
+        self._registry = CollectorRegistry()
+        self._verdicts = Counter("kernelwright_verdicts", "Verdicts", ["outcome"], registry=self._registry)
+        self._seconds = Histogram(
+            "kernelwright_verdict_seconds",
+            "From request to verdict",
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self._queue = Gauge("kernelwright_queue", "Requests judged or waiting", registry=self._registry)
+        self._refused = Gauge(
+            "kernelwright_refused", "Requests refused for a full queue", registry=self._registry
+        )
+        self._cached = Gauge("kernelwright_cached", "Answers from the store", registry=self._registry)
+
+    def open(self) -> None:
+        salt = "/".join(f"{name}={value}" for name, value in sorted(self.settings.judge.items()))
+        self.jobs = Jobs(self._pool, self.store, salt, self.settings.queue, self.settings.per_token)
+        self.jobs.on_verdict = self._count
+        self.jobs.resume()
+
+    def _count(self, verdict: Verdict, seconds: float) -> None:
+        self._verdicts.labels(verdict.outcome.value).inc()
+        self._seconds.observe(seconds)
+
+    async def verify(self, body: VerifyRequest, request: Request) -> Response:
+        """One candidate for one task. 429 with Retry-After when the queue is full; the same request again is free."""
+        task, candidate = self._read(body)
+        key = self.jobs.identity(task, candidate)
+        known = self.jobs.known(key)
+        if known is not None:
+            return _answer(VerifyAnswer(id=key, verdict=known, cached=True))
+        try:
+            job = self.jobs.begin(key, request.state.caller, task, candidate)
+        except Full as full:
+            whose = "this server's" if full.scope == "server" else "this token's"
+            return JSONResponse(
+                {"detail": f"{whose} queue is full: try again"}, status_code=429, headers={"Retry-After": "1"}
+            )
+        return _answer(await self._wait(job, body.wait_s, request.is_disconnected))
+
+    async def stream(self, body: StreamRequest, request: Request) -> StreamingResponse:
+        """Many candidates; lines come in the order in which verdicts are known."""
+        return StreamingResponse(self._lines(body, request), media_type="application/x-ndjson")
+
+    async def _lines(self, body: StreamRequest, request: Request) -> AsyncIterator[bytes]:
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(index: int) -> StreamLine:
+            async with places:
+                try:
+                    task, candidate = self._read(body.requests[index])
+                except HTTPException as refused:
+                    return StreamLine(index=index, error=str(refused.detail))
+                key = self.jobs.identity(task, candidate)
+                known = self.jobs.known(key)
+                if known is not None:
+                    return StreamLine(index=index, answer=VerifyAnswer(id=key, verdict=known, cached=True))
+                job = await self.jobs.begin_when_free(key, request.state.caller, task, candidate)
+                answer = await self._wait(job, body.requests[index].wait_s, request.is_disconnected)
+                return StreamLine(index=index, answer=answer)
+
+        waiting = [asyncio.ensure_future(one(index)) for index in range(len(body.requests))]
+        try:
+            for done in asyncio.as_completed(waiting):
+                yield (await done).model_dump_json().encode() + b"\n"
+        finally:
+            for left in waiting:
+                left.cancel()
+
+    async def _wait(self, job: Job, seconds: float, gone: Callable[[], Awaitable[bool]]) -> VerifyAnswer:
+        return VerifyAnswer(id=job.id, verdict=await self.jobs.wait(job, seconds, gone))
+
+    async def verdict(self, key: str) -> Response:
+        """A verdict by its id: 200, 202 while it is on its way, 404 where nobody asked."""
+        known = self.jobs.known(key)
+        if known is None and key not in self.jobs.running:
+            raise Refused(404, f"no verdict {key[:40]}: POST /v1/verify asks for one")
+        return _answer(VerifyAnswer(id=key, verdict=known, cached=known is not None))
+
+    async def cancel(self, key: str) -> dict[str, bool]:
+        """Give up a request that is on its way, for everybody who waits for it."""
+        return {"cancelled": self.jobs.cancel(key)}
+
+    async def names(self) -> list[dict[str, Any]]:
+        """The tasks that can be asked for by name."""
+        return [{"id": t.id, "family": t.family, "difficulty": t.difficulty} for t in self._tasks.values()]
+
+    async def task(self, name: str) -> Task:
+        """One of them, with its reference's source."""
+        if name not in self._tasks:
+            raise Refused(404, f"no task {name[:80]}: GET /v1/tasks lists them")
+        return self._tasks[name]
+
+    async def health(self) -> dict[str, Any]:
+        """Alive, which version and judge, how much is waiting."""
+        return {
+            "status": "ok",
+            "version": __version__,
+            "judge": dict(self.settings.judge),
+            "queue": len(self.jobs.running),
+            "limit": self.settings.queue,
+            "tasks": len(self._tasks),
+            "takes_source": self.settings.allow_source,
+        }
+
+    async def metrics(self) -> Response:
+        """For Prometheus."""
+        self._queue.set(len(self.jobs.running))
+        self._refused.set(self.jobs.tally.refused)
+        self._cached.set(self.jobs.tally.cached)
+        return PlainTextResponse(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+    def _read(self, body: VerifyRequest) -> tuple[Task, Candidate]:
+        """The task and the candidate of a request. Raises Refused."""
+        candidate = body.candidate
+        if candidate is None:
+            if not body.completion:
+                raise Refused(422, "no candidate: give `candidate` or `completion`")
+            candidate = candidates.parse(body.completion)
+        if body.task is None:
+            if body.task_id not in self._tasks:
+                raise Refused(
+                    404, f"no task {body.task_id[:80]!r} here: GET /v1/tasks lists them, or send `task`"
+                )
+            return self._tasks[body.task_id], candidate
+        if self.settings.allow_source or body.task.digest in self._trusted:
+            return body.task, candidate
+        raise Refused(
+            403,
+            "this server executes no task sources of others: name a task_id, or start it with --allow-source",
+        )
+
+
+def _answer(answer: VerifyAnswer) -> Response:
+    return Response(
+        answer.model_dump_json(),
+        status_code=202 if answer.verdict is None else 200,
+        media_type="application/json",
+    )

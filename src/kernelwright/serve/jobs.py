@@ -1,0 +1,175 @@
+"""Requests as jobs: bounded in number, idempotent by content, shared by all who ask, kept over a restart.
+
+A job is begun once however many clients ask for it, and cancelled when the last of them goes away before it was
+started. Runs on the event loop's thread; verdicts arrive from the pool's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from kernelwright.errors import UserError
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.rollouts import Verifier
+from kernelwright.serve.store import VerdictStore
+
+
+class Full(Exception):
+    """No more requests are taken now; `scope` says whose limit was reached."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(scope)
+        self.scope = scope
+
+
+@dataclass
+class Job:
+    """One (task, candidate) on its way."""
+
+    id: str
+    caller: str
+    future: asyncio.Future[Verdict]
+    began: float
+    waiting: int = 0
+    """Requests that wait for it now."""
+    wanted: bool = False
+    """Whether somebody was told to come back for it: then it goes on without anybody waiting."""
+
+
+@dataclass
+class Tally:
+    """Counts since the server began."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    cached: int = 0
+    refused: int = 0
+    cancelled: int = 0
+
+
+class Jobs:
+    """At most `limit` jobs at once, and `per_caller` of one token."""
+
+    def __init__(self, pool: Verifier, store: VerdictStore, salt: str, limit: int, per_caller: int) -> None:
+        """`salt` names the judge's rules: verdicts under others have other identities."""
+        self._pool, self._store, self._salt = pool, store, salt
+        self.limit, self.per_caller = limit, per_caller
+        self.running: dict[str, Job] = {}
+        self.tally = Tally()
+        self._free = asyncio.Event()
+        self.on_verdict: Callable[[Verdict, float], None] = lambda verdict, seconds: None
+
+    def identity(self, task: Task, candidate: Candidate) -> str:
+        """24 hex digits of (judge, task, candidate)."""
+        parts = (self._salt, task.id, task.digest, candidate.digest, str(candidate.problem), candidate.detail)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+    def resume(self) -> int:
+        """Begin what an earlier process left unfinished. Returns how many."""
+        left = list(self._store.unfinished())
+        for key, task, candidate in left:
+            self._start(key, "", task, candidate).wanted = True
+        return len(left)
+
+    def known(self, key: str) -> Verdict | None:
+        """A verdict from the store."""
+        found = self._store.get(key)
+        if found is not None:
+            self.tally.cached += 1
+        return found
+
+    def begin(self, key: str, caller: str, task: Task, candidate: Candidate) -> Job:
+        """The job of that identity, begun if nobody did. Raises Full."""
+        if key in self.running:
+            return self.running[key]
+        if len(self.running) >= self.limit:
+            self.tally.refused += 1
+            raise Full("server")
+        if caller and sum(job.caller == caller for job in self.running.values()) >= self.per_caller:
+            self.tally.refused += 1
+            raise Full("token")
+        self._store.begin(key, task, candidate)
+        return self._start(key, caller, task, candidate)
+
+    async def begin_when_free(self, key: str, caller: str, task: Task, candidate: Candidate) -> Job:
+        """As `begin`, but waits for a free place: for streams, whose client is there to wait."""
+        while True:
+            try:
+                return self.begin(key, caller, task, candidate)
+            except Full:
+                self._free.clear()
+                await self._free.wait()
+
+    async def wait(self, job: Job, seconds: float, gone: Callable[[], Awaitable[bool]]) -> Verdict | None:
+        """The verdict, or None if it takes longer. `gone` tells whether the client went away."""
+        job.waiting += 1
+        deadline = time.monotonic() + seconds
+        try:
+            while not job.future.done():
+                left = deadline - time.monotonic()
+                if left <= 0 or await gone():
+                    break
+                await asyncio.wait([job.future], timeout=min(left, 1.0))
+            if job.future.done():
+                return None if job.future.cancelled() else job.future.result()
+            job.wanted = job.wanted or left <= 0
+            return None
+        finally:
+            job.waiting -= 1
+            if not job.waiting and not job.wanted and not job.future.done():
+                self.cancel(job.id)
+
+    def cancel(self, key: str) -> bool:
+        """Forget a job. What a worker has begun already ends by itself. Returns whether there was one."""
+        job = self.running.get(key)
+        if job is None:
+            return False
+        self.tally.cancelled += 1
+        job.future.cancel()
+        return True
+
+    def _start(self, key: str, caller: str, task: Task, candidate: Candidate) -> Job:
+        loop = asyncio.get_running_loop()
+        future = asyncio.wrap_future(self._pool.submit(task, candidate), loop=loop)
+        job = Job(key, caller, loop.create_future(), time.monotonic())
+        self.running[key] = job
+        future.add_done_callback(lambda done: self._settle(job, task, candidate, done))
+        job.future.add_done_callback(lambda done: future.cancel() if done.cancelled() else None)
+        return job
+
+    def _settle(self, job: Job, task: Task, candidate: Candidate, done: asyncio.Future[Verdict]) -> None:
+        """From the event loop: a verdict is there, or the judge raised, or the job was cancelled."""
+        self.running.pop(job.id, None)
+        verdict = None if done.cancelled() else _verdict_of(done, task, candidate)
+        kept = (
+            verdict if verdict is not None and verdict.outcome is not Outcome.INFRASTRUCTURE_ERROR else None
+        )
+        self._store.end(job.id, kept)
+        if verdict is not None:
+            self.tally.outcomes[verdict.outcome.value] += 1
+            self.on_verdict(verdict, time.monotonic() - job.began)
+            if not job.future.done():
+                job.future.set_result(verdict)
+        elif not job.future.done():
+            job.future.cancel()
+        self._free.set()
+
+
+def _verdict_of(done: asyncio.Future[Verdict], task: Task, candidate: Candidate) -> Verdict:
+    """What the pool said; what it raised, as the judge's failure, which excludes the sample."""
+    error = done.exception()
+    if error is None:
+        return done.result()
+    said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    return Verdict(
+        task_id=task.id,
+        outcome=Outcome.INFRASTRUCTURE_ERROR,
+        gate=Gate.PARSE,
+        detail=" ".join(said.split())[:300],
+        candidate_digest=candidate.digest,
+    )
