@@ -206,11 +206,18 @@ def test_drkernel() -> None:
 
 
 def test_drkernel_takes_the_measured_share_of_gpu_time() -> None:
-    class Shared(Evidence):
-        own_share: float | None = None
-
-    verdict = correct(2.0).model_copy(update={"evidence": Shared(own_share=0.25)})
+    verdict = correct(2.0).model_copy(update={"evidence": Evidence(own_share=0.25)})
     assert total("drkernel", verdict) == 1 + 2 + 0.25
+
+
+def test_drkernel_pays_no_share_that_nobody_measured_where_torch_computed() -> None:
+    verdict = correct(2.0).model_copy(update={"evidence": Evidence(aten_ops={"aten.mm.default": 1})})
+    assert total("drkernel", verdict) == 1 + 2
+
+
+def test_unproven_is_not_paid_and_is_no_cheating() -> None:
+    assert segments("wright", failed(Outcome.UNPROVEN)) == (-1.0, 0.0)
+    assert total("autotriton", failed(Outcome.UNPROVEN)) == 0
 
 
 # -- wright

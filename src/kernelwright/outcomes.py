@@ -1,7 +1,7 @@
 """Every way a candidate can end, in the order of the verifier's funnel.
 
 `Outcome` is the finest grain; `Category` folds it to the failure taxonomy of the Toronto report
-(format, invalid import, compile, run-time, wrong result), with `cheating`, `limit`, `unsupported` and
+(format, invalid import, compile, run-time, wrong result), with `cheating`, `limit`, `unproven`, `unsupported` and
 `infrastructure` beside it, which that report does not tell apart.
 """
 
@@ -18,6 +18,7 @@ class Category(StrEnum):
     RUNTIME = "runtime"
     LIMIT = "limit"
     WRONG_RESULT = "wrong_result"
+    UNPROVEN = "unproven"
     CORRECT = "correct"
     UNSUPPORTED = "unsupported"
     INFRASTRUCTURE = "infrastructure"
@@ -125,6 +126,8 @@ class Outcome(StrEnum):
     TIMING_FORGED = "timing_forged"
     """The claimed time lies below what the outside clock or the roofline allows."""
     # end
+    UNPROVEN = "unproven"
+    """Nothing was found wrong, but part of what it does could not be checked: no acceptance, and no accusation."""
     CORRECT = "correct"
     """Accepted."""
     UNSUPPORTED = "unsupported"
@@ -200,6 +203,7 @@ _CATEGORY: dict[Outcome, Category] = {
         ),
         _C.WRONG_RESULT,
     ),
+    _O.UNPROVEN: _C.UNPROVEN,
     _O.CORRECT: _C.CORRECT,
     _O.UNSUPPORTED: _C.UNSUPPORTED,
     _O.INFRASTRUCTURE_ERROR: _C.INFRASTRUCTURE,

@@ -237,6 +237,8 @@ class Evidence(Record):
     reference_cost: Cost | None = None
     aten_ops: Mapping[str, int] = {}
     """Aten operators outside the candidate's kernels that are not allocation, views or metadata."""
+    own_share: float | None = None
+    """Share of a call's time that the candidate's kernels take; None where it was not measured or modelled."""
     seconds: Mapping[str, float] = {}
     """Wall-clock seconds per gate."""
 

@@ -105,13 +105,15 @@ def kevin(verdict: Verdict) -> Segments:
 def drkernel(verdict: Verdict) -> Segments:
     """correct + min(speedup, 3) + share of GPU time in the candidate's own kernels; 0 unless correct.
 
-    Source: Dr.Kernel (Liu et al. 2026, arXiv 2602.05885). The share is the evidence's `own_share`; where it was not
-    measured it is 1, for under the task policy `full` nothing else may compute.
+    Source: Dr.Kernel (Liu et al. 2026, arXiv 2602.05885). The share is the evidence's `own_share`; where torch computed
+    nothing it is 1, and where it did and nobody measured the share, 0.
     """
     if not verdict.correct:
         return _halves(0.0)
-    share = getattr(verdict.evidence, "own_share", None)
-    return _halves(1.0 + min(_speedup(verdict), 3.0) + (1.0 if share is None else min(max(share, 0.0), 1.0)))
+    share = verdict.evidence.own_share
+    if share is None:
+        share = 0.0 if verdict.evidence.aten_ops else 1.0
+    return _halves(1.0 + min(_speedup(verdict), 3.0) + min(max(share, 0.0), 1.0))
 
 
 STEP = 0.05
@@ -155,6 +157,8 @@ _LADDER: Mapping[Outcome, float] = {
     Outcome.WRONG_ON_SHAPE: 0.25,
     Outcome.LOW_PRECISION: 0.3,
     Outcome.NONDETERMINISTIC: 0.3,
+    # Nothing was found wrong, and part could not be checked: neither paid nor punished.
+    Outcome.UNPROVEN: 0.0,
 }
 _CAP = {Gate.PARSE: -0.7, Gate.STATIC: -0.7, Gate.LOAD: -0.5, Gate.TRACE: -0.35, Gate.COMPILE: -0.35}
 """The most a failure at a gate gets, whatever its name: a time-out while loading is no run."""

@@ -380,7 +380,7 @@ def _checked(x):
 """,
     )
     assert [case.scale for case in cases(made)] == [1.0, 3.0, 0.01, 30.0]
-    with pytest.raises(ValueError, match="always"):
+    with pytest.raises(UserError, match="the reference raises ValueError: always"):
         cases(task("raise ValueError('always')"))
 
 

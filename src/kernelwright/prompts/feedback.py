@@ -47,6 +47,8 @@ _MEND = {
     Outcome.DECOY_KERNEL: "let your kernel compute the output",
     Outcome.STATEFUL: "compute afresh from the inputs in every call",
     Outcome.NONDETERMINISTIC: "remove the race between programs, or reduce in a fixed order",
+    Outcome.UNPROVEN: "launch the same kernels with the same constants at every size, with places that follow from the "
+    "program's number",
     Outcome.TIMING_FORGED: "do all the work in forward, in every call",
 }
 """One hint an outcome; every failure that gets a fair hearing has one."""

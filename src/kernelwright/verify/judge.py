@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kernelwright.errors import UserError
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.gpu.timing import PRECISION
@@ -58,6 +58,23 @@ class _Entry:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     made: bool = False
     value: Any = None
+
+
+@contextlib.contextmanager
+def _ours(what: str) -> Iterator[None]:
+    """Around what the judge makes for itself: raises UserError, NotModelled and what says that memory ran out as they are,
+    and InfrastructureError for anything else. A bug of ours must never end as if there were nothing to check."""
+    from kernelwright.verify.gpu.admission import ran_out
+    from kernelwright.verify.reference.oracle import NotModelled
+
+    try:
+        yield
+    except (UserError, NotModelled, InfrastructureError, OSError):
+        raise
+    except Exception as error:
+        if ran_out(error):
+            raise
+        raise InfrastructureError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 class Judge:
@@ -120,7 +137,7 @@ class Judge:
         from kernelwright.verify.reference import oracle
 
         for sizes in self._smaller(task, shapes):
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(UserError), _ours("hidden sizes"):
                 return oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, position)
         return None
 
@@ -129,7 +146,7 @@ class Judge:
         from kernelwright.verify.reference import oracle
 
         for sizes in self._smaller(task, shapes):
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(UserError), _ours("hidden sizes"):
                 oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, len(shapes))
                 return sizes
         return {}
@@ -190,8 +207,9 @@ class Judge:
 
         def make() -> Any:
             from kernelwright.verify.reference.baseline import baseline
+            from kernelwright.verify.reference.oracle import NotModelled
 
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(NotModelled), _ours("the baseline"):
                 return baseline(task, dict(task.shapes.get("full", {})), self.target)
             return None
 
@@ -201,9 +219,9 @@ class Judge:
         """One period of a case at full size (`reference/periodic.py`); None where there is none."""
 
         def make() -> Any:
-            from kernelwright.verify.reference import periodic
+            from kernelwright.verify.reference import oracle, periodic
 
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(oracle.NotModelled), _ours("a case at full size"):
                 small, base = [shape.cases[0] for shape in self.cases(task)], self.baseline(task)
                 return base and periodic.patch(task, small, base, self.protocol, self._secret)
             return None

@@ -353,6 +353,7 @@ class Hearing:
 
     def _enough(self, share: float, where: str) -> None:
         """Where a task leaves part of the work to torch, the candidate's kernels take their share of the time."""
+        self.facts["own_share"] = min(max(share, 0.0), 1.0)
         if self.protocol.honesty and self.facts["aten_ops"] and share < self.task.min_share:
             detail = f"the kernels take {share:.0%} of the time; this task asks for {self.task.min_share:.0%}"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)

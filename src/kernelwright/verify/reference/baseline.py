@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from kernelwright.errors import InfrastructureError
 from kernelwright.hardware import Target
 from kernelwright.records import Binary, Cost, Task
 from kernelwright.verify.cost import model as cost
@@ -157,6 +158,13 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
+        try:
+            self._record(func, args, kwargs, out)
+        except Exception as error:  # ours, inside of a call of the reference's
+            raise InfrastructureError(f"recording {func}: {type(error).__name__}: {error}") from error
+        return out
+
+    def _record(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
         name = func._schema.name.removeprefix("aten::")
         quiet = (name in ALLOCATION and name not in ("fill_", "zero_")) or name in VIEWS or name in METADATA
         if not quiet:
@@ -172,7 +180,7 @@ class _Recorder(TorchDispatchMode):
             counter = flop_registry.get(func._overloadpacket)
             flops = 0.0
             if counter is not None:
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(AssertionError, IndexError, TypeError, ValueError):
                     flops = float(counter(*args, **kwargs, out_val=out))
             contraction = flops > 0
             elements = sum(t.numel() for t in [*given, *outputs])
@@ -190,7 +198,6 @@ class _Recorder(TorchDispatchMode):
             )
         elif name not in VIEWS:
             self._wrote(flatten(out), set())
-        return out
 
     def reads(self, tensor: torch.Tensor, share: float = 1.0) -> None:
         """Count that so much of `tensor` is read."""
@@ -218,9 +225,10 @@ def _bytes(tensor: torch.Tensor) -> float:
 
 
 def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
-    """Model the reference at `shape`. Raises whatever the reference raises on meta tensors."""
+    """Model the reference at `shape`. Raises UserError where its file cannot be loaded, oracle.NotModelled where it
+    raises on meta tensors."""
     reference = oracle.Reference(task, shape)
-    with oracle.private_rng(0), torch.device("meta"), torch.no_grad():
+    with oracle.runs_reference(), oracle.private_rng(0), torch.device("meta"), torch.no_grad():
         init = reference.init_inputs()
         module = reference.namespace["Model"](*init)
         inputs = reference.namespace["get_inputs"]()

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from kernelwright.drawing import DRAWING
-from kernelwright.errors import UserError
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.verify.gpu.admission import ran_out
@@ -128,6 +128,24 @@ _FLAT = 1e-6
 """Share of the largest value within which elements are all the same."""
 
 
+class NotModelled(Exception):
+    """The reference's own code raised, at sizes or on tensors that its author may not have thought of."""
+
+
+@contextlib.contextmanager
+def runs_reference() -> Iterator[None]:
+    """Around the reference's own code, which may raise anything; what is ours stays outside, lest a bug of ours pass for
+    a reference that cannot be run. Raises NotModelled, and as it is what says that memory ran out."""
+    try:
+        yield
+    except (InfrastructureError, NotModelled):
+        raise
+    except Exception as error:
+        if ran_out(error):
+            raise
+        raise NotModelled(f"the reference raises {type(error).__name__}: {error}") from error
+
+
 class Reference:
     """The task's own module, executed by the judge (the task is trusted; the candidate is not)."""
 
@@ -212,7 +230,10 @@ def shape_cases(
     cases = []
     for number, (scale, seed) in enumerate(draws(protocol, secret, position)):
         inputs = scaled(reference.inputs(seed), scale)
-        case = make_case(case_name(name, scale), module, inputs, protocol, scale)
+        try:
+            case = make_case(case_name(name, scale), module, inputs, protocol, scale)
+        except NotModelled as error:
+            raise UserError(f"task {task.id}, {name}: {error}") from error
         if case is None and number == 0:
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
@@ -386,10 +407,10 @@ def make_case(
     given = draw() if drawn else convert(inputs, torch.clone)
     products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
     try:
-        with _running(given, protocol), products:
+        with runs_reference(), _running(given, protocol), products:
             output = native(*given)
-    except Exception as error:
-        if scale == 1.0 or ran_out(error):
+    except NotModelled:
+        if scale == 1.0:
             raise
         return None
     flat, originals = flatten(given), flatten(draw())

@@ -84,7 +84,7 @@ class _Small:
         state = {name: tensor.clone() for name, tensor in given.items() if isinstance(name, str)}
         tensors = iter([given[number].clone() for number in range(len(given) - len(state))])
         inputs = convert(self._inputs, lambda _: next(tensors))
-        with torch.no_grad():
+        with oracle.runs_reference(), torch.no_grad():
             return flatten(torch.func.functional_call(self._module, state, tuple(inputs)))
 
 
@@ -147,7 +147,7 @@ def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
             right[output] = right[output].index_select(axis, drawn)
     try:
         made = small(given)
-    except Exception:
+    except oracle.NotModelled:
         return False
     return all(
         after.shape == before.shape
@@ -192,7 +192,7 @@ def patch(
     task: Task, cases: Sequence[oracle.Case], base: Any, protocol: Protocol, secret: int
 ) -> Patch | None:
     """One period at full size; None where there is none, or it would be too large. `cases` are one of each small
-    size, `base` a `baseline.Baseline`."""
+    size, `base` a `baseline.Baseline`. Raises oracle.NotModelled where the reference does not run as it must."""
     case = cases[0]
     plain = all(isinstance(item, torch.Tensor) for item in case.inputs)
     if not plain or case.changed or case.state_changed or any(alias >= 0 for alias in case.aliases):
@@ -250,7 +250,7 @@ def _made(
     reference = oracle.Reference(task, dict(task.shapes.get("full", {})))
     with oracle.private_rng(seed):
         drawn = {name: _drawn(values[name], shape) for name, shape in shapes.items()}
-        with torch.device("meta"), torch.no_grad():
+        with oracle.runs_reference(), torch.device("meta"), torch.no_grad():
             module = reference.namespace["Model"](*base.init).to("meta")
     state = {name: tensor for name, tensor in drawn.items() if isinstance(name, str)}
     inputs = [drawn[number] for number in range(len(drawn) - len(state))]

@@ -1,0 +1,49 @@
+"""What hearings share: cases and baselines, and whose failure it is where one cannot be made."""
+
+import pytest
+
+from kernelwright.errors import InfrastructureError
+from kernelwright.records import Task
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.protocol import protocol
+from kernelwright.verify.reference import baseline, periodic
+
+
+def task(body: str) -> Task:
+    source = (
+        "import torch\nfrom torch import nn\nROWS = 64\nCOLS = 32\n\n\nclass Model(nn.Module):\n"
+        f"    def forward(self, x):\n        {body}\n\n\ndef get_inputs():\n    return [torch.randn(ROWS, COLS)]\n\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    shapes = {"small": {"ROWS": 8, "COLS": 16}, "small_odd": {"ROWS": 7, "COLS": 13}}
+    return Task(id="test/judge", suite="test", source=source, shapes=shapes)
+
+
+def judge() -> Judge:
+    return Judge(protocol("strict"), "h200", secret=7)
+
+
+def test_a_reference_that_cannot_run_without_data_has_no_baseline() -> None:
+    assert judge().baseline(task("return x * x.sum().item()")) is None
+
+
+def test_a_reference_that_can_has_one() -> None:
+    assert judge().baseline(task("return x * 2")) is not None
+
+
+def test_a_bug_in_the_recorder_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> float:
+        raise KeyError("a bug of ours")
+
+    monkeypatch.setattr(baseline, "_bytes", broken)
+    with pytest.raises(InfrastructureError, match="a bug of ours"):
+        judge().baseline(task("return x * 2"))
+
+
+def test_a_bug_in_the_case_at_full_size_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise IndexError("a bug of ours")
+
+    monkeypatch.setattr(periodic, "patch", broken)
+    with pytest.raises(InfrastructureError, match="a case at full size: IndexError"):
+        judge().patch(task("return x * 2"))
