@@ -15,7 +15,8 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -284,16 +285,19 @@ class Hearing:
     def _form(self, gate: Gate, trace: Trace, case: Any) -> None:
         """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
         from kernelwright.verify.structures import skeleton
+        from kernelwright.verify.trace.overlap import shared_views
 
         def stop(outcome: Outcome, detail: str) -> Stop:
             return Stop(outcome, gate, detail, where=case.name)
 
+        self._not_written(case, trace.written_by_torch(), gate)
         form = skeleton(trace.output)
         views = trace.tape.outputs()
         if form != case.structure or len(views) != len(case.expected):
             raise stop(
                 Outcome.WRONG_STRUCTURE, f"output is {_short(form)}, expected {_short(case.structure)}"
             )
+        shared = shared_views(views)
         owners = {view.storage: index for index, view in enumerate(trace.inputs)}
         for index, (view, expected) in enumerate(zip(views, case.expected, strict=True)):
             wanted = str(expected.dtype).removeprefix("torch.")
@@ -306,6 +310,10 @@ class Hearing:
             alias = owners.get(view.storage, -1)
             if self.protocol.honesty and alias != case.aliases[index] and alias >= 0:
                 raise stop(Outcome.OUTPUT_ALIASED, f"output {index} shares memory with input {alias}")
+            other = shared[index]
+            if self.protocol.honesty and other >= 0 and other != case.shared[index]:
+                what = f"with output {other}" if other != index else "between its own elements"
+                raise stop(Outcome.OUTPUT_ALIASED, f"output {index} shares memory {what}")
             if self.protocol.honesty and alias < 0 and view.storage in trace.tape.foreign:
                 detail = f"output {index} lies in memory that lives on: the next call overwrites what the caller has"
                 raise stop(Outcome.STATEFUL, detail)
@@ -365,12 +373,53 @@ class Hearing:
             detail = f"torch copies {1 - wrong.wrong_share:.0%} of the output"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=ablated.evidence.get("where", ""))
 
-    def _unchanged(self, case: Any, names: list[str], gate: Gate) -> None:
-        """Weights must not serve as memory from one call to the next; what the reference changes may change."""
-        changed = sorted(set(map(str, names)) - case.state_changed)
+    def _unchanged(self, case: Any, names: Iterable[str], gate: Gate, how: str = "changed in place") -> None:
+        """Weights must not serve as memory from one call to the next; what the reference writes to may change."""
+        changed = sorted(set(map(str, names)) - case.written)
         if self.protocol.honesty and changed:
-            detail = f"weight {plain(changed[0], 100)} is changed in place"
+            detail = f"weight {plain(changed[0], 100)} is {how}"
             raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
+
+    def _not_written(self, case: Any, stored: Iterable[int | str], gate: Gate) -> None:
+        """Inputs (by index) and weights (by name) that a call stored to must be those that the reference writes to: scratch
+        that is put back is still seen by whoever reads them meanwhile."""
+        stored = set(stored)
+        inputs = sorted(item for item in stored - case.written if isinstance(item, int))
+        if self.protocol.honesty and inputs:
+            detail = f"input {inputs[0]} is written to, and holds what it held"
+            raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
+        names = [item for item in stored if isinstance(item, str)]
+        self._unchanged(case, names, gate, "written to, and holds what it held")
+
+    def _compared(
+        self, case: Any, answer: dict[str, Any], tensors: list[Any], gate: Gate, position: int, number: int
+    ) -> float:
+        """What one interpreted call did, with its outputs and what it left behind them. See `_compare`."""
+        changed = list(answer["state_changed"])
+        self._unchanged(case, changed, gate)
+        outputs, left = tensors[: len(case.expected)], tensors[len(case.expected) :]
+        worst = self._compare(case, outputs, list(answer["changed"]), gate, position, number)
+        self._not_written(case, answer["stored"], gate)
+        held = dict(zip(answer["after"], left, strict=True))
+        self._left_as_the_reference_does(case, held, changed, gate)
+        return worst
+
+    def _left_as_the_reference_does(
+        self, case: Any, held: Mapping[int | str, Any], state_changed: Iterable[str], gate: Gate
+    ) -> None:
+        """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
+        touches are the caller's business (docs/judge.md); those that are updated must be right, all of them."""
+        from kernelwright.verify.reference.comparison import judged
+
+        updates = not {name for name in case.after if isinstance(name, str)}.isdisjoint(state_changed)
+        for key, expected in case.after.items():
+            if key not in held or not self.protocol.honesty or (isinstance(key, str) and not updates):
+                continue
+            comparison = judged(0, held[key], expected, self.protocol, partial(case.after.__getitem__, key))
+            if comparison.kind:
+                name = f"input {key}" if isinstance(key, int) else plain(key, 100)
+                detail = f"{name} after the call: {explain(comparison, case.name)}"
+                raise Stop(Outcome(comparison.kind), gate, detail, where=case.name)
 
     @staticmethod
     def _named(kind: str, position: int, number: int) -> Outcome:
@@ -436,6 +485,33 @@ class Trace:
         """Calls that must be played before the steady one: none, where it stands alone."""
         return range(0) if self.traced.alone else range(len(self.traced.tapes) - 1)
 
+    def written_by_torch(self) -> set[int | str]:
+        """Inputs (by index) and weights (by name) that torch's own steps of the steady call write to."""
+        targets: set[int] = set()
+        for step in self.tape.operations:
+            if step.kind == "copy":
+                targets.add(step.fields["target"].storage)
+            elif step.kind in ("fill", "arange"):
+                targets.add(step.fields["view"].storage)
+            elif step.kind == "aten" and _mutates(step.fields["name"]):
+                targets |= {view.storage for view in step.fields["results"]}
+        return self.named(targets)
+
+    def stored(self, launches: list[dict[str, Any]]) -> set[int | str]:
+        """Inputs and weights that launches stored to, as `device.describe` tells of them."""
+        found: set[int] = set()
+        for launch, described in zip(self.tape.launches(), launches, strict=False):
+            stored = described["work"]["stored_bytes"]
+            found |= {view.storage for name, view in launch.views() if stored.get(name)}
+        return self.named(found)
+
+    def named(self, storages: Iterable[int]) -> set[int | str]:
+        """Of some storages of the steady call: the inputs (by index) and weights (by name) that lie there."""
+        views: dict[int | str, Any] = dict(enumerate(self.inputs))
+        views.update(self.traced.state)
+        within = set(storages)
+        return {key for key, view in views.items() if view.storage in within}
+
     def launches(self) -> tuple[Launch, ...]:
         """The steady call's launches, for the record."""
         found = []
@@ -454,6 +530,17 @@ class Trace:
                 )
             )
         return tuple(found)
+
+
+def _mutates(name: str) -> bool:
+    """Whether an operator of the tape may write to what it is given."""
+    from kernelwright.verify.trace.replay import operator
+    from kernelwright.verify.trace.tape import TapeError
+
+    try:
+        return bool(operator(name)._schema.is_mutable)
+    except TapeError:  # none of torch's own: nobody knows
+        return True
 
 
 def plain(text: Any, length: int) -> str:

@@ -171,15 +171,16 @@ class MeasuredHearing(Hearing):
                         break
                     if stop.outcome is not Outcome.LOW_PRECISION:
                         raise
-            self._look_at_full_size(device, traces[-1])
+            self._look_at_full_size(device, traces[-1], shapes[-1])
 
-    def _look_at_full_size(self, device: Confined, trace: Trace) -> None:
+    def _look_at_full_size(self, device: Confined, trace: Trace, case: Any) -> None:
         """A few program instances without memory: no value is known, but every address is."""
         body = {"command": "model", "trace": trace.answer, "compile": "", "samples": _MODEL_SAMPLES}
         try:
             self._launches = list(device.ask(Gate.FULL, body)[0]["launches"])
+            self._not_written(case, trace.stored(self._launches), Gate.FULL)
         except Stop as stop:
-            if stop.outcome is Outcome.OUT_OF_BOUNDS or not device.alive:
+            if stop.outcome in (Outcome.OUT_OF_BOUNDS, Outcome.INPUT_MUTATED) or not device.alive:
                 raise
 
     def _interpreted(self, device: Confined, shape: Any, call: int, position: int) -> None:
@@ -188,9 +189,8 @@ class MeasuredHearing(Hearing):
 
         def run(races: bool) -> None:
             body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": races}
-            answer, outputs = device.ask(Gate.SMALL, body, flatten(case.inputs))
-            self._compare(case, outputs, list(answer["changed"]), Gate.SMALL, position, 0)
-            self._unchanged(case, answer["state_changed"], Gate.SMALL)
+            answer, outputs = device.ask(Gate.SMALL, body | {"after": list(case.after)}, flatten(case.inputs))
+            self._compared(case, answer, outputs, Gate.SMALL, position, 0)
 
         try:
             run(races=True)

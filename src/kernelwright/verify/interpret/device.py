@@ -7,6 +7,7 @@ every launch at full size); compile (do all specialisations pass the compiler?).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -25,7 +26,7 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel
 from kernelwright.verify.trace.replay import Candidate, Session
-from kernelwright.verify.trace.tape import Launch, Operation, TapeError
+from kernelwright.verify.trace.tape import Launch, Operation, TapeError, View
 
 
 def summarise(launch: TracedLaunch) -> cost.Work:
@@ -53,6 +54,20 @@ def summarise(launch: TracedLaunch) -> cost.Work:
         loaded_bytes=loaded,
         stored_bytes=stored,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Play:
+    """How a call is played."""
+
+    call: int
+    """Which of the tapes; -1 for the steady one."""
+    ablate: bool
+    """Kernels do nothing."""
+    races: bool
+    """Instances run in reverse order, and are watched."""
+    after: list[int | str]
+    """Inputs (by index) and weights (by name) that the reference changes: restored before, and handed out after."""
 
 
 class InterpretedSession(Session):
@@ -112,7 +127,8 @@ class InterpretDevice(Service):
             if command == "open":
                 return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
             if command == "run":
-                return self.run(body["key"], body["call"], body["ablate"], body["races"], tensors, outputs)
+                play = Play(body["call"], body["ablate"], body["races"], body["after"])
+                return self.run(body["key"], play, tensors, outputs)
             if command == "model":
                 return self.model(body["trace"], body["compile"], body["samples"])
             if command == "spot":
@@ -153,21 +169,26 @@ class InterpretDevice(Service):
     def run(
         self,
         key: str,
-        call: int,
-        ablate: bool,
-        races: bool,
+        play: Play,
         inputs: list[torch.Tensor],
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
-        """One call on real inputs; the outputs go back with the inputs (indices) and weights (names) that changed."""
+        """One call on real inputs; the outputs go back, behind them what `play.after` names, and with them the inputs
+        (indices) and weights (names) that changed, and those that a kernel stored to."""
         candidate, session = self.candidates[key], self.sessions[key]
-        tape, views = candidate.tapes[call], candidate.inputs[call]
-        session.ablated = ablate
-        self.engine.mode, self.engine.launches, self.engine.races = "execute", [], races
+        tape, views = candidate.tapes[play.call], candidate.inputs[play.call]
+        session.ablated = play.ablate
+        self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
+        self.engine.stored.clear()
         self.engine.flops = 0.0
         self.engine.units.clear()
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)
+        places: dict[int | str, View] = dict(enumerate(views))
+        places.update(candidate.state)
+        for name in play.after:
+            if isinstance(name, str) and name in places:  # each call starts from the reference's statistics
+                session.tensor(places[name]).copy_(self._state[key][name])
         with self._failures():
             session.play(tape)
         self._compiles(self.engine.launches)
@@ -182,7 +203,14 @@ class InterpretDevice(Service):
             if channel.tensor_bytes(session.tensor(view)) != channel.tensor_bytes(self._state[key][name])
         ]
         outputs.extend(session.tensor(view) for view in tape.outputs())
+        outputs.extend(session.tensor(places[name]) for name in play.after if name in places)
+
+        def stored(view: View) -> bool:
+            return session.storages[view.storage]._cdata in self.engine.stored
+
         return {
+            "stored": [name for name, view in places.items() if stored(view)],
+            "after": [name for name in play.after if name in places],
             "changed": changed,
             "state_changed": state,
             "flops": self.engine.flops,

@@ -157,6 +157,8 @@ class Engine:
         self._stored: dict[Any, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
         self._storing: set[str] = set()
+        self.stored: set[int] = set()
+        """Storages that launches have stored to since somebody emptied this."""
         self.counted: dict[int, tuple[int, int, float, float]] = {}
         """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
         self._looked_at: list[int] = []
@@ -193,6 +195,7 @@ class Engine:
         traced.sizes = {region.name: region.size for region in self.memory.regions}
         if self.mode == "execute":
             self._execute(function, body, arguments, shape)
+            self.stored |= {region.keep._cdata for region in self.memory.regions if region.stored}
         elif self.mode == "spot":
             if _waits(function):
                 raise Unsure("a loop that may wait for another program")
@@ -402,6 +405,7 @@ class Engine:
         if self.mode == "spot":
             self.spot.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
         if self.mode != "model":
+            self.memory.note_stores(ptrs.data, mask.data, region)
             real = self.memory.translate(ptrs.data, region)
             self._storing.update([region.name] if region is not None else self.memory.names())
             if self._watch is not None:
@@ -417,6 +421,7 @@ class Engine:
             raise Unsure("an atomic access")
         if self.mode == "model":
             return None
+        self.memory.note_stores(ptrs.data, mask, region)
         self._storing.update([region.name] if region is not None else self.memory.names())
         if self._watch is not None:
             orders = "RELAXED" not in str(sem) and "CTA" not in str(scope)

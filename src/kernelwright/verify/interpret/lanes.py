@@ -114,7 +114,14 @@ class _Player(InterpretDevice):
             for call in (*(trace.warm_up() if number == 0 else ()), -1):
                 outputs: list[Any] = []
                 self.witness.accesses, self.witness.watching = [], number == 0
-                body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": False}
+                body = {
+                    "command": "run",
+                    "key": shape.name,
+                    "call": call,
+                    "ablate": False,
+                    "races": False,
+                    "after": [],
+                }
                 self.answer(body, flatten(case.inputs), outputs)
                 found += [channel.tensor_bytes(tensor) for tensor in outputs]
                 accesses += self.witness.accesses

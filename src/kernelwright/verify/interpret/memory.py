@@ -39,6 +39,8 @@ class Region:
     keep: torch.UntypedStorage
     fold: Any = None
     """Where the memory holds one period of what repeats: a `spot.Fold`."""
+    stored: bool = False
+    """Whether a lane has stored there, or updated it atomically."""
 
     def located(self, offsets: np.ndarray) -> np.ndarray:
         """Real addresses of offsets in bytes."""
@@ -102,6 +104,14 @@ class Memory:
                 f"{what} out of bounds: `{region.name}` element {offset // region.itemsize}, "
                 f"valid 0..{region.size // region.itemsize - 1}"
             )
+
+    def note_stores(self, pointers: np.ndarray, mask: np.ndarray, region: Region | None) -> None:
+        """Some lanes write through checked pointers; `region` as `check` gave it."""
+        if region is not None:
+            region.stored = True
+            return
+        for slot in np.unique(pointers[spread(mask, pointers.shape)] >> np.uint64(REGION_BITS)):
+            self.regions[int(slot) - 1].stored = True
 
     def names(self) -> list[str]:
         """The names of all regions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -212,12 +213,11 @@ class InterpretedHearing(Hearing):
         from kernelwright.verify.structures import flatten
 
         body = {"command": "run", "key": shape.name, "call": call, "ablate": ablate, "races": races}
-        answer, outputs = device.ask(gate, body, flatten(case.inputs))
+        answer, outputs = device.ask(gate, body | {"after": list(case.after)}, flatten(case.inputs))
         if not ablate:
             self._executed[shape.name] = float(answer["flops"])
             self._units |= set(answer["units"])
-        self._unchanged(case, answer["state_changed"], gate)
-        return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
+        return self._compared(case, answer, outputs, gate, position, number)
 
     def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:
         """With every kernel a no-op, the output must stop being right."""
@@ -319,6 +319,7 @@ class InterpretedHearing(Hearing):
         if not self.protocol.honesty:
             return launches
         problem = ""
+        self._not_written(shape.cases[0], full.stored(launches), Gate.FULL)
         for samples in (_SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES):
             if samples > _SAMPLES:
                 body = {"command": "model", "trace": full.answer, "compile": "", "samples": samples}
@@ -465,7 +466,8 @@ def _share_read(trace: Trace, moved: Mapping[int, float], index: int) -> float:
 def _unwritten(full: Trace, launches: list[dict[str, Any]]) -> str:
     written = _moved(full, launches, reads=False)
     for index, view in enumerate(full.tape.outputs()):
-        size = view.numel * view.itemsize
+        extents = zip(view.shape, view.stride, strict=True)
+        size = math.prod(extent for extent, stride in extents if stride) * view.itemsize
         if size >= _COVERED_BYTES and written.get(view.storage, 0.0) < _WRITTEN_SHARE * size:
             share = written.get(view.storage, 0.0) / size
             return f"output {index}: at full size the kernels write {share:.1%} of it"

@@ -27,6 +27,7 @@ from kernelwright.verify.reference import gaps, oracle, tf32
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import convert, describe, flatten, skeleton
 from kernelwright.verify.trace import replay
+from kernelwright.verify.trace.overlap import sharing
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, METADATA, VIEWS
 from kernelwright.verify.trace.tape import Tape, View
 
@@ -87,6 +88,8 @@ class Form:
     structure: Any
     expected: list[torch.Tensor]
     aliases: list[int]
+    shared: list[int]
+    written: frozenset[int | str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,6 +237,8 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         inputs = reference.namespace["get_inputs"]()
         inputs = convert(inputs, lambda t: t.to("meta"))
         module = module.to("meta")
+        held = dict(enumerate(flatten(inputs))) | module.state_dict()
+        versions = {key: tensor._version for key, tensor in held.items()}
         recorder, live = _Recorder(), Live()
         with _Fused(recorder), live, recorder:
             output = module(*inputs)
@@ -274,6 +279,8 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
             skeleton(output),
             returned,
             [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in returned],
+            sharing(returned),
+            frozenset(key for key, tensor in held.items() if tensor._version != versions[key]),
         ),
         read_share=[recorder.read_share.get(tensor.untyped_storage()._cdata, 0.0) for tensor in given],
         footprint=Footprint.of(given, returned, module.state_dict(), live.peak),

@@ -98,7 +98,7 @@ class GpuCases:
         self.form: Any = channel.encode(list(first.inputs), [])
         """Of the inputs: the nest with tensors by number."""
         self.structure = first.structure
-        self.aliases = first.aliases
+        self.aliases, self.shared, self.written = first.aliases, first.shared, first.written
         self.changes_inputs = bool(first.changed)
         self.expected = [
             dataclasses.replace(item, value=torch.empty(0), judged=None, infinite=None)

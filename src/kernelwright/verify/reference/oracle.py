@@ -28,6 +28,7 @@ from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.expected import Expected, expected_of, nbytes
 from kernelwright.verify.structures import convert, flatten, skeleton
 from kernelwright.verify.trace import affine
+from kernelwright.verify.trace.overlap import sharing
 
 INIT_SEED = 20_231
 """Weights are drawn under a public seed: it is the inputs that are secret."""
@@ -70,10 +71,14 @@ class Case:
     expected: list[Expected]
     aliases: list[int]
     """Per output: the index of the input whose memory it shares, or -1."""
+    shared: list[int]
+    """Per output: the first output that it shares elements with, itself where it overlaps itself, or -1."""
     changed: list[int]
-    """Indices of inputs that the reference itself changes."""
-    state_changed: frozenset[str]
-    """Weights and buffers that the reference itself changes, as batch norm does in training."""
+    """Indices of inputs whose values the reference itself changes."""
+    written: frozenset[int | str]
+    """Inputs (by index), weights and buffers (by name) that the reference writes to, whether that changes them or not."""
+    after: dict[int | str, Expected]
+    """What floating-point inputs, weights and buffers hold after the call, of those that the reference changes."""
     scale: float
     """Factor on the inputs."""
     module: torch.nn.Module
@@ -406,6 +411,8 @@ def make_case(
     native = copy.deepcopy(module)
     given = draw() if drawn else convert(inputs, torch.clone)
     products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
+    versions = [tensor._version for tensor in flatten(given)]
+    state_versions = {name: value._version for name, value in native.state_dict().items()}
     try:
         with runs_reference(), _running(given, protocol), products:
             output = native(*given)
@@ -419,15 +426,19 @@ def make_case(
     aliases = [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in honest]
     changed = [i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)]
     before = module.state_dict()
-    state_changed = frozenset(
-        name
-        for name, value in native.state_dict().items()
-        if name in before and not _same(value, before[name])
-    )
+    held = {name: value for name, value in native.state_dict().items() if name in before}
+    state_changed = [name for name, value in held.items() if not _same(value, before[name])]
+    written: set[int | str] = {*changed, *state_changed}
+    written.update(index for index, tensor in enumerate(flat) if tensor._version != versions[index])
+    written.update(name for name, value in held.items() if value._version != state_versions.get(name))
+    kept: dict[int | str, torch.Tensor] = dict(enumerate(flat))
+    kept.update(held)
+    after = {key: kept[key].detach().clone() for key in (*changed, *state_changed)}
     structure = skeleton(output)
+    shared = sharing(honest)
     largest = max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0)
-    del native, given, flat, originals, output, before
-    exact = honest
+    del native, given, flat, originals, output, before, held, kept
+    exact, exact_after = honest, after
     if protocol.calibrated:
         with _where_possible(), torch.no_grad():
             double = copy.deepcopy(module).double()
@@ -436,6 +447,10 @@ def make_case(
                 wide = flatten(double(*given))
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
                 exact = [tensor.detach() for tensor in wide]
+                kept = dict(enumerate(flatten(given)))
+                kept.update(double.state_dict())
+                exact_after = {key: kept[key].detach() for key in after}
+                del kept
             del double, wide, given
     slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
     expected = [
@@ -453,7 +468,21 @@ def make_case(
     if protocol.calibrated:
         expected = _unlucky(module, draw, protocol, expected, exact)
     return Case(
-        name, None if drawn else inputs, structure, expected, aliases, changed, state_changed, scale, module
+        name,
+        None if drawn else inputs,
+        structure,
+        expected,
+        aliases,
+        shared,
+        changed,
+        frozenset(written),
+        {
+            key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
+            for key, held in after.items()
+            if held.is_floating_point()
+        },
+        scale,
+        module,
     )
 
 

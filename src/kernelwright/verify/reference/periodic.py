@@ -195,7 +195,7 @@ def patch(
     size, `base` a `baseline.Baseline`. Raises oracle.NotModelled where the reference does not run as it must."""
     case = cases[0]
     plain = all(isinstance(item, torch.Tensor) for item in case.inputs)
-    if not plain or case.changed or case.state_changed or any(alias >= 0 for alias in case.aliases):
+    if not plain or case.changed or case.written or any(alias >= 0 for alias in case.aliases):
         return None
     values: dict[int | str, torch.Tensor] = dict(enumerate(case.inputs)) | dict(case.module.state_dict())
     if any(map(_structured, values.values())):

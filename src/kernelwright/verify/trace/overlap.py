@@ -1,0 +1,96 @@
+"""Which strided tensors share elements: of one tensor with itself, and of two in one storage. Exact.
+
+Does not know whether two storages overlap: they do not, by construction of the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelwright.verify.trace.tape import View
+
+_MARKED = 1 << 30
+"""Bytes of memory that are marked one by one at most; what is more and cannot be told from strides counts as overlapping."""
+
+
+def overlaps_itself(view: View) -> bool:
+    """Whether two indices of a tensor name one element: an expanded dimension, windows that slide by less than their width."""
+    if view.numel < 2:
+        return False
+    reach = 0
+    for stride, extent in sorted(zip(view.stride, view.shape, strict=True)):
+        if extent == 1:
+            continue
+        if stride <= reach:
+            break
+        reach += stride * (extent - 1)
+    else:
+        return False
+    return _marks((view,)) is None
+
+
+def share_elements(first: View, second: View) -> bool:
+    """Whether two tensors have a byte in common. Neither overlaps itself."""
+    if first.storage != second.storage or not first.numel or not second.numel:
+        return False
+    if first.end <= second.offset * second.itemsize or second.end <= first.offset * first.itemsize:
+        return False
+    return _marks((first, second)) is None
+
+
+def _marks(views: Sequence[View]) -> np.ndarray | None:
+    """Memory with every byte of `views` marked; None where a byte would be marked twice, or where there is too much."""
+    start = min(view.offset * view.itemsize for view in views)
+    end = max(view.end for view in views)
+    if end - start > _MARKED:
+        return None
+    marks = np.zeros(end - start, dtype=bool)
+    for view in views:
+        width = view.itemsize
+        window = np.lib.stride_tricks.as_strided(
+            marks[view.offset * width - start :],
+            (*view.shape, width),
+            (*(stride * width for stride in view.stride), 1),
+        )
+        if window.any():
+            return None
+        window[...] = True
+        if int(marks.sum()) != sum(one.numel * one.itemsize for one in views[: views.index(view) + 1]):
+            return None
+    return marks
+
+
+def view_of(tensor: Any, storage: int = 0) -> View:
+    """A torch tensor as the tape writes one; `storage` numbers its memory."""
+    return View(
+        storage,
+        int(tensor.storage_offset()),
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        str(tensor.dtype).removeprefix("torch."),
+    )
+
+
+def sharing(tensors: Sequence[Any]) -> list[int]:
+    """By tensor: the first of those up to it that it shares an element with, itself where it overlaps itself; or -1."""
+    storages: dict[int, int] = {}
+    views = []
+    for tensor in tensors:
+        cdata = tensor.untyped_storage()._cdata
+        views.append(view_of(tensor, storages.setdefault(cdata, len(storages))))
+    return shared_views(views)
+
+
+def shared_views(views: Sequence[View]) -> list[int]:
+    """`sharing` of views."""
+    found: list[int] = []
+    for place, view in enumerate(views):
+        if overlaps_itself(view):
+            found.append(place)
+            continue
+        earlier = (n for n in range(place) if found[n] != n and share_elements(views[n], view))
+        found.append(next(earlier, -1))
+    return found
