@@ -131,7 +131,7 @@ class Rolling:
         groups: list[list[Rollout]] = [[] for _ in self.prompts]
         for row, sample in sorted(self.completions):
             parsed = self._candidate[row, sample]
-            answer = _await(self._verdict[row, sample], self.tasks[row], parsed)
+            answer = await_verdict(self._verdict[row, sample], self.tasks[row], parsed)
             groups[row].append(
                 Rollout(
                     task_id=self.tasks[row].id,
@@ -189,7 +189,7 @@ def faster(new: Timing | None, old: Timing | None) -> bool:
     return new.candidate_ci[1] < old.candidate_ci[0]
 
 
-def _await(future: Future[Verdict], task: Task, candidate: Candidate) -> Verdict:
+def await_verdict(future: Future[Verdict], task: Task, candidate: Candidate) -> Verdict:
     """The verdict, or one that says that the judge failed. A broken task is the user's to mend: UserError."""
     try:
         return future.result()

@@ -127,7 +127,7 @@ def test_a_task_that_the_server_has_may_be_sent_whole(serve: Serve) -> None:
     ("sent", "status"),
     [
         (b"{", 422), (b"[]", 422), (b"\xff\xfe", 422), (b"{}", 422), (b'{"task_id": "suite/relu"}', 422),
-        (b'{"task_id": "no/such", "candidate": {"code": "x"}}', 404),
+        (b'{"task_id": 1e999}', 422), (b"[" * 5000, 400), (b'{"task_id": "no/such", "candidate": {"code": "x"}}', 404),
         (b'{"task_id": "suite/relu", "candidate": {"code": ""}}', 422),
         (b'{"task_id": "suite/relu", "candidate": {"code": "x"}, "wait_s": 1e9}', 422),
         (b'{"task_id": "suite/relu", "candidate": {"code": "x"}, "more": 1}', 422),

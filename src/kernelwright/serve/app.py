@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -97,6 +98,7 @@ def create_app(pool: Verifier, tasks: Sequence[Task], settings: Settings = Setti
 
     app = FastAPI(title="Kernelwright's judge", version=__version__, lifespan=life)
     app.add_middleware(Guard, tokens=settings.tokens, largest=settings.largest_body)
+    app.add_exception_handler(RequestValidationError, _say_what_is_wrong)
     app.state.service = service
     app.post("/v1/verify", response_model=VerifyAnswer)(service.verify)
     app.post("/v1/verify/stream")(service.stream)
@@ -248,6 +250,14 @@ class _Service:
             403,
             "this server executes no task sources of others: name a task_id, or start it with --allow-source",
         )
+
+
+async def _say_what_is_wrong(request: Request, error: Exception) -> Response:
+    """One line, and nothing of what was sent: it may not even be JSON."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or "body"
+    return JSONResponse({"detail": f"{where}: {first['msg']}"}, status_code=422)
 
 
 def _answer(answer: VerifyAnswer) -> Response:
