@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
+from kernelwright.verify.reference.hidden_sizes import hidden_sizes
 from kernelwright.verify.store import Store
 
 _CACHED_TASKS = 512
@@ -99,6 +99,8 @@ class Judge:
         self.deadline_s, self.priced, self.precision = deadline_s, priced, precision
         self._secret = secret
         self._cases = Kept(_CACHED_TASKS)
+        self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
+        """By task, the hidden sizes that its reference takes, by name."""
         self._gpu_cases = Kept(_GPU_TASKS)
         self._baselines = Kept(_CACHED_TASKS)
         self._patches = Kept(_PATCHES)
@@ -124,41 +126,27 @@ class Judge:
             oracle.shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
             for position, name in enumerate(shapes)
         ]
-        if len(shapes) > 1 and (hidden := self._hidden(task, shapes, len(shapes))) is not None:
-            found.append(hidden)
+        if len(shapes) > 1:
+            found += self._hidden(task, shapes)
         return found
 
-    def _hidden(self, task: Task, shapes: list[str], position: int) -> Any:
-        """Cases at sizes that nobody but this judge knows; None where the task has no room for them.
-
-        The sizes that differ between the task's own small sets are free to change: each is shrunk by a secret
-        amount, all at once if the reference takes it, else one at a time.
-        """
+    def _hidden(self, task: Task, shapes: list[str]) -> list[Any]:
+        """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
         from kernelwright.verify.reference import oracle
 
-        for sizes in self._smaller(task, shapes):
-            with contextlib.suppress(UserError), _ours("hidden sizes"):
-                return oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, position)
-        return None
-
-    def _hidden_sizes(self, task: Task, shapes: list[str]) -> dict[str, int]:
-        """The first hidden sizes that the reference takes, or nothing."""
-        from kernelwright.verify.reference import oracle
-
-        for sizes in self._smaller(task, shapes):
-            with contextlib.suppress(UserError), _ours("hidden sizes"):
-                oracle.shape_cases(task, "hidden", sizes, self.protocol, self._secret, len(shapes))
-                return sizes
-        return {}
-
-    def _smaller(self, task: Task, shapes: list[str]) -> Iterator[dict[str, int]]:
-        dice = random.Random(f"{self._secret}:{task.digest}")
-        sets = [task.shapes[name] for name in shapes]
-        base = dict(sets[min(1, len(sets) - 1)])
-        free = [name for name, size in base.items() if size >= 4 and any(s.get(name) != size for s in sets)]
-        choices = [free, *([name] for name in dice.sample(free, len(free)))] if free else []
-        for names in choices[:4]:
-            yield base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names}
+        found: list[Any] = []
+        for name, proposals in hidden_sizes(task, shapes, self._secret):
+            for sizes in proposals:
+                position = len(shapes) + len(found)
+                try:
+                    with _ours("hidden sizes"):
+                        made = oracle.shape_cases(task, name, sizes, self.protocol, self._secret, position)
+                except UserError:
+                    continue
+                found.append(made)
+                self._hidden_taken.setdefault(task.digest, {})[name] = sizes
+                break
+        return found
 
     def gpu_cases(self, task: Task, gpu: Any, held: AbstractContextManager[Any]) -> list[Any]:
         """Shape sets on a GPU, small ones first and the full size last, with every case; made while `held` is.
@@ -191,8 +179,9 @@ class Judge:
         products = base is None or base.products
         small = [name for name in task.shapes if name.startswith("small")] if self.protocol.honesty else []
         sets = [(name, dict(task.shapes[name])) for name in small]
-        if len(small) > 1 and (hidden := self._hidden_sizes(task, small)):
-            sets.append(("hidden", hidden))
+        if len(small) > 1:
+            self.cases(task)
+            sets += self._hidden_taken.get(task.digest, {}).items()
         found = []
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
             full = name == "full"

@@ -1,0 +1,47 @@
+"""Sizes that nobody but the judge knows."""
+
+import pytest
+
+from kernelwright.records import Task
+from kernelwright.verify.reference.hidden_sizes import hidden_sizes
+
+SOURCE = "ROWS = 4096\nCOLS = 8192\nWINDOW = 3\n"
+SMALL = {"ROWS": 8, "COLS": 128, "WINDOW": 3}
+ODD = {"ROWS": 5, "COLS": 101, "WINDOW": 3}
+
+
+def task(**shapes: dict[str, int]) -> Task:
+    return Task(id="test/sizes", suite="test", source=SOURCE, shapes=shapes)
+
+
+def sets(secret: int, **shapes: dict[str, int]) -> dict[str, list[dict[str, int]]]:
+    made = task(**shapes)
+    return dict(hidden_sizes(made, list(shapes), secret))
+
+
+@pytest.mark.parametrize("secret", range(20))
+def test_a_middle_set_lies_between_small_and_full_and_changes_only_what_varies(secret: int) -> None:
+    first = sets(secret, small=SMALL, small_odd=ODD)["hidden"][0]
+    assert first["WINDOW"] == 3
+    assert 5 <= first["ROWS"] <= 4096 and 101 <= first["COLS"] <= 8192
+    assert first["ROWS"] * first["COLS"] <= 5 * 101 * 5
+    assert first["COLS"] % 2 == 1
+
+
+def test_one_set_is_a_batch_of_one() -> None:
+    proposals = sets(3, small=SMALL, small_odd=ODD)["hidden_one"]
+    assert proposals[0]["ROWS"] == 1 and proposals[0]["COLS"] > 1
+    assert {"ROWS": 5, "COLS": 1, "WINDOW": 3} in proposals
+
+
+def test_no_set_of_one_where_a_small_set_has_it() -> None:
+    assert "hidden_one" not in sets(3, small={"ROWS": 1, "COLS": 8}, small_odd={"ROWS": 2, "COLS": 1})
+
+
+def test_other_secrets_give_other_sizes() -> None:
+    drawn = {tuple(sets(secret, small=SMALL, small_odd=ODD)["hidden"][0].values()) for secret in range(20)}
+    assert len(drawn) > 5
+
+
+def test_a_task_whose_small_sets_agree_has_none() -> None:
+    assert sets(1, small=SMALL, small_odd=SMALL) == {}
