@@ -23,14 +23,16 @@ def sets(secret: int, **shapes: dict[str, int]) -> dict[str, list[dict[str, int]
 def test_a_middle_set_lies_between_small_and_full_and_changes_only_what_varies(secret: int) -> None:
     first = sets(secret, small=SMALL, small_odd=ODD)["hidden"][0]
     assert first["WINDOW"] == 3
-    assert 5 <= first["ROWS"] <= 4096 and 101 <= first["COLS"] <= 8192
+    assert 5 <= first["ROWS"] <= 4096
+    assert 101 <= first["COLS"] <= 8192
     assert first["ROWS"] * first["COLS"] <= 5 * 101 * 5
     assert first["COLS"] % 2 == 1
 
 
 def test_one_set_is_a_batch_of_one() -> None:
     proposals = sets(3, small=SMALL, small_odd=ODD)["hidden_one"]
-    assert proposals[0]["ROWS"] == 1 and proposals[0]["COLS"] > 1
+    assert proposals[0]["ROWS"] == 1
+    assert proposals[0]["COLS"] > 1
     assert {"ROWS": 5, "COLS": 1, "WINDOW": 3} in proposals
 
 
