@@ -59,6 +59,9 @@ class Task(Record):
     """`full`: only allocation, views and metadata outside the candidate's kernels. `partial`: see `min_share`."""
     min_share: float = Field(default=1.0, ge=0.0, le=1.0)
     """Least share of GPU time in the candidate's own kernels, under `partial`."""
+    graph: str = ""
+    """JSON of the `Graph` that `source` was printed from, in function form; empty for other tasks. No part of its
+    identity, which `source` has."""
     lowered: str = ""
     """What `tasks.lowered` says of it, where that was kept: no part of its identity."""
 

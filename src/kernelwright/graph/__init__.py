@@ -1,6 +1,11 @@
 """Graphs: a forward or backward pass as typed SSA over ATen operators, and what is done with them.
 
 types.py      the noun: `Graph`, `Node`, `Argument`, frozen and hashable, JSON in and out
+operators.py  the set of operators: kinds, what stays whole, numerics
+sizes.py      sizes as expressions over symbols
+capture.py    any module or function to graphs: torch.export, then Dynamo
+normalise.py  exported programs and fx graphs to `Graph`; simplify.py writes what can be said in several ways in one
+fx.py         `Graph` to fx
 execute.py    runs a graph by ATen calls alone, in its own dtypes or in fp64
 """
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
-_DIM = re.compile(r"[a-z0-9_+*/() -]+\Z")
+_DIM = re.compile(r"[a-z0-9_+*/%,() -]+\Z")
 
 DtypeName = Literal[
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"
@@ -105,7 +105,7 @@ class Argument(_Noun):
     role: Literal["input", "weight", "buffer", "constant"] = "input"
     """`input` is given at each call, `weight` is learnable, `buffer` is kept state, `constant` a lifted tensor."""
     origin: str = ""
-    """The dotted name in the module that it came from (`layers.0.weight`); empty for inputs."""
+    """The dotted name in the module that it came from (`layers.0.weight`); the parameter's name for inputs."""
     mutated: bool = False
     """Whether the graph returns a new value for it, to be written back (running statistics in training mode)."""
 

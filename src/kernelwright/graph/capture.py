@@ -1,0 +1,482 @@
+"""Any module or function as graphs: torch.export first, Dynamo where that fails.
+
+    captured = capture(module, (x,), {"mask": mask})
+    captured.graph                                   the one graph; UserError where there are several
+    captured.nest(execute(captured.graph, captured.bind((x,), {"mask": mask})))      what the module returns
+
+Weights, buffers and lifted constants are arguments of the graph; `values` has the module's own tensors for them, not
+copies. The module is captured as it stands: in training or eval mode, with its hooks, under the caller's autocast.
+
+Does not guarantee that a graph computes what the module does: `agree.py` finds out, and nothing may be used as a
+reference before it has. Nor that a module with graph breaks can be put together again from its graphs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from torch.utils import _pytree as pytree
+
+from kernelwright.errors import UserError
+from kernelwright.graph.execute import DTYPE_NAMES
+from kernelwright.graph.normalise import Constant, Converted, NotStatic, Origin, decomposed, from_exported
+from kernelwright.graph.types import Graph
+
+How = Literal["export", "strict export", "dynamo"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One graph with tensors for its arguments."""
+
+    graph: Graph
+    values: dict[str, torch.Tensor]
+    """Weights, buffers and constants by argument: the module's own tensors."""
+    inputs: dict[str, Any]
+    """Inputs by argument, as the example call had them."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """A value for each argument."""
+        return {**self.inputs, **self.values}
+
+
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """What became of a module: one graph for its whole forward, or the graphs between its breaks."""
+
+    parts: tuple[Part, ...]
+    how: How
+    call: Call | None = None
+    """How the module is called and what it returns; None where there are several graphs."""
+
+    @property
+    def graph(self) -> Graph:
+        """The whole forward. Raises UserError where it broke into several graphs."""
+        return self.part.graph
+
+    @property
+    def part(self) -> Part:
+        """The only part. Raises UserError where there are several."""
+        if self.call is None:
+            raise UserError(
+                f"the module breaks into {len(self.parts)} graphs (Python between them decides on data); take `parts` one by one"
+            )
+        return self.parts[0]
+
+    def bind(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A value for each argument of the graph, for a call of the module. Raises UserError for a call of another form."""
+        part = self.part
+        assert self.call is not None
+        return {**self.call.bind(args, kwargs or {}), **part.values}
+
+    def nest(self, results: Sequence[Any]) -> Any:
+        """What the module would return, of the graph's results; new values of buffers are left out."""
+        assert self.call is not None
+        return self.call.nest(results)
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """How arguments and results nest in the module's own call."""
+
+    inputs: pytree.TreeSpec
+    """Of `(args, kwargs)`."""
+    leaves: tuple[str | tuple[Constant], ...]
+    """Per leaf: an argument of the graph, or the constant that it was captured for."""
+    outputs: pytree.TreeSpec
+    results: tuple[int | tuple[Constant], ...]
+    """Per leaf of the output: a place in the graph's results, or a constant."""
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        flat, spec = pytree.tree_flatten((tuple(args), _ordered(dict(kwargs), self.inputs)))
+        if spec != self.inputs:
+            raise UserError(
+                f"the call has another form than the captured one: {spec}, not {self.inputs}; capture it again"
+            )
+        found = {}
+        for name, value in zip(self.leaves, flat, strict=True):
+            if isinstance(name, str):
+                found[name] = value
+            elif not isinstance(value, torch.Tensor) and value != name[0]:
+                raise UserError(
+                    f"an argument is {value!r} where the graph was captured for {name[0]!r}; capture it again"
+                )
+        return found
+
+    def nest(self, results: Sequence[Any]) -> Any:
+        flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
+        return pytree.tree_unflatten(flat, self.outputs)
+
+
+def capture(
+    module: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic: bool = False,
+    breaks: bool = True,
+    name: str = "",
+) -> Captured:
+    """The graphs of `module(*args, **kwargs)`, without gradients.
+
+    `dynamic` keeps the first two dimensions of inputs as symbols where torch.export can, `breaks` takes several graphs
+    from Dynamo where export fails. Raises UserError, in one line, for what cannot be captured.
+    """
+    args, kwargs = tuple(args), dict(kwargs or {})
+    called, prefix = _as_module(module)
+    _check(called, args, kwargs)
+    label = name or _label(module)
+    reasons: list[Exception] = []
+    with _tracing(args, kwargs):
+        for symbols in (True, False) if dynamic else (False,):
+            found = _tried(called, args, kwargs, symbols, reasons)
+            if found is not None:
+                try:
+                    return _captured(*found, called, args, kwargs, prefix, label)
+                except NotStatic as error:
+                    reasons.append(error)
+        made = _runs(called, args, kwargs)
+        strangers = _strangers(made)
+        for one in strangers:
+            _register(one)
+        found = _tried(called, args, kwargs, False, reasons) if strangers else None
+        if found is not None:
+            return _captured(*found, called, args, kwargs, prefix, label)
+        if breaks:
+            parts = _broken(called, args, kwargs, prefix, label)
+            if parts:
+                return Captured(parts, "dynamo")
+    raise _explained(reasons)
+
+
+def _tried(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic: bool,
+    reasons: list[Exception],
+) -> tuple[torch.export.ExportedProgram, How] | None:
+    """The exported program, decomposed; None where torch cannot, with why added to `reasons`."""
+    shapes = _dynamic(module, args, kwargs) if dynamic else None
+    hows: tuple[tuple[bool, How], ...] = ((False, "export"), (True, "strict export"))
+    for strict, how in hows:
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):  # it prints half a graph where it fails
+                program = torch.export.export(module, args, kwargs, strict=strict, dynamic_shapes=shapes)
+            return decomposed(program), how
+        except Exception as error:  # the user's code under tracing raises what it likes
+            reasons.append(error)
+    return None
+
+
+def _captured(
+    program: torch.export.ExportedProgram,
+    how: How,
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    prefix: str,
+    name: str,
+    own: Mapping[int, Origin] | None = None,
+) -> Captured:
+    """`own` says which inputs are a module's weights and buffers."""
+    assert program.call_spec.in_spec is not None
+    flat = pytree.tree_leaves((args, _ordered(kwargs, program.call_spec.in_spec)))
+    known = {}
+    for placeholder, value in zip(program.graph_signature.user_inputs, flat, strict=True):
+        if isinstance(placeholder, str) and own and id(value) in own:
+            known[placeholder] = own[id(value)]
+    converted = from_exported(program, name, known)
+    call = _call(program, converted)
+    given = {one: value for one, value in zip(call.leaves, flat, strict=True) if isinstance(one, str)}
+    roles = {one.name: one.role for one in converted.graph.arguments}
+    inputs = {one: value for one, value in given.items() if roles[one] == "input"}
+    values = _values(program, converted, module)
+    values |= {one: value.detach() for one, value in given.items() if one not in inputs}
+    part = Part(_without_prefix(converted.graph, prefix), values, inputs)
+    return Captured((part,), how, call)
+
+
+def _call(program: torch.export.ExportedProgram, converted: Converted) -> Call:
+    leaves: list[str | tuple[Constant]] = []
+    for one in program.graph_signature.user_inputs:
+        found = converted.placeholders.get(one) if isinstance(one, str) else None
+        leaves.append(found if found is not None else (None if isinstance(one, str) else one,))
+    first = sum(one.mutated for one in converted.graph.arguments)
+    places: list[int | tuple[Constant]] = []
+    for result in converted.outputs:
+        if isinstance(result, str):
+            places.append(first)
+            first += 1
+        else:
+            places.append(result)
+    spec = program.call_spec
+    assert spec.in_spec is not None
+    assert spec.out_spec is not None
+    return Call(spec.in_spec, tuple(leaves), spec.out_spec, tuple(places))
+
+
+def _values(
+    program: torch.export.ExportedProgram, converted: Converted, module: torch.nn.Module
+) -> dict[str, torch.Tensor]:
+    """The module's own tensors by argument; lifted constants from the program."""
+    own: dict[str, Any] = {**program.constants, **program.state_dict}
+    own |= dict(module.named_buffers(remove_duplicate=False)) | dict(
+        module.named_parameters(remove_duplicate=False)
+    )
+    targets = {one.arg.name: one.target for one in program.graph_signature.input_specs if one.target}
+    found = {}
+    for placeholder, argument in converted.placeholders.items():
+        if placeholder in targets:
+            found[argument] = own[targets[placeholder]].detach()
+    return found
+
+
+def _broken(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], prefix: str, name: str
+) -> tuple[Part, ...]:
+    """The graphs that Dynamo finds between breaks, each exported by itself."""
+    seen: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
+    own = _owned(module, prefix)
+
+    def collect(found: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        def run(*inputs: Any) -> Any:
+            if all(one is not found for one, _ in seen):
+                seen.append((found, tuple(one if id(one) in own else _cloned(one) for one in inputs)))
+            return found(*inputs)
+
+        return run
+
+    with _state_kept(module), torch._dynamo.config.patch(recompile_limit=64):
+        try:
+            torch.compile(module, backend=collect, dynamic=False)(*_cloned(args), **_cloned(kwargs))
+        except Exception as error:  # user code under tracing raises what it likes
+            raise _explained([error]) from None
+    parts = []
+    for number, (found, inputs) in enumerate(seen):
+        reasons: list[Exception] = []
+        exported = _tried(found, inputs, {}, False, reasons)
+        if exported is None:
+            raise _explained(reasons)
+        part = _captured(*exported, found, inputs, {}, "", f"{name}_{number}", own).parts[0]
+        parts.append(part)
+    return tuple(parts)
+
+
+def _owned(module: torch.nn.Module, prefix: str) -> dict[int, Origin]:
+    """A module's tensors by identity: Dynamo hands them to its graphs as inputs."""
+    found = {id(one): Origin("buffer", key.removeprefix(prefix)) for key, one in module.named_buffers()}
+    found |= {id(one): Origin("weight", key.removeprefix(prefix)) for key, one in module.named_parameters()}
+    return found
+
+
+def _as_module(called: Callable[..., Any]) -> tuple[torch.nn.Module, str]:
+    """A module that does what `called` does, and what its weights' names begin with there."""
+    if isinstance(called, torch.nn.Module):
+        return called, ""
+    if not callable(called):
+        raise UserError(f"capture takes a module or a function, not a {type(called).__name__}")
+    owner = getattr(called, "__self__", None)
+    return _Function(called, owner if isinstance(owner, torch.nn.Module) else None), "owner."
+
+
+class _Function(torch.nn.Module):
+    """A function, or a method of a module, as a module."""
+
+    def __init__(self, function: Callable[..., Any], owner: torch.nn.Module | None) -> None:
+        super().__init__()
+        self.function, self.owner = function, owner
+        self.train(owner.training if owner is not None else False)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def _without_prefix(graph: Graph, prefix: str) -> Graph:
+    if not prefix:
+        return graph
+    arguments = tuple(
+        one.model_copy(update={"origin": one.origin.removeprefix(prefix)}) for one in graph.arguments
+    )
+    return graph.model_copy(update={"arguments": arguments})
+
+
+def _check(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+    """What no graph can hold is told before seconds are spent."""
+    tensors = [
+        ("an input", one) for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)
+    ]
+    tensors += [(key, one) for key, one in (*module.named_parameters(), *module.named_buffers())]
+    for name, one in tensors:
+        if isinstance(
+            one, torch.nn.parameter.UninitializedParameter | torch.nn.parameter.UninitializedBuffer
+        ):
+            raise UserError(f"{name} has no shape yet; call the module once before it is captured")
+        if one.layout is not torch.strided or one.is_nested:
+            kind = "nested" if one.is_nested else str(one.layout).removeprefix("torch.")
+            raise UserError(f"{name} is {kind}; only dense tensors can be captured: convert it before")
+        if one.dtype not in DTYPE_NAMES:
+            dtype = str(one.dtype).removeprefix("torch.")
+            raise UserError(
+                f"{name} is {dtype}; graphs hold {', '.join(DTYPE_NAMES.values())}: cast it before"
+            )
+        if one.device.type == "meta":
+            raise UserError(f"{name} is on the meta device and has no values; put the module on a CPU or GPU")
+
+
+@contextlib.contextmanager
+def _tracing(args: Any, kwargs: Any) -> Iterator[None]:
+    """Without gradients, fused fast paths and warnings; dataclasses in the call are made known to pytree."""
+    for cls in _dataclasses((args, kwargs)):
+        _register(cls)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    loggers = [
+        logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo", "torch.__trace")
+    ]
+    levels = [one.level for one in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)  # an attempt that fails is told in one line, by us
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _dataclasses(value: Any) -> Iterator[type]:
+    """Types of dataclass instances, however deep, that pytree does not know."""
+    for leaf in pytree.tree_leaves(value):
+        if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            yield type(leaf)
+            yield from _dataclasses([getattr(leaf, field.name) for field in dataclasses.fields(leaf)])
+
+
+def _strangers(value: Any) -> set[type]:
+    """Types of leaves that are no data, such as a cache object: they are taken apart by their attributes."""
+    plain = (torch.Tensor, bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device)
+    found: set[type] = set()
+    pending = pytree.tree_leaves(value)
+    while pending:
+        leaf = pending.pop()
+        if not isinstance(leaf, plain) and hasattr(leaf, "__dict__") and type(leaf) not in found:
+            found.add(type(leaf))
+        if not isinstance(leaf, plain) and hasattr(leaf, "__dict__"):
+            pending += pytree.tree_leaves(list(vars(leaf).values()))
+    return found
+
+
+def _register(cls: type) -> None:
+    """Make pytree take instances apart: fields of a dataclass, else attributes, with what is no data as context."""
+    if cls in pytree.SUPPORTED_NODES:
+        return
+    if dataclasses.is_dataclass(cls):
+        torch.export.register_dataclass(cls)
+        return
+    data = (torch.Tensor, list, tuple, dict)
+
+    def parts(value: Any) -> list[tuple[str, Any]]:
+        return [
+            (key, one)
+            for key, one in vars(value).items()
+            if isinstance(one, data) or type(one) in pytree.SUPPORTED_NODES
+        ]
+
+    def flatten(value: Any) -> tuple[list[Any], Any]:
+        taken = parts(value)
+        names = tuple(key for key, _ in taken)
+        return [one for _, one in taken], (names, {k: v for k, v in vars(value).items() if k not in names})
+
+    def flatten_with_keys(value: Any) -> tuple[list[tuple[pytree.KeyEntry, Any]], Any]:
+        children, context = flatten(value)
+        return [(pytree.GetAttrKey(key), one) for key, one in zip(context[0], children, strict=True)], context
+
+    def unflatten(children: Iterable[Any], context: Any) -> Any:
+        made: Any = object.__new__(cls)
+        vars(made).update(context[1], **dict(zip(context[0], children, strict=True)))
+        return made
+
+    pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys)
+
+
+def _dynamic(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+    """The first two dimensions of each input that is larger than one element there may vary."""
+    shapes = torch.export.ShapesCollection()
+    for one in pytree.tree_leaves((args, kwargs)):
+        if isinstance(one, torch.Tensor) and any(size > 1 for size in one.shape[:2]):
+            shapes[one] = {at: torch.export.Dim.AUTO for at, size in enumerate(one.shape[:2]) if size > 1}
+    return shapes.dynamic_shapes(module, args, kwargs)
+
+
+def _ordered(kwargs: dict[str, Any], spec: pytree.TreeSpec) -> dict[str, Any]:
+    """Keywords in the order in which they were captured."""
+    order = list(spec.child(1).context or ()) if spec.num_children == 2 else []
+    return {key: kwargs[key] for key in order} if set(order) == set(kwargs) else kwargs
+
+
+def _runs(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+    """What the module returns. Raises UserError where the module itself fails."""
+    try:
+        with _state_kept(module):
+            return module(*_cloned(args), **_cloned(kwargs))
+    except Exception as error:  # the user's own code
+        raise UserError(
+            f"the module itself raises {type(error).__name__}: {_line(error)}; mend the call"
+        ) from error
+
+
+@contextlib.contextmanager
+def _state_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Buffers have their values again afterwards."""
+    kept = [(one, one.detach().clone()) for one in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for one, value in kept:
+                one.copy_(value)
+
+
+def _cloned(value: Any) -> Any:
+    return pytree.tree_map(lambda one: one.detach().clone() if isinstance(one, torch.Tensor) else one, value)
+
+
+def _label(module: Callable[..., Any]) -> str:
+    name = (
+        type(module).__name__
+        if isinstance(module, torch.nn.Module)
+        else getattr(module, "__name__", "function")
+    )
+    return name if name.isidentifier() else "function"
+
+
+def _explained(reasons: Sequence[Exception]) -> UserError:
+    """The reason that says most, in one line."""
+    known = [one for one in reasons if isinstance(one, UserError)]
+    if known:
+        return known[0]
+    text = " ".join(str(one) for one in reasons)
+    if "data-dependent" in text or "Data-dependent" in text or "GuardOnDataDependent" in text:
+        return UserError(
+            "its shapes or branches depend on the values of tensors; leave that part outside, or use torch.where"
+        )
+    error = reasons[0]
+    return UserError(
+        f"it cannot be traced: {type(error).__name__}: {_line(error)}; see torch.export's documentation"
+    )
+
+
+def _line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else "no message")[:200]

@@ -1,0 +1,127 @@
+"""From `Graph` to torch.fx, for Inductor and for whatever else reads fx graphs. The way back is `normalise.from_fx`.
+
+    module = to_fx(graph)                      sizes that vary are read off the arguments
+    module = to_fx(graph, {"s0": 128})         sizes as numbers
+    module(*values)                            in the order of `graph.arguments`; returns a tuple
+
+Placeholders are called like the arguments and computed values like the graph's, so that what a compiler says of a
+name can be looked up in the graph. Does not fill in `meta["val"]`: pass the module through make_fx or AOTAutograd.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from kernelwright.graph import operators, sizes
+from kernelwright.graph.execute import DTYPES, OTHERS
+from kernelwright.graph.types import DtypeArg, Graph, Operand, Other, Ref, Size, TensorType
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+def to_fx(
+    graph: Graph, symbols: Mapping[str, int] | None = None, device: torch.device | str = "cpu"
+) -> fx.GraphModule:
+    """An fx module of the graph's ATen calls; tensors that it makes are made on `device`."""
+    if symbols is not None:
+        graph = sizes.static(graph, symbols)
+    return _Writer(graph, torch.device(device)).run()
+
+
+class _Writer:
+    def __init__(self, graph: Graph, device: torch.device) -> None:
+        self.graph, self.device = graph, device
+        self.fx = fx.Graph()
+        self.made: dict[str, fx.Node] = {}
+        self.sizes: dict[str, Any] = {}
+
+    def run(self) -> fx.GraphModule:
+        for argument in self.graph.arguments:
+            self.made[argument.name] = self.fx.placeholder(argument.name)
+        self._symbols()
+        for node in self.graph.nodes:
+            args = tuple(self._operand(one) for one in node.args)
+            kwargs = {name: self._operand(value) for name, value in node.kwargs}
+            call = self.fx.call_function(operators.resolve(node.op), args, kwargs)
+            if len(node.outputs) == 1 and node.outputs[0] is not None and not _lists(node.op):
+                self.made[node.outputs[0].name] = self._named(call, node.outputs[0].name)
+                continue
+            for index, value in enumerate(node.outputs):
+                if value is not None:
+                    item = self.fx.call_function(operator.getitem, (call, index))
+                    self.made[value.name] = self._named(item, value.name)
+        self.fx.output(tuple(self.made[name] for name in self.graph.results))
+        self.fx.lint()
+        return fx.GraphModule({}, self.fx, self.graph.name if self.graph.name.isidentifier() else "graph")
+
+    def _named(self, node: fx.Node, name: str) -> fx.Node:
+        node.name = self.fx._graph_namespace.create_name(name, node)
+        return node
+
+    def _symbols(self) -> None:
+        """Where each symbol is read: a number argument of its name, or a dimension of a tensor."""
+        for symbol in self.graph.symbols:
+            if symbol.name in self.made:
+                self.sizes[symbol.name] = self.made[symbol.name]
+                continue
+            places = (
+                (one.name, one.type.shape.index(symbol.name))
+                for one in self.graph.arguments
+                if isinstance(one.type, TensorType) and symbol.name in one.type.shape
+            )
+            place = next(places, None)
+            assert place is not None, f"no argument has the size {symbol.name} by itself: give `symbols`"
+            args = (self.made[place[0]], place[1])
+            self.sizes[symbol.name] = self.fx.call_function(torch.ops.aten.sym_size.int, args)
+
+    def _operand(self, value: Operand) -> Any:
+        if isinstance(value, Ref):
+            return self.made[value.ref]
+        if isinstance(value, Size):
+            return self._size(value.size)
+        if isinstance(value, DtypeArg):
+            return DTYPES[value.dtype]
+        if isinstance(value, Other):
+            return self.device if value.other == "device" else OTHERS[value.other]
+        if isinstance(value, tuple):
+            return [self._operand(one) for one in value]
+        return value
+
+    def _size(self, text: str) -> Any:
+        if text not in self.sizes:
+            self.sizes[text] = self._expression(sizes.parse(text))
+        return self.sizes[text]
+
+    def _expression(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return self.sizes[node.id]
+        if isinstance(node, ast.UnaryOp):
+            return self.fx.call_function(operator.neg, (self._expression(node.operand),))
+        if isinstance(node, ast.BinOp):
+            both = (self._expression(node.left), self._expression(node.right))
+            return self.fx.call_function(_BINARY[type(node.op)], both)
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
+        function = {"min": torch.sym_min, "max": torch.sym_max}[node.func.id]
+        return self.fx.call_function(function, tuple(self._expression(one) for one in node.args))
+
+
+def _lists(op: str) -> bool:
+    """Whether an operator returns a list, even of one tensor."""
+    returns = operators.resolve(op)._schema.returns
+    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"

@@ -1,0 +1,244 @@
+"""Graph to graph, bit for bit the same values: what does nothing goes, what can be said in several ways is said in one.
+
+    clone, alias, detach, casts to the same dtype, whole slices, reshapes to the same shape    gone
+    view, _unsafe_view, flatten; reshape of a reshape       one reshape with all sizes written out
+    transpose, t                                            permute
+    expand with -1, slice to the end, negative dimensions   written out
+    matmul of two matrices, of two batches of equal sizes   mm, bmm
+    x * 1.0, x / 1.0 of floats, i + 0 of integers           x, i
+    what nothing reads                                      gone
+
+Does not guarantee that a result has the strides that the original had, nor that two graphs that compute the same become
+equal. A clone stays where the graph returns it and its source is an argument: the caller may write to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kernelwright.graph import operators
+from kernelwright.graph.types import Dim, DtypeArg, Graph, Node, NumberType, Operand, Ref, Size, TensorType
+
+Types = Mapping[str, TensorType | NumberType]
+_NOTHING = frozenset(["clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "contiguous"])
+_RESHAPES = frozenset(
+    ["view", "_unsafe_view", "reshape", "flatten", "unflatten", "view_as", "_reshape_alias"]
+)
+_ONE_MORE = frozenset(["unsqueeze", "stack"])
+"""Their dimension counts in the result, which has one more."""
+
+
+def simplify(graph: Graph) -> Graph:
+    """The same graph, simpler. Names of arguments stay; values that are computed are numbered anew."""
+    types = graph.types()
+    simplifier = _Simplifier(types, {one.name for one in graph.arguments}, set(graph.results))
+    if any(operators.packet(node.op) == "as_strided" for node in graph.nodes):
+        return graph  # what it reads depends on strides, so that nothing may move
+    for node in graph.nodes:
+        simplifier.add(node)
+    results = tuple(simplifier.now(name) for name in graph.results)
+    nodes = _live(simplifier.nodes, results)
+    return renumbered(graph.model_copy(update={"nodes": tuple(nodes), "results": results}))
+
+
+class _Simplifier:
+    def __init__(self, types: Types, arguments: set[str], results: set[str]) -> None:
+        self.types, self.arguments, self.results = types, arguments, results
+        self.nodes: list[Node] = []
+        self._same: dict[str, str] = {}
+        self._made: dict[str, Node] = {}
+
+    def now(self, name: str) -> str:
+        return self._same.get(name, name)
+
+    def add(self, node: Node) -> None:
+        node = renamed(node, self.now)
+        node = self._written_out(node)
+        source = self._source(node)
+        out = node.outputs[0] if len(node.outputs) == 1 else None
+        if source is not None and out is not None:
+            copies = operators.packet(node.op) in ("clone", "contiguous") and source in self.arguments
+            if not (copies and out.name in self.results):
+                self._same[out.name] = source
+                return
+        self.nodes.append(node)
+        if out is not None:
+            self._made[out.name] = node
+
+    def _source(self, node: Node) -> str | None:
+        """The value that a node hands on as it is; None where it does something."""
+        name = operators.packet(node.op)
+        out = node.outputs[0]
+        if len(node.outputs) != 1 or out is None or not node.args or not isinstance(node.args[0], Ref):
+            return None
+        source = node.args[0].ref
+        old, new = self.types[source], out.type
+        if not (isinstance(old, TensorType) and isinstance(new, TensorType)):
+            return None
+        if (old.dtype, old.shape) != (new.dtype, new.shape):
+            return None
+        if name in _NOTHING or name in ("reshape", "expand", "_to_copy", "squeeze"):
+            return source
+        if name == "slice":
+            return source if len(node.args) < 5 or node.args[4] == 1 else None
+        if name == "permute" and isinstance(node.args[1], tuple):
+            return source if list(node.args[1]) == list(range(len(node.args[1]))) else None
+        if name in ("mul", "div") and new.dtype in ("float64", "float32", "float16", "bfloat16"):
+            return (
+                source
+                if node.args[1] == 1.0 and type(node.args[1]) in (int, float) and len(node.args) == 2
+                else None
+            )
+        if name in ("add", "sub") and new.dtype.startswith(("int", "uint")):
+            return source if node.args[1] == 0 and type(node.args[1]) is int else None
+        return None
+
+    def _written_out(self, node: Node) -> Node:
+        name = operators.packet(node.op)
+        if not node.op.startswith("aten.") or node.op == "aten.view.dtype" or not node.args:
+            return node
+        out = node.outputs[0]
+        first = self.types[node.args[0].ref] if isinstance(node.args[0], Ref) else None
+        if name in _RESHAPES and out is not None and isinstance(out.type, TensorType):
+            return self._reshape(node, out.type)
+        node = self._positive(node, first)
+        if not isinstance(first, TensorType):
+            return node
+        rank = len(first.shape)
+        if name == "expand" and out is not None and isinstance(out.type, TensorType):
+            return node.model_copy(update={"args": (node.args[0], sized(out.type.shape))})
+        if name in ("transpose", "t", "swapaxes", "numpy_T"):
+            moved = list(range(rank))
+            i, j = (node.args[1], node.args[2]) if len(node.args) == 3 else (0, rank - 1)
+            if isinstance(i, int) and isinstance(j, int) and rank >= 2:
+                moved[i], moved[j] = moved[j], moved[i]
+                return node.model_copy(
+                    update={"op": "aten.permute.default", "args": (node.args[0], tuple(moved))}
+                )
+        if name == "slice":
+            return self._slice(node, first)
+        if name == "matmul":
+            return self._matmul(node, first)
+        return node
+
+    def _reshape(self, node: Node, new: TensorType) -> Node:
+        source = node.args[0]
+        assert isinstance(source, Ref)
+        before = self._made.get(source.ref)
+        if before is not None and before.op == "aten.reshape.default":
+            source = before.args[0]
+        args = (source, sized(new.shape))
+        return node.model_copy(update={"op": "aten.reshape.default", "args": args, "kwargs": ()})
+
+    def _slice(self, node: Node, old: TensorType) -> Node:
+        given: list[Operand] = [*node.args[1:], *(0, None, None)[len(node.args) - 1 :]]
+        dim, start, end, *step = given
+        if not isinstance(dim, int) or not (start is None or isinstance(start, int)):
+            return node
+        size = old.shape[dim]
+        start = start or 0
+        if isinstance(size, int):
+            start = max(start + size, 0) if start < 0 else min(start, size)
+            if isinstance(end, int):
+                end = max(end + size, 0) if end < 0 else min(end, size)
+        if end is None or (isinstance(end, int) and end >= 2**62):
+            end = sized((size,))[0]
+        step = [one for one in step if one != 1]
+        return node.model_copy(update={"args": (node.args[0], dim, start, end, *step)})
+
+    def _matmul(self, node: Node, left: TensorType) -> Node:
+        right = self.types[node.args[1].ref] if isinstance(node.args[1], Ref) else None
+        if not isinstance(right, TensorType):
+            return node
+        ranks = (len(left.shape), len(right.shape))
+        same = ranks == (3, 3) and left.shape[0] == right.shape[0]
+        op = "aten.mm.default" if ranks == (2, 2) else "aten.bmm.default" if same else node.op
+        return node.model_copy(update={"op": op})
+
+    def _positive(self, node: Node, first: TensorType | NumberType | None) -> Node:
+        """Dimensions counted from the front."""
+        shape = _listed_shape(node.args[0], self.types) if first is None else first
+        if not isinstance(shape, TensorType):
+            return node
+        rank = len(shape.shape) + (operators.packet(node.op) in _ONE_MORE)
+        if rank == 0:
+            return node
+        schema = operators.resolve(node.op)._schema.arguments
+
+        def counted(value: Operand) -> Operand:
+            if type(value) is int and -rank <= value < 0:
+                return value + rank
+            return tuple(counted(one) for one in value) if isinstance(value, tuple) else value
+
+        args = list(node.args)
+        for place, one in enumerate(schema[: len(args)]):
+            if one.name in ("dim", "dims", "dim0", "dim1"):
+                args[place] = counted(args[place])
+        return node.model_copy(update={"args": tuple(args)})
+
+
+def _listed_shape(value: Operand, types: Types) -> TensorType | NumberType | None:
+    """The type of the first tensor of a list, as `cat` and `stack` have."""
+    if isinstance(value, tuple) and value and isinstance(value[0], Ref):
+        return types[value[0].ref]
+    return None
+
+
+def sized(shape: Sequence[Dim]) -> tuple[Operand, ...]:
+    """Sizes as an operator's argument."""
+    return tuple(Size(size=one) if isinstance(one, str) else one for one in shape)
+
+
+def renamed(node: Node, name: Callable[[str], str]) -> Node:
+    """The node with what it reads renamed."""
+
+    def operand(value: Operand) -> Operand:
+        if isinstance(value, Ref):
+            return Ref(ref=name(value.ref))
+        return tuple(operand(one) for one in value) if isinstance(value, tuple) else value
+
+    kwargs = tuple((key, operand(value)) for key, value in node.kwargs)
+    return node.model_copy(update={"args": tuple(map(operand, node.args)), "kwargs": kwargs})
+
+
+def renumbered(graph: Graph) -> Graph:
+    """The graph with its computed values called h1, h2 ... in order (n1 ... for numbers)."""
+    taken = {one.name for one in graph.arguments}
+    new: dict[str, str] = {}
+    counts = {"h": 0, "n": 0}
+
+    def fresh(stem: str) -> str:
+        while True:
+            counts[stem] += 1
+            if (found := f"{stem}{counts[stem]}") not in taken:
+                return found
+
+    def now(name: str) -> str:
+        return new.get(name, name)
+
+    nodes = []
+    for node in graph.nodes:
+        node = renamed(node, now)
+        outputs = []
+        for value in node.outputs:
+            if value is not None:
+                new[value.name] = fresh("h" if isinstance(value.type, TensorType) else "n")
+                value = value.model_copy(update={"name": new[value.name]})
+            outputs.append(value)
+        nodes.append(node.model_copy(update={"outputs": tuple(outputs)}))
+    return Graph(**{**dict(graph), "nodes": tuple(nodes), "results": tuple(map(now, graph.results))})
+
+
+def _live(nodes: Sequence[Node], results: Sequence[str]) -> list[Node]:
+    read, kept = set(results), []
+    for node in reversed(nodes):
+        outputs = tuple(one if one is not None and one.name in read else None for one in node.outputs)
+        if any(one is not None for one in outputs):
+            read.update(node.refs())
+            kept.append(node.model_copy(update={"outputs": outputs}))
+    return kept[::-1]
+
+
+def is_cast(node: Node) -> bool:
+    """Whether a node only changes the dtype."""
+    return node.op == "aten._to_copy.default" and any(isinstance(value, DtypeArg) for _, value in node.kwargs)

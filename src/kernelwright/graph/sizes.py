@@ -1,0 +1,183 @@
+"""Sizes as text: Python expressions over symbols, such as `2*s0 + 1` or `s0//2`, evaluated, substituted, listed.
+
+Only integers, names, + - * // % and unary minus, min and max: nothing else is evaluated. Does not simplify.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from kernelwright.graph.types import Argument, Dim, Graph, NumberType, Operand, Size, TensorType
+
+_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_CALLS: dict[str, Callable[..., int]] = {"min": min, "max": max}
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(text: str) -> ast.expr:
+    """The expression as a tree. Raises ValueError for anything but arithmetic over integers and symbols."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"size {text!r} is no expression") from error
+    for node in ast.walk(tree):
+        fine = (
+            (isinstance(node, ast.Constant) and type(node.value) is int)
+            or (isinstance(node, ast.BinOp) and type(node.op) in _BINARY)
+            or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub))
+            or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS)
+            or isinstance(node, ast.Name | ast.operator | ast.unaryop | ast.expr_context)
+        )
+        if not fine:
+            raise ValueError(f"size {text!r} has {type(node).__name__}, which is no arithmetic over sizes")
+    return tree
+
+
+def evaluate(size: Dim, symbols: Mapping[str, int]) -> int:
+    """The size as a number. Raises KeyError for a symbol that is not given."""
+    return size if isinstance(size, int) else _value(parse(size), symbols)
+
+
+def _value(node: ast.expr, symbols: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Constant):
+        assert isinstance(node.value, int)
+        return node.value
+    if isinstance(node, ast.Name):
+        return symbols[node.id]
+    if isinstance(node, ast.UnaryOp):
+        return -_value(node.operand, symbols)
+    if isinstance(node, ast.BinOp):
+        return _BINARY[type(node.op)](_value(node.left, symbols), _value(node.right, symbols))
+    assert isinstance(node, ast.Call)
+    assert isinstance(node.func, ast.Name)
+    return _CALLS[node.func.id](*(_value(one, symbols) for one in node.args))
+
+
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def symbols_of(size: Dim) -> set[str]:
+    """Names of the symbols in a size."""
+    return set() if isinstance(size, int) else set(_WORD.findall(size)) - set(_CALLS)
+
+
+def substitute(size: Dim, names: Mapping[str, Dim]) -> Dim:
+    """The size with symbols replaced; a number where none is left."""
+    if isinstance(size, int):
+        return size
+
+    def given(word: re.Match[str]) -> str:
+        new = names.get(word[0], word[0])
+        return str(new) if isinstance(new, int) or _WORD.fullmatch(new) else f"({new})"
+
+    text = _WORD.sub(given, size)
+    return text if symbols_of(text) else evaluate(text, {})
+
+
+def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[str, int]) -> dict[str, int]:
+    """What each symbol of a graph is, from its tensors' shapes and the numbers among its arguments.
+
+    A number argument that is named like a symbol gives its value. A symbol that stands nowhere alone is solved from an
+    expression that is linear in it. Raises ValueError where shapes contradict each other or the graph.
+    """
+    found = {one.name: numbers[one.name] for one in graph.symbols if one.name in numbers}
+    pending: list[tuple[str, int, Dim, int]] = []
+    for argument in graph.arguments:
+        if isinstance(argument.type, TensorType) and argument.name in shapes:
+            shape = shapes[argument.name]
+            if len(shape) != len(argument.type.shape):
+                raise ValueError(
+                    f"{argument.name} has {len(shape)} dimensions, not {len(argument.type.shape)}"
+                )
+            pending += [
+                (argument.name, at, size, n)
+                for at, (size, n) in enumerate(zip(argument.type.shape, shape, strict=True))
+            ]
+    for _, _, size, number in pending:
+        if isinstance(size, str) and _WORD.fullmatch(size):
+            found.setdefault(size, number)
+    for _, _, size, number in pending:
+        missing = symbols_of(size) - set(found)
+        if len(missing) == 1:
+            name = missing.pop()
+            solved = _solved(size, name, number, found)
+            if solved is not None:
+                found[name] = solved
+    for name, at, size, number in pending:
+        if symbols_of(size) <= set(found) and evaluate(size, found) != number:
+            raise ValueError(
+                f"{name} is {number} long in dimension {at}, where the graph has {size} = {evaluate(size, found)}"
+            )
+    lost = sorted({one.name for one in graph.symbols} - set(found))
+    if lost:
+        raise ValueError(f"no argument tells the size {lost[0]}")
+    return found
+
+
+def _solved(size: Dim, name: str, number: int, known: Mapping[str, int]) -> int | None:
+    low, step = (evaluate(size, {**known, name: n}) for n in (0, 1))
+    slope = step - low
+    if slope == 0 or (number - low) % slope:
+        return None
+    value = (number - low) // slope
+    return value if evaluate(size, {**known, name: value}) == number else None
+
+
+def static(graph: Graph, symbols: Mapping[str, int]) -> Graph:
+    """The graph at given sizes: no symbols left. Symbols that are not given keep their hints."""
+    names: dict[str, Dim] = {one.name: symbols.get(one.name, one.hint) for one in graph.symbols}
+    return resized(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": ()})
+
+
+def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
+    """The graph with every size that is text rewritten, in types and in operators' arguments."""
+
+    def operand(value: Operand) -> Operand:
+        if isinstance(value, Size):
+            new = change(value.size)
+            return Size(size=new) if isinstance(new, str) else new
+        return tuple(operand(one) for one in value) if isinstance(value, tuple) else value
+
+    def typed(value: TensorType | NumberType) -> TensorType | NumberType:
+        if not isinstance(value, TensorType):
+            return value
+        strides = None if value.strides is None else tuple(map(change, value.strides))
+        return value.model_copy(update={"shape": tuple(map(change, value.shape)), "strides": strides})
+
+    def argument(one: Argument) -> Argument:
+        return one.model_copy(update={"type": typed(one.type)})
+
+    nodes = tuple(
+        node.model_copy(
+            update={
+                "args": tuple(map(operand, node.args)),
+                "kwargs": tuple((name, operand(value)) for name, value in node.kwargs),
+                "outputs": tuple(
+                    None if value is None else value.model_copy(update={"type": typed(value.type)})
+                    for value in node.outputs
+                ),
+            }
+        )
+        for node in graph.nodes
+    )
+    return graph.model_copy(update={"arguments": tuple(map(argument, graph.arguments)), "nodes": nodes})
+
+
+def sizes_in(operand: Operand) -> Iterator[str]:
+    """Size expressions in an operator's argument, however deep."""
+    if isinstance(operand, Size):
+        yield operand.size
+    elif isinstance(operand, tuple):
+        for one in operand:
+            yield from sizes_in(one)

@@ -1,0 +1,215 @@
+"""Capture: a graph computes what its module does, whatever the module's calls and results look like."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from modules import Decoder, Language, Output, examples
+from torch.utils import _pytree as pytree
+
+from kernelwright.errors import UserError
+from kernelwright.graph.capture import capture
+from kernelwright.graph.execute import execute
+from kernelwright.graph.fx import to_fx
+from kernelwright.graph.types import Graph
+
+EXAMPLES = examples()
+
+
+def run(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **how: Any) -> Any:
+    captured = capture(module, args, kwargs, **how)
+    return captured.nest(execute(captured.graph, captured.bind(args, kwargs)))
+
+
+def called(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
+    with torch.no_grad():
+        return module(*args, **(kwargs or {}))
+
+
+def assert_same(got: Any, expected: Any) -> None:
+    (one, form), (other, wanted) = pytree.tree_flatten(got), pytree.tree_flatten(expected)
+    assert form == wanted
+    for left, right in zip(one, other, strict=True):
+        if isinstance(left, torch.Tensor):
+            torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+        else:
+            assert left == right
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_graph_computes_what_its_module_does(name: str) -> None:
+    module, args = EXAMPLES[name]
+    assert_same(run(module, args), called(module, args))
+
+
+@pytest.mark.parametrize("name", ["decoder", "bottleneck", "language"])
+def test_fp64_is_the_module_in_fp64(name: str) -> None:
+    module, args = EXAMPLES[name]
+    captured = capture(module, args)
+    got = captured.nest(execute(captured.graph, captured.bind(args), fp64=True))
+    double = copy.deepcopy(module).double()
+    expected = called(double, tuple(one.double() if one.is_floating_point() else one for one in args))
+    torch.testing.assert_close(
+        pytree.tree_leaves(got), pytree.tree_leaves(expected), check_dtype=False, rtol=1e-6, atol=1e-6
+    )
+
+
+def test_bfloat16_keeps_its_casts() -> None:
+    module, x = Decoder().bfloat16().eval(), torch.randn(2, 6, 64, dtype=torch.bfloat16)
+    captured = capture(module, (x,))
+    dtypes = {one.type.dtype for node in captured.graph.nodes for one in node.outputs if one is not None}
+    assert dtypes >= {"bfloat16", "float32"}
+    assert_same(captured.nest(execute(captured.graph, captured.bind((x,)))), called(module, (x,)))
+
+
+def test_keywords_and_optional_arguments() -> None:
+    module, args = EXAMPLES["language"]
+    assert_same(run(module, (), {"ids": args[0]}), called(module, (args[0],)))
+    assert isinstance(run(module, args), Output)
+
+
+def test_nested_containers_and_constants_come_back() -> None:
+    def function(x: torch.Tensor, pair: dict[str, Any]) -> Any:
+        return {"sum": x + pair["a"][0], "rest": [pair["a"][1] * 2, None, 3, "text"]}
+
+    args = (torch.randn(3), {"a": (torch.randn(3), torch.randn(2))})
+    assert_same(run(function, args), called(function, args))
+
+
+def test_symbols_stay_for_batch_and_sequence() -> None:
+    module, args = EXAMPLES["vit"]
+    captured = capture(module, args, dynamic=True)
+    assert [one.hint for one in captured.graph.symbols] == [2, 17]
+    longer = (torch.randn(3, 23, 48),)
+    assert_same(captured.nest(execute(captured.graph, captured.bind(longer))), called(module, longer))
+
+
+def test_training_mode_returns_new_running_statistics_first() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).train()
+    x = torch.randn(2, 3, 6, 6)
+    captured = capture(module, (x,))
+    changed = {one.origin: at for at, one in enumerate(a for a in captured.graph.arguments if a.mutated)}
+    assert set(changed) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
+    results = execute(captured.graph, captured.bind((x,)))
+    expected = called(module, (x,))
+    torch.testing.assert_close(results[changed["1.running_mean"]], module[1].running_mean)
+    assert_same(captured.nest(results), expected)
+
+
+def test_writing_in_place_is_made_functional() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[:, 0] = 3.0
+        y += 1
+        return y.relu_()
+
+    args = (torch.randn(3, 4),)
+    assert_same(run(function, args), called(function, args))
+
+
+def test_a_graph_break_gives_several_graphs() -> None:
+    layer = nn.Linear(4, 4)
+
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.layer(x)
+            return y * 2 if y.sum() > 0 else y.exp()
+
+    x = torch.ones(3, 4)
+    captured = capture(Branching(), (x,))
+    assert captured.how == "dynamo"
+    assert len(captured.parts) == 2
+    first = captured.parts[0]
+    assert {one.origin for one in first.graph.arguments if one.role == "weight"} == {
+        "layer.weight",
+        "layer.bias",
+    }
+    with pytest.raises(UserError, match="breaks into 2 graphs"):
+        _ = captured.graph
+
+
+@pytest.mark.parametrize("name", ["decoder", "swin", "language", "einsum"])
+def test_fx_computes_the_same(name: str) -> None:
+    module, args = EXAMPLES[name]
+    captured = capture(module, args, dynamic=name == "einsum")
+    values = captured.bind(args)
+    graph = captured.graph
+    results = to_fx(graph)(*(values[one.name] for one in graph.arguments))
+    assert_same(captured.nest(results), called(module, args))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_json_keeps_the_graph(name: str) -> None:
+    module, args = EXAMPLES[name]
+    graph = capture(module, args).graph
+    assert Graph.model_validate_json(graph.model_dump_json()) == graph
+
+
+def test_equal_modules_have_equal_graphs() -> None:
+    x = torch.randn(2, 4)
+    one, other = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), nn.ModuleDict({"a": nn.Linear(4, 4)})
+    first = capture(one, (x,)).graph
+    second = capture(lambda y: other["a"](y).relu(), (x,)).graph
+    assert first.digest == capture(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), (x,)).graph.digest
+    assert [node.op for node in first.nodes] == [node.op for node in second.nodes]
+
+
+BAD: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "sizes from data": (lambda x: x[x > 0] * 2, (torch.randn(4),), "data"),
+    "complex": (lambda x: x * 2, (torch.randn(4, dtype=torch.complex64),), "complex64.*cast"),
+    "sparse": (lambda x: x * 2, (torch.eye(3).to_sparse(),), "sparse.*convert"),
+    "float8": (lambda x: x.float(), (torch.randn(4).to(torch.float8_e4m3fn),), "float8.*cast"),
+    "meta": (nn.Linear(2, 2, device="meta"), (torch.randn(2, 2),), "meta device"),
+    "lazy": (nn.LazyLinear(3), (torch.randn(2, 2),), "call the module once"),
+    "wrong call": (nn.Linear(2, 2), (torch.randn(2, 3),), "the module itself raises RuntimeError"),
+    "no module": ("relu", (), "a module or a function, not a str"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_captured_is_told_in_one_line(name: str) -> None:
+    module, args, message = BAD[name]
+    with pytest.raises(UserError, match=message) as caught:
+        capture(module, args, breaks=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_random_numbers_are_refused_when_run() -> None:
+    args = (torch.randn(4),)
+    captured = capture(nn.Dropout(0.5).train(), args)
+    with pytest.raises(UserError, match="draws random numbers; call eval"):
+        execute(captured.graph, captured.bind(args))
+
+
+def test_another_form_of_call_is_refused() -> None:
+    captured = capture(Language(), (torch.zeros(2, 4, dtype=torch.long),))
+    with pytest.raises(UserError, match="capture"):
+        captured.bind((torch.zeros(2, 4, dtype=torch.long),) * 2)
+
+
+def test_casts_do_not_round_in_fp64_but_integers_are_exact() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return x.to(torch.bfloat16).to(torch.float32) * 3, (x * 10).to(torch.int8), (x * 8).int() / 3
+
+    args = (torch.linspace(0, 1, 7),)
+    captured = capture(function, args)
+    rounded, whole, third = execute(captured.graph, captured.bind(args), fp64=True)
+    exact = args[0].double()
+    torch.testing.assert_close(rounded, exact * 3, rtol=0, atol=1e-15)
+    assert whole.tolist() == (exact * 10).to(torch.int8).tolist()
+    torch.testing.assert_close(third, (exact * 8).int().double() / 3, rtol=0, atol=1e-15)
+
+
+def test_stays_whole_what_has_a_name() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(F.gelu(F.linear(x, w)), (4,)).softmax(-1)
+
+    graph = capture(function, (torch.randn(3, 4), torch.randn(4, 4))).graph
+    assert [node.op.split(".")[1] for node in graph.nodes] == ["linear", "gelu", "layer_norm", "_softmax"]
