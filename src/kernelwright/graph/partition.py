@@ -1,0 +1,506 @@
+"""A graph falls into groups, each small enough for one kernel or two; what no kernel is for stays with ATen.
+
+The rules, of which the first that applies decides; nodes are taken in the order of the graph:
+
+1. Views, and values made from sizes alone, are free: whoever reads one makes it anew from what it is a view of.
+2. What nothing is known of, draws random numbers or is moved by data stays with ATen (a `Left`).
+3. A contraction (product, convolution, attention) opens a group of its own.
+4. A reduction joins the group that made what it reduces where that group holds no contraction, runs over as many elements
+   and reduces over the same axes; else it opens a group.
+5. A map joins the groups that made what it reads: a contraction's where it runs over the contraction's own elements (an
+   epilogue, never what the contraction itself reads); one of maps and reductions where it runs over at most as many elements, or where there is no reduction yet.
+   Several such groups become one, if at most one of them holds a contraction and their reductions agree.
+6. A gather (concatenation, indexing, interpolation) joins maps only, and opens a group beside anything else.
+7. A cast that only one contraction reads joins that contraction's group.
+8. A map after a contraction that only a group of reductions reads belongs to those, where what it reads is kept anyway.
+9. No join may make two groups wait for each other.
+10. A group that reads no tensor from outside stays with ATen.
+
+Groups are graphs of their own under names by place, so that the same layer twice gives the same digest.
+
+Does not guarantee that a group is the best cut, nor that a kernel for it can be written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernelwright.graph import operators, sizes
+from kernelwright.graph.operators import packet
+from kernelwright.graph.types import (
+    Argument,
+    Graph,
+    Node,
+    NumberType,
+    Operand,
+    Ref,
+    TensorType,
+    Value,
+    refs_in,
+)
+
+LONGEST = 96
+"""Nodes in a group at most: beyond that a kernel is no longer read, nor compiled in seconds."""
+Part = Literal["free", "map", "gather", "reduction", "contraction", "other"]
+_PARTS: dict[str, Part] = {
+    "view": "free", "create": "free", "map": "map", "move": "gather", "gather": "gather", "reduction": "reduction",
+    "norm": "reduction", "loss": "reduction", "scan": "reduction", "window": "reduction", "contraction": "contraction",
+}  # fmt: skip
+_MAPS = frozenset(
+    ["clone", "contiguous", "copy", "_native_batch_norm_legit_no_training", "_batch_norm_no_update"]
+)
+"""Each element by itself, whatever kind the set of operators gives them."""
+_CASTS = frozenset(["_to_copy"])
+
+
+@dataclass(frozen=True)
+class Group:
+    """A part of a graph as a graph of its own."""
+
+    graph: Graph
+    """Under names by place; its arguments and results are those below, in order."""
+    inputs: tuple[str, ...]
+    """Names in the whole graph of what it reads."""
+    outputs: tuple[str, ...]
+    """Names in the whole graph of what it makes for others."""
+    nodes: tuple[Node, ...]
+    """Its nodes as the whole graph has them, views that it makes anew included."""
+
+    @property
+    def operators(self) -> str:
+        """What it computes, for tables: `linear+gelu`."""
+        return describe(self.nodes)
+
+
+@dataclass(frozen=True)
+class Left:
+    """Nodes that stay with ATen, one call each."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Groups and calls in an order in which they can run."""
+
+    graph: Graph
+    steps: tuple[Group | Left, ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Group))
+
+    def distinct(self) -> dict[str, list[Group]]:
+        """Groups by the digest of their graph, in the order in which they first occur."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(group.graph.digest, []).append(group)
+        return found
+
+    def merged(self) -> Graph:
+        """The graph again: the nodes of all steps, each once, in the graph's order."""
+        place = {node: number for number, node in enumerate(self.graph.nodes)}
+        kept = dict.fromkeys(node for step in self.steps for node in step.nodes)
+        ordered = sorted(kept, key=lambda node: place[node])
+        return self.graph.model_copy(update={"nodes": tuple(ordered)})
+
+
+def partition(graph: Graph) -> Partition:
+    """The groups of a graph by the rules above; nodes that nothing reads are left out."""
+    return _Partitioner(graph).run()
+
+
+def describe(nodes: Sequence[Node]) -> str:
+    """Operators in order, without views, each once: `linear+gelu`."""
+    names = [packet(node.op).strip("_") for node in nodes if part_of(node) != "free"]
+    return "+".join(dict.fromkeys(names)) or "+".join(dict.fromkeys(packet(node.op) for node in nodes))
+
+
+def part_of(node: Node) -> Part:
+    """What the rules take a node for; `other` stays with ATen."""
+    name = packet(node.op)
+    if node.op.startswith("aten.") and name in _MAPS:
+        return "map"
+    return _PARTS.get(operators.kind(node.op), "other")
+
+
+@dataclass
+class _Draft:
+    """A group while it grows."""
+
+    number: int
+    nodes: list[int] = field(default_factory=list)
+    domain: int = 0
+    axes: object = None
+    """What its reductions run over; None: it has none."""
+    contraction: bool = False
+    gathers: bool = False
+    closed: bool = False
+
+
+class _Partitioner:
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.types = graph, graph.types()
+        self._hints = {one.name: one.hint for one in graph.symbols}
+        self._read: dict[int, list[str]] = {}
+        self.maker = {
+            value.name: number
+            for number, node in enumerate(graph.nodes)
+            for value in node.outputs
+            if value is not None
+        }
+        self.parts = [part_of(node) for node in graph.nodes]
+        self.live = self._live()
+        self.home: dict[int, _Draft] = {}
+        self.drafts: dict[int, _Draft] = {}
+
+    def run(self) -> Partition:
+        for number in range(len(self.graph.nodes)):
+            if number in self.live and self.parts[number] != "free":
+                self._place(number)
+        self._hand_on_maps()
+        self._absorb_casts()
+        self._leave_what_reads_nothing()
+        return Partition(self.graph, tuple(self._steps()))
+
+    def _live(self) -> set[int]:
+        waiting = [self.maker[name] for name in self.graph.results if name in self.maker]
+        found: set[int] = set()
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                waiting += [self.maker[n] for n in self.graph.nodes[number].refs() if n in self.maker]
+        return found
+
+    # -- what is read ----------------------------------------------------------------------------------------
+
+    def _bases(self, number: int) -> list[str]:
+        """Values that a node reads, through whatever is free: arguments and what nodes in groups made."""
+        if number not in self._read:
+            self._read[number] = list(self._through(self.graph.nodes[number].refs()))
+        return self._read[number]
+
+    def _through(self, names: Iterator[str]) -> dict[str, None]:
+        found: dict[str, None] = {}
+        for name in names:
+            maker = self.maker.get(name)
+            if maker is not None and self.parts[maker] == "free":
+                found.update(self._through(self.graph.nodes[maker].refs()))
+            else:
+                found[name] = None
+        return found
+
+    def _free(self, names: Iterator[str]) -> set[int]:
+        """The free nodes between these values and what they are views of."""
+        found: set[int] = set()
+        for name in names:
+            maker = self.maker.get(name)
+            if maker is not None and self.parts[maker] == "free":
+                found |= {maker} | self._free(self.graph.nodes[maker].refs())
+        return found
+
+    # -- drafts ----------------------------------------------------------------------------------------------
+
+    def _place(self, number: int) -> None:
+        kind, node = self.parts[number], self.graph.nodes[number]
+        made = max((self._elements(v.type) for v in node.outputs if v is not None), default=1)
+        read = max((self._elements(self.types[name]) for name in node.refs()), default=1)
+        producers = self._producers(number)
+        if kind == "contraction":
+            self._open(number, domain=made, contraction=True)
+        elif kind == "other":
+            self._open(number, domain=made, closed=True)
+        elif kind == "reduction":
+            axes = _axes(node, self.types)
+            fits = [
+                draft
+                for draft in producers
+                if not draft.contraction
+                and draft.domain == read
+                and draft.axes in (None, axes)
+                and axes != "window"
+            ]
+            self._join(number, fits, domain=made if axes == "window" else read, axes=axes)
+        elif kind == "gather":
+            fits = [draft for draft in producers if not draft.contraction and draft.axes is None]
+            self._join(number, fits, domain=made, gathers=True)
+        else:
+            fits = [draft for draft in producers if self._takes(draft, made)]
+            self._join(number, fits, domain=made)
+
+    def _elements(self, type_: TensorType | NumberType) -> int:
+        """How many elements a tensor has, at the sizes that the graph was captured with."""
+        shape = type_.shape if isinstance(type_, TensorType) else ()
+        return math.prod(sizes.evaluate(size, self._hints) for size in shape)
+
+    def _takes(self, draft: _Draft, made: int) -> bool:
+        """Whether a map over `made` elements may join."""
+        if draft.contraction or draft.axes == "window":
+            return made == draft.domain
+        return made <= draft.domain or draft.axes is None
+
+    def _producers(self, number: int) -> list[_Draft]:
+        makers = [self.maker[name] for name in self._bases(number) if name in self.maker]
+        drafts = {self.home[maker].number: self.home[maker] for maker in makers}
+        return [draft for draft in drafts.values() if not draft.closed]
+
+    def _open(self, number: int, **facts: object) -> _Draft:
+        draft = _Draft(number, [number], **facts)  # type: ignore[arg-type]
+        self.drafts[number] = self.home[number] = draft
+        return draft
+
+    def _join(self, number: int, fits: list[_Draft], **facts: object) -> None:
+        """Put a node into one group of `fits` or more, as far as no two groups then wait for each other."""
+        joined = self._open(number, **facts)
+        for draft in sorted(fits, key=lambda one: (not one.contraction, -one.domain, -one.number)):
+            before = joined.contraction and draft.number in self._feeding(joined)
+            if _agree(joined, draft) and not before and not self._circular(joined, draft):
+                self._merge(draft, joined)
+                joined = draft
+
+    def _merge(self, into: _Draft, other: _Draft) -> None:
+        into.nodes = sorted(into.nodes + other.nodes)
+        if into.contraction or other.contraction:
+            into.domain = into.domain if into.contraction else other.domain
+        else:
+            into.domain = max(into.domain, other.domain)
+        into.axes = other.axes if into.axes is None else into.axes
+        into.contraction |= other.contraction
+        into.gathers |= other.gathers
+        for node in other.nodes:
+            self.home[node] = into
+        del self.drafts[other.number]
+
+    def _feeding(self, draft: _Draft) -> set[int]:
+        """Numbers of the groups that it reads from."""
+        found = set()
+        for node in draft.nodes:
+            for name in self._bases(node):
+                maker = self.maker.get(name)
+                if maker is not None and self.home[maker] is not draft:
+                    found.add(self.home[maker].number)
+        return found
+
+    def _circular(self, one: _Draft, other: _Draft) -> bool:
+        """Whether a third group stands between the two."""
+        return self._reaches(one, other) or self._reaches(other, one)
+
+    def _reaches(self, late: _Draft, early: _Draft) -> bool:
+        """Whether `late` reads, by way of a third group, from `early`."""
+        first = early.nodes[0]
+        waiting = [number for number in self._feeding(late) if number != early.number]
+        seen: set[int] = set()
+        while waiting:
+            number = waiting.pop()
+            if number == early.number:
+                return True
+            draft = self.drafts[number]
+            if (
+                number not in seen and draft.nodes[-1] > first
+            ):  # what ends before it begins reads nothing of it
+                seen.add(number)
+                waiting += self._feeding(draft)
+        return False
+
+    def _readers(self) -> tuple[dict[int, set[int]], set[int]]:
+        """For every node the nodes that read it; and those whose values are returned."""
+        readers: dict[int, set[int]] = {}
+        for number in self.home:
+            for name in self._bases(number):
+                if name in self.maker:
+                    readers.setdefault(self.maker[name], set()).add(number)
+        return readers, {self.maker[n] for n in self._through(iter(self.graph.results)) if n in self.maker}
+
+    def _hand_on_maps(self) -> None:
+        """Rule 8. Nothing that waits can then wait in a circle: who reads the map waited for its group before."""
+        readers, returned = self._readers()
+        for draft in [one for one in self.drafts.values() if one.contraction]:
+            for number in reversed(draft.nodes):
+                homes = {self.home[one].number for one in readers.get(number, ())}
+                into = self.drafts[homes.pop()] if len(homes) == 1 else draft
+                if self.parts[number] != "map" or into.axes in (None, "window") or number in returned:
+                    continue
+                read = {self.maker[name] for name in self._bases(number) if name in self.maker} & set(
+                    draft.nodes
+                )
+                shown = {
+                    one
+                    for one in read
+                    if one in returned or any(self.home[r] is not draft for r in readers[one])
+                }
+                if read == shown:
+                    draft.nodes = [one for one in draft.nodes if one != number]
+                    into.nodes = sorted([*into.nodes, number])
+                    self.home[number] = into
+
+    def _absorb_casts(self) -> None:
+        by_node, returned = self._readers()
+        readers = {number: {self.home[one].number for one in ones} for number, ones in by_node.items()}
+        for draft in list(self.drafts.values()):
+            names = {packet(self.graph.nodes[node].op) for node in draft.nodes}
+            outside = {one for node in draft.nodes for one in readers.get(node, set())} - {draft.number}
+            if not names <= _CASTS or len(outside) != 1 or returned & set(draft.nodes):
+                continue
+            into = self.drafts.get(next(iter(outside)))
+            if into is not None and into.contraction and not self._circular(into, draft):
+                self._merge(into, draft)
+
+    def _leave_what_reads_nothing(self) -> None:
+        for draft in self.drafts.values():
+            made = set(draft.nodes)
+            read = [name for node in draft.nodes for name in self._bases(node)]
+            if not draft.closed and all(self.maker.get(name) in made for name in read):
+                draft.closed = True
+
+    # -- steps -----------------------------------------------------------------------------------------------
+
+    def _steps(self) -> Iterator[Group | Left]:
+        """Groups, calls left to ATen, and the views that these or the results need, in order."""
+        order = self._ordered()
+        outside = self._read_outside()
+        shown: set[int] = set()
+        for draft in order:
+            if draft.closed:
+                free = self._free(name for node in draft.nodes for name in self.graph.nodes[node].refs())
+                nodes = sorted((free - shown) | set(draft.nodes))
+                shown |= free
+                yield Left(tuple(self.graph.nodes[node] for node in nodes))
+            else:
+                yield self._group(draft, outside)
+        last = self._free(iter(self.graph.results)) - shown
+        if last:
+            yield Left(tuple(self.graph.nodes[node] for node in sorted(last)))
+
+    def _ordered(self) -> list[_Draft]:
+        done: list[_Draft] = []
+        state: dict[int, int] = {}
+
+        for start in sorted(self.drafts):
+            stack = [(start, False)]
+            while stack:
+                number, fed = stack.pop()
+                if fed:
+                    done.append(self.drafts[number])
+                elif number not in state:
+                    state[number] = 1
+                    stack.append((number, True))
+                    stack += [
+                        (one, False) for one in sorted(self._feeding(self.drafts[number]), reverse=True)
+                    ]
+        return done
+
+    def _read_outside(self) -> set[str]:
+        """Values that are read by another step than makes them, or returned."""
+        found = set(self._through(iter(self.graph.results)))
+        for number, draft in self.home.items():
+            for name in self._bases(number):
+                maker = self.maker.get(name)
+                if maker is not None and self.home[maker] is not draft:
+                    found.add(name)
+        return found
+
+    def _group(self, draft: _Draft, outside: set[str]) -> Group:
+        free = self._free(name for node in draft.nodes for name in self.graph.nodes[node].refs())
+        numbers = sorted(free | set(draft.nodes))
+        nodes = tuple(self.graph.nodes[number] for number in numbers)
+        made = [value.name for node in nodes for value in node.outputs if value is not None]
+        inputs = tuple(dict.fromkeys(name for node in nodes for name in node.refs() if name not in set(made)))
+        outputs = tuple(
+            value.name
+            for number in sorted(draft.nodes)
+            for value in self.graph.nodes[number].outputs
+            if value is not None and value.name in outside
+        )
+        return Group(subgraph(self.graph, nodes, inputs, outputs), inputs, outputs, nodes)
+
+
+def subgraph(
+    graph: Graph, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], name: str = ""
+) -> Graph:
+    """Nodes of a graph as a graph of their own: names by place, results that nothing reads left out, symbols that occur."""
+    types = graph.types()
+    weights = {one.name: one for one in graph.arguments}
+    names: dict[str, str] = {}
+    arguments = []
+    for place, old in enumerate(inputs):
+        known = weights.get(old)
+        role = known.role if known is not None else "input"
+        names[old] = f"{'x' if role == 'input' else 'w'}{place}"
+        arguments.append(
+            Argument(name=names[old], type=types[old], role=role, origin=known.origin if known else "")
+        )
+    read = {one for node in nodes for one in node.refs()} | set(outputs)
+    made = []
+    for node in nodes:
+        for value in node.outputs:
+            if value is not None and value.name in read:
+                names[value.name] = f"v{len(names) - len(inputs)}"
+        made.append(_renamed(node, names, read))
+    body = Graph(
+        name=name or describe(nodes).replace("+", "_")[:60].lower(),
+        arguments=tuple(arguments),
+        nodes=tuple(made),
+        results=tuple(names[one] for one in outputs),
+    )
+    used = body.model_dump_json()
+    kept = tuple(one for one in graph.symbols if one.name in used)
+    return body.model_copy(update={"symbols": kept}) if kept else body
+
+
+def _renamed(node: Node, names: dict[str, str], read: set[str]) -> Node:
+    def renamed(one: Operand) -> Operand:
+        if isinstance(one, Ref):
+            return Ref(ref=names[one.ref])
+        if isinstance(one, tuple):
+            return tuple(renamed(part) for part in one)
+        return one
+
+    outputs = tuple(
+        Value(name=names[value.name], type=value.type) if value is not None and value.name in read else None
+        for value in node.outputs
+    )
+    kwargs = tuple((key, renamed(value)) for key, value in node.kwargs)
+    return Node(op=node.op, args=tuple(renamed(one) for one in node.args), kwargs=kwargs, outputs=outputs)
+
+
+def _agree(one: _Draft, other: _Draft) -> bool:
+    """Whether two groups may be one, as far as what they hold goes."""
+    if (one.contraction and other.contraction) or one.closed or other.closed:
+        return False
+    if len(one.nodes) + len(other.nodes) > LONGEST:
+        return False
+    if one.contraction or other.contraction:
+        plain = other if one.contraction else one
+        return plain.axes is None and not plain.gathers and one.domain == other.domain
+    if one.axes is not None and other.axes is not None:
+        return one.axes == other.axes and one.axes != "window"
+    if one.gathers or other.gathers:
+        return one.axes is None and other.axes is None
+    return True
+
+
+def _axes(node: Node, types: Mapping[str, TensorType | NumberType]) -> object:
+    """What a reduction runs over, comparable within a group: axes from the end, or `window`."""
+    name = packet(node.op)
+    if operators.kind(node.op) == "window":
+        return "window"
+    if operators.kind(node.op) == "loss" or "group_norm" in name or "batch_norm" in name:
+        return (name,)
+    first = next(refs_in(node.args), "") if node.args else ""
+    type_ = types.get(first)
+    rank = len(type_.shape) if isinstance(type_, TensorType) else 0
+    if name in ("layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"):
+        shape = node.args[1]
+        return tuple(range(-len(shape), 0)) if isinstance(shape, tuple) else (name,)
+    asked = node.args[1] if len(node.args) > 1 else dict(node.kwargs).get("dim")
+    if isinstance(asked, int) and not isinstance(asked, bool):
+        asked = (asked,)
+    if isinstance(asked, tuple) and asked and all(isinstance(one, int) for one in asked):
+        return tuple(sorted(one - rank if one >= 0 else one for one in asked if isinstance(one, int)))
+    if operators.kind(node.op) == "norm":
+        return (name,)
+    return tuple(range(-rank, 0))

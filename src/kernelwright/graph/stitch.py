@@ -1,0 +1,310 @@
+"""One readable file out of a graph's groups: their kernels, a function that runs the whole, a module in benchmark form.
+
+    text = stitch(partition(graph), {digest: code})                   def run(x, w, ...): the results as a tuple
+    text = stitch(..., state=state_of(graph), name="Block")           and class ModelNew with that state_dict
+
+A kernel is text that defines `kernel(...)` on its group's arguments. Its names get the group's number, so that kernels do
+not meet; imports are shared; a group that has no kernel runs as ATen calls. The same input gives the same bytes.
+
+Does not guarantee that the kernels are right, nor that the file is: it is judged as a whole afterwards.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.errors import UserError
+from kernelwright.graph import sizes
+from kernelwright.graph.partition import Group, Partition
+from kernelwright.graph.types import DtypeArg, Graph, Node, Operand, Other, Ref, Size, TensorType
+
+ENTRY = "kernel"
+"""The function that a kernel's text defines."""
+_IMPORTS = ("import torch", "import torch.nn as nn", "import triton", "import triton.language as tl")
+_FLOATS = {"inf": 'float("inf")', "-inf": 'float("-inf")', "nan": 'float("nan")'}
+_MODULE = """
+class ModelNew(nn.Module):
+    def __init__(self, *arguments):
+        super().__init__()
+        for name, shape, dtype, learnable in STATE:
+            *path, leaf = name.split(".")
+            home = self
+            for part in path:
+                if part not in home._modules:
+                    home.add_module(part, nn.Module())
+                home = home._modules[part]
+            value = torch.zeros(shape, dtype=dtype)
+            if learnable:
+                home.register_parameter(leaf, nn.Parameter(value, requires_grad=dtype.is_floating_point))
+            else:
+                home.register_buffer(leaf, value)
+
+    def forward(self, {inputs}):
+        {results} = run({arguments})
+        return {returned}
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name of a state_dict."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    learnable: bool
+
+
+def state_of(graph: Graph) -> tuple[Entry, ...]:
+    """The weights and buffers that a graph reads, by the names that they have in its module."""
+    found = []
+    for one in graph.arguments:
+        if one.role in ("weight", "buffer") and isinstance(one.type, TensorType):
+            shape = tuple(sizes.evaluate(size, {}) for size in one.type.shape)
+            found.append(Entry(one.origin, shape, one.type.dtype, one.role == "weight"))
+    return tuple(found)
+
+
+def stitch(
+    whole: Partition,
+    kernels: Mapping[str, str],
+    *,
+    state: Sequence[Entry] | None = None,
+    notes: Mapping[str, str] | None = None,
+    name: str = "",
+) -> str:
+    """The file. `kernels` are texts by digest of their group's graph; `notes` says of a digest where its kernel comes from.
+
+    With `state`, a `ModelNew` with these names. Raises UserError for a kernel that is not Python or defines no `kernel`,
+    and, with `state`, for a graph with lifted constants, which no state_dict has.
+    """
+    graph = whole.graph
+    numbers = {digest: at for at, digest in enumerate(whole.distinct(), 1) if digest in kernels}
+    imports = dict.fromkeys(_IMPORTS)
+    parts = []
+    for digest, groups in whole.distinct().items():
+        if digest in numbers:
+            theirs, body = numbered(kernels[digest], numbers[digest])
+            imports.update(dict.fromkeys(theirs))
+            where = f", {len(groups)} times" if len(groups) > 1 else ""
+            note = f" ({notes[digest]})" if notes and digest in notes else ""
+            parts.append(f"# {numbers[digest]}: {groups[0].operators}{where}{note}\n\n{body.strip()}")
+    head = f'"""{name or graph.name}: {len(numbers)} kernels."""\n\n' + "\n".join(imports)
+    text = [head, *parts, _run(whole, numbers)]
+    if state is not None:
+        text.append(_module(graph, state))
+    return "\n\n\n".join(text) + "\n"
+
+
+def numbered(code: str, number: int) -> tuple[list[str], str]:
+    """(import statements, the rest) of a kernel's text, names of its own with `_number` behind. Raises UserError."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UserError(f"a kernel is not Python ({error}); give text that defines {ENTRY}(...)") from None
+    own = _bound(tree)
+    if ENTRY not in own:
+        raise UserError(f"a kernel defines no {ENTRY}(...); give text that does")
+    if found := own & {"run", "STATE", "ModelNew"}:
+        tree.body = [
+            node for node in tree.body if not (isinstance(node, ast.ClassDef) and node.name == "ModelNew")
+        ]
+        if found - {"ModelNew"}:
+            raise UserError(
+                f"a kernel defines {', '.join(sorted(found))}, which the whole does; name it otherwise"
+            )
+    names = {name: f"{name}_{number}" for name in own}
+    imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    lines = [line.encode() for line in code.split("\n")]
+    for row, start, end, new in sorted(_edits(tree, names), reverse=True):
+        lines[row - 1] = lines[row - 1][:start] + new.encode() + lines[row - 1][end:]
+    return imports, "\n\n\n".join(_texts(tree, lines))
+
+
+def _is_head(node: ast.stmt) -> bool:
+    """An import, or the docstring of a file."""
+    return isinstance(node, ast.Import | ast.ImportFrom) or (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _texts(tree: ast.Module, lines: list[bytes]) -> Iterator[str]:
+    """Statements with the comments above them, imports and docstring apart."""
+    last = 0
+    for node in tree.body:
+        assert node.end_lineno is not None
+        if not _is_head(node):
+            yield b"\n".join(lines[last : node.end_lineno]).decode().strip("\n")
+        last = node.end_lineno
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """Names that a file makes at its top level, imports apart."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif not isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {
+                one.id
+                for one in ast.walk(node)
+                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+            }
+    return found
+
+
+_SCOPES = ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def _edits(tree: ast.Module, names: Mapping[str, str]) -> Iterator[tuple[int, int, int, str]]:
+    """(line, from byte, to byte, new name) for every place that means one of the names."""
+
+    def walk(node: ast.AST, hidden: frozenset[str]) -> Iterator[tuple[int, int, int, str]]:
+        inner = hidden
+        outside: list[ast.AST] = []
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if node.name in names and node.name not in hidden and node in tree.body:
+                start = node.col_offset + len("def " if isinstance(node, ast.FunctionDef) else "class ")
+                yield node.lineno, start, start + len(node.name.encode()), names[node.name]
+            outside = list(node.decorator_list)
+        if isinstance(node, _SCOPES):
+            inner = hidden | _local(node)
+        if isinstance(node, ast.FunctionDef):
+            given = node.args
+            written = [one.annotation for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+            outside += [one for one in (*written, *given.defaults, *given.kw_defaults, node.returns) if one]
+        elif isinstance(node, ast.Name) and node.id in names and node.id not in hidden:
+            assert node.end_col_offset is not None
+            yield node.lineno, node.col_offset, node.end_col_offset, names[node.id]
+        for one in outside:
+            yield from walk(one, hidden)
+        done = set(map(id, outside))
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.arguments):
+                continue
+            if id(child) not in done:
+                yield from walk(child, inner)
+
+    yield from walk(tree, frozenset())
+
+
+def _local(scope: ast.AST) -> frozenset[str]:
+    """Names that a function or comprehension binds for itself."""
+    shared: set[str] = set()
+    found: set[str] = set()
+    waiting = list(ast.iter_child_nodes(scope))
+    if isinstance(scope, ast.FunctionDef | ast.Lambda):
+        found |= {one.arg for one in ast.walk(scope.args) if isinstance(one, ast.arg)}
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            shared |= set(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if not isinstance(node, _SCOPES | ast.ClassDef):
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(found - shared)
+
+
+# -- the whole --------------------------------------------------------------------------------------------------
+
+
+def _run(whole: Partition, numbers: Mapping[str, int]) -> str:
+    """`def run(...)`: every step in order."""
+    graph = whole.graph
+    tensors = [one for one in graph.arguments if isinstance(one.type, TensorType)]
+    lines = [f"def run({', '.join(one.name for one in graph.arguments)}):"]
+    for symbol in graph.symbols:
+        lines.append(f"    {symbol.name} = {_size_of(graph, symbol.name)}")
+    calls = [_calls(step, numbers) for step in whole.steps]
+    if any("device" in line for lines_ in calls for line in lines_) and tensors:
+        lines.append(f"    device = {tensors[0].name}.device")
+    lines += [f"    {line}" for lines_ in calls for line in lines_]
+    lines.append(f"    return {_tuple(graph.results)}")
+    return "\n".join(lines)
+
+
+def _calls(step: object, numbers: Mapping[str, int]) -> list[str]:
+    if isinstance(step, Group) and step.graph.digest in numbers:
+        made = ", ".join(step.outputs)
+        return [f"{made} = {ENTRY}_{numbers[step.graph.digest]}({', '.join(step.inputs)})"]
+    nodes: tuple[Node, ...] = step.nodes  # type: ignore[attr-defined]
+    return [call(node) for node in nodes]
+
+
+def call(node: Node) -> str:
+    """A node as one statement: `y = torch.ops.aten.mul.Tensor(x, 2.0)`."""
+    args = [operand(one) for one in node.args] + [f"{key}={operand(value)}" for key, value in node.kwargs]
+    names = [value.name if value is not None else "_" for value in node.outputs]
+    made = ", ".join(names) + ("," if len(names) == 1 and node.op.split(".")[1] in _LISTS else "")
+    return f"{made} = torch.ops.{node.op}({', '.join(args)})"
+
+
+_LISTS = frozenset(["split", "split_with_sizes", "unbind", "chunk", "tensor_split", "unsafe_split"])
+"""Operators whose one result comes in a list."""
+
+
+def operand(one: Operand) -> str:
+    """An operator's argument as Python."""
+    if isinstance(one, Ref):
+        return one.ref
+    if isinstance(one, Size):
+        return one.size
+    if isinstance(one, DtypeArg):
+        return f"torch.{one.dtype}"
+    if isinstance(one, Other):
+        return _FLOATS.get(one.other, one.other)
+    if isinstance(one, tuple):
+        return "[" + ", ".join(operand(part) for part in one) + "]"
+    return repr(one)
+
+
+def _size_of(graph: Graph, symbol: str) -> str:
+    """Where a symbol's value is read. Raises UserError where no argument has it as a dimension."""
+    for one in graph.arguments:
+        if isinstance(one.type, TensorType) and symbol in one.type.shape:
+            return f"{one.name}.shape[{one.type.shape.index(symbol)}]"
+        if one.name == symbol:
+            return symbol
+    raise UserError(f"{graph.name}: no argument is {symbol} long; capture it with fixed sizes")
+
+
+def _module(graph: Graph, state: Sequence[Entry]) -> str:
+    constants = [one.name for one in graph.arguments if one.role == "constant"]
+    if constants:
+        raise UserError(
+            f"{graph.name} holds {len(constants)} tensors that no state_dict has ({constants[0]}); register them as buffers"
+        )
+    rows = "\n".join(
+        f"    ({entry.name!r}, {entry.shape!r}, torch.{entry.dtype}, {entry.learnable})," for entry in state
+    )
+    table = f"STATE = (\n{rows}\n)\n" if rows else "STATE = ()\n"
+    learnable = {entry.name: entry.learnable for entry in state}
+    inputs = [one.name for one in graph.arguments if one.role == "input"]
+    arguments = [
+        one.name
+        if one.role == "input"
+        else f"self.{'get_parameter' if learnable.get(one.origin, one.role == 'weight') else 'get_buffer'}({one.origin!r})"
+        for one in graph.arguments
+    ]
+    first = sum(one.mutated for one in graph.arguments)
+    names = [f"y{at}" for at in range(len(graph.results))]
+    shown = names[first:]
+    text = _MODULE.format(
+        inputs=", ".join(inputs) or "*inputs",
+        results=", ".join(names) + ("," if len(names) == 1 else ""),
+        arguments=", ".join(arguments),
+        returned=shown[0] if len(shown) == 1 else ", ".join(shown),
+    )
+    return table + "\n" + re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
