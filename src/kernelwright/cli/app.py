@@ -28,6 +28,7 @@ app.add_typer(corpus.app, name="data")
 app.add_typer(tasks, name="tasks")
 app.command()(audits.mutants)
 app.command()(serving.serve)
+app.command()(serving.mcp)
 tasks.command()(audits.audit)
 
 SUITES = (

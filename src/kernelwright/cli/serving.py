@@ -1,4 +1,4 @@
-"""`kernelwright serve`: the judge behind HTTP."""
+"""`kernelwright serve` and `kernelwright mcp`: the judge behind HTTP, and as tools for agents."""
 
 from __future__ import annotations
 
@@ -82,6 +82,25 @@ def serve(
         )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
         uvicorn.Server(config).run(sockets=[listening])
+    return 0
+
+
+def mcp(
+    judge: Annotated[
+        str, typer.Option("--judge", help="Judge on these servers: http://HOST:PORT, with commas.")
+    ] = "",
+    backend: Annotated[str, typer.Option(help="auto, interpret or cuda.")] = "auto",
+    target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",
+) -> int:
+    """Tools for coding agents over stdio: verify, profile, compare, optimise, tasks."""
+    try:
+        from kernelwright.serve.tools import create_server
+    except ImportError as error:
+        raise UserError(f"mcp needs {error.name}: pip install 'kernelwright[mcp]'") from None
+    from kernelwright.cli import read
+
+    with read.judge_at(judge, None, backend, "strict", target) as pool:
+        create_server(pool, read.one_task).run("stdio")
     return 0
 
 
