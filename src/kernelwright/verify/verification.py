@@ -32,8 +32,6 @@ _TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 _COPIES = 2
 """Of its weights, that a module may hold: as they were drawn, and as its kernels want them."""
-_CAUSED = 0.1
-"""Share of an output that must be wrong without the kernels, where torch copies into it."""
 _MANY_CALLS = 12
 """Calls of the first shape: more than any warm-up that a kernel could pass for."""
 
@@ -261,6 +259,8 @@ class Hearing:
 
     def _policy(self, trace: Trace) -> None:
         """The candidate's own kernels run, and do what the task's policy leaves to them."""
+        from kernelwright.verify import causality
+
         operators = trace.tape.compute()
         self.facts["aten_ops"] = operators
         self.facts["launches"] = trace.launches()
@@ -277,6 +277,11 @@ class Hearing:
         if operators and self.task.policy == "full":
             raise Stop(
                 Outcome.TORCH_COMPUTE, Gate.CAUSALITY, f"computed by torch outside the kernels: {names}"
+            )
+        recast = causality.recast(trace.tape, (*trace.inputs, *trace.traced.state.values()))
+        if recast and self.task.policy == "full":
+            raise Stop(
+                Outcome.TORCH_COMPUTE, Gate.CAUSALITY, f"computed by torch outside the kernels: {recast}"
             )
         if not trace.steady():
             detail = "forward does different things when called again: launches, sizes or operators differ"
@@ -366,12 +371,56 @@ class Hearing:
             detail = f"the kernels take {share:.0%} of the time; this task asks for {self.task.min_share:.0%}"
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)
 
-    def _caused(self, trace: Trace, ablated: Stop) -> None:
-        """`ablated` is what was wrong with every kernel a no-op: not a little only, where torch copies into an output."""
-        wrong = ablated.evidence.get("mismatch")
-        if self.task.policy == "full" and trace.copied_outputs() and wrong and wrong.wrong_share < _CAUSED:
-            detail = f"torch copies {1 - wrong.wrong_share:.0%} of the output"
-            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=ablated.evidence.get("where", ""))
+    def _without_kernels(
+        self, device: Confined, shape: Any, trace: Trace, case: Any, operators: Iterable[str]
+    ) -> None:
+        """One interpreted call at a small size in which kernels do nothing. Raises Stop where that is as good, or where
+        copies by torch make the output. `operators` are the reference's."""
+        from kernelwright.verify import causality
+        from kernelwright.verify.structures import flatten
+
+        full = self.task.policy == "full"
+        moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
+        body = {"command": "run", "key": shape.name, "call": -1, "ablate": True, "races": False, "after": []}
+        _, tensors = device.ask(Gate.CAUSALITY, body | {"copies": list(moved)}, flatten(case.inputs))
+        count = len(case.expected)
+        self._acts(case, tensors[:count])
+        for tensor, index in zip(tensors[count:], moved.values(), strict=True):
+            if causality.agreement(tensor, case.expected[index], self.protocol) > causality.SAME:
+                detail = f"a copy by torch has output {index} before any kernel runs"
+                raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+        if full and trace.copied_outputs() and not causality.scatters(operators):
+            body |= {"ablate": False, "marks": True}
+            _, tensors = device.ask(Gate.CAUSALITY, body, flatten(case.inputs))
+            share = causality.unmarked(tensors[count:], case.expected)
+            if share > causality.MOST_COPIED:
+                detail = f"torch copies {share:.0%} of the output"
+                raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+
+    def _acts(self, case: Any, outputs: list[Any]) -> None:
+        """`outputs` of a call whose kernels did nothing are wrong."""
+        from kernelwright.verify.reference.comparison import compare
+
+        pairs = zip(outputs, case.expected, strict=True)
+        if not any(compare(index, *pair, self.protocol).kind for index, pair in enumerate(pairs)):
+            detail = "the output stays right when the candidate's kernels do nothing"
+            raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=case.name)
+
+    def _copies_more(self, small: Trace, full: Trace, operators: Iterable[str]) -> None:
+        """At full size, where kernels are not run, torch copies no more of the output than where they are."""
+        from kernelwright.verify import causality
+
+        def share(trace: Trace) -> float:
+            given = (*trace.inputs, *trace.traced.state.values())
+            return causality.copied_share(trace.tape, (view.storage for view in given))
+
+        if self.task.policy != "full" or causality.scatters(operators):
+            return
+        if (copied := share(full)) > share(small) + causality.MOST_COPIED:
+            detail = (
+                f"at full size torch copies {copied:.0%} of the output, and less where values are checked"
+            )
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
     def _unchanged(self, case: Any, names: Iterable[str], gate: Gate, how: str = "changed in place") -> None:
         """Weights must not serve as memory from one call to the next; what the reference writes to may change."""

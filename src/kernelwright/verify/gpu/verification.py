@@ -166,6 +166,7 @@ class MeasuredHearing(Hearing):
                     device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
                     for call in (*trace.warm_up(), -1):
                         self._interpreted(device, shape, call, position)
+                    self._without_kernels(device, shape, trace, shape.host_case, shapes[0].operators)
                 except Stop as stop:
                     if stop.outcome is Outcome.UNSUPPORTED:
                         break
@@ -223,7 +224,9 @@ class MeasuredHearing(Hearing):
                     device.ask(Gate.LOAD, body)
                     self._correctness(device, shapes, traces)
                     if self.protocol.honesty:
-                        self._causality(device, shapes[0], traces[0])
+                        for shape in shapes:
+                            self._causality(device, shape)
+                        self._copies_more(traces[0], traces[-1], shapes[0].operators)
                         self._carried(device, shapes[0], traces[0])
                         self._repeat(device, shapes[-1])
                     with self._timed(Gate.TIMING):
@@ -317,8 +320,21 @@ class MeasuredHearing(Hearing):
         call: int = -1,
         position: int = 0,
         number: int = 0,
-        ablate: bool = False,
     ) -> float:
+        """One call, compared with the oracle."""
+        answer, outputs = self._played(gate, device, shape, case, call)
+        return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
+
+    def _played(
+        self,
+        gate: Gate,
+        device: Confined,
+        shape: Any,
+        case: Any,
+        call: int = -1,
+        ablate: bool = False,
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """One call, and its outputs where they lie in the arena."""
         import torch
 
         arena = self._arena
@@ -337,22 +353,14 @@ class MeasuredHearing(Hearing):
         answer, _ = device.ask(gate, body)
         if not arena.guards_intact():
             raise Stop(Outcome.OUT_OF_BOUNDS, gate, "a kernel wrote between the inputs", where=case.name)
-        outputs = [arena.locate(slot) for slot in slots]
-        return self._compare(case, outputs, list(answer["changed"]), gate, position, number)
+        return answer, [arena.locate(slot) for slot in slots]
 
-    def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:
+    def _causality(self, device: Confined, shape: Any) -> None:
         """With every kernel a no-op, the output must stop being right."""
         with self._timed(Gate.CAUSALITY):
             case = shape.case(len(shape) - 1) or shape.case(0)
-            try:
-                self._play(Gate.CAUSALITY, device, shape, case, ablate=True)
-            except Stop as stop:
-                if not device.alive:
-                    raise
-                self._caused(trace, stop)
-                return
-            detail = "the output stays right when the candidate's kernels do nothing"
-            raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=case.name)
+            _, outputs = self._played(Gate.CAUSALITY, device, shape, case, ablate=True)
+            self._acts(case, outputs)
 
     def _repeat(self, device: Confined, shape: Any) -> None:
         """The first case once more, after all others: state and races show."""

@@ -20,6 +20,7 @@ from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret.full_size import Fold, Spot, Unsure
 from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch, Unsupported
+from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.sandbox import channel
@@ -68,6 +69,10 @@ class Play:
     """Instances run in reverse order, and are watched."""
     after: list[int | str]
     """Inputs (by index) and weights (by name) that the reference changes: restored before, and handed out after."""
+    copies: list[int]
+    """Numbers of copies on the tape: what they made is handed out as well."""
+    marks: bool
+    """Which elements of the outputs kernels made is handed out last."""
 
 
 class InterpretedSession(Session):
@@ -79,6 +84,10 @@ class InterpretedSession(Session):
 
     def step(self, operation: Operation, place: int) -> None:
         super().step(operation, place)
+        if operation.kind == "copy" and self.engine.marks is not None:
+            target, source = operation.fields["target"], operation.fields["source"]
+            storages = self.storages[target.storage], self.storages[source.storage]
+            self.engine.marks.copy(target, storages[0], source, storages[1])
         if operation.kind == "arange":
             view = operation.fields["view"]
             cdata = self.storages[view.storage]._cdata
@@ -127,7 +136,14 @@ class InterpretDevice(Service):
             if command == "open":
                 return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
             if command == "run":
-                play = Play(body["call"], body["ablate"], body["races"], body["after"])
+                play = Play(
+                    body["call"],
+                    body["ablate"],
+                    body["races"],
+                    body["after"],
+                    body.get("copies", []),
+                    body.get("marks", False),
+                )
                 return self.run(body["key"], play, tensors, outputs)
             if command == "model":
                 return self.model(body["trace"], body["compile"], body["samples"])
@@ -189,8 +205,12 @@ class InterpretDevice(Service):
         for name in play.after:
             if isinstance(name, str) and name in places:  # each call starts from the reference's statistics
                 session.tensor(places[name]).copy_(self._state[key][name])
+        self.engine.marks = marks = Marks() if play.marks else None
         with self._failures():
-            session.play(tape)
+            try:
+                session.play(tape)
+            finally:
+                self.engine.marks = None
         self._compiles(self.engine.launches)
         changed = [
             index
@@ -204,6 +224,9 @@ class InterpretDevice(Service):
         ]
         outputs.extend(session.tensor(view) for view in tape.outputs())
         outputs.extend(session.tensor(places[name]) for name in play.after if name in places)
+        outputs.extend(session.tensor(tape.operations[place].fields["target"]) for place in play.copies)
+        if marks is not None:
+            outputs.extend(marks.of(view, session.storages[view.storage]) for view in tape.outputs())
 
         def stored(view: View) -> bool:
             return session.storages[view.storage]._cdata in self.engine.stored

@@ -36,6 +36,7 @@ from triton.runtime import interpreter, jit
 
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.full_size import Spot, Unsure
+from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.straight_line import Instances
@@ -159,6 +160,8 @@ class Engine:
         self._storing: set[str] = set()
         self.stored: set[int] = set()
         """Storages that launches have stored to since somebody emptied this."""
+        self.marks: Marks | None = None
+        """Where kernels store, byte by byte, when somebody asks."""
         self.counted: dict[int, tuple[int, int, float, float]] = {}
         """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
         self._looked_at: list[int] = []
@@ -406,6 +409,8 @@ class Engine:
             self.spot.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
         if self.mode != "model":
             self.memory.note_stores(ptrs.data, mask.data, region)
+            if self.marks is not None:
+                self.marks.store(self.memory, ptrs.data, mask.data, itemsize)
             real = self.memory.translate(ptrs.data, region)
             self._storing.update([region.name] if region is not None else self.memory.names())
             if self._watch is not None:
@@ -422,6 +427,8 @@ class Engine:
         if self.mode == "model":
             return None
         self.memory.note_stores(ptrs.data, mask, region)
+        if self.marks is not None:
+            self.marks.store(self.memory, ptrs.data, mask, itemsize)
         self._storing.update([region.name] if region is not None else self.memory.names())
         if self._watch is not None:
             orders = "RELAXED" not in str(sem) and "CTA" not in str(scope)

@@ -80,7 +80,7 @@ class InterpretedHearing(Hearing):
                 ):  # one case takes a tenth of what the assembler does: most wrong kernels end there
                     modelled = self._model(device, full)
         if self.protocol.honesty:
-            self._causality(device, shapes[0], traces[0])
+            self._causality(device, shapes, traces, full)
             self._repeat(device, shapes[0], traces[0])
             self._carried(device, shapes[0], traces[0])
             with self._timed(Gate.FULL):
@@ -207,30 +207,25 @@ class InterpretedHearing(Hearing):
         call: int = -1,
         position: int = 0,
         number: int = 0,
-        ablate: bool = False,
         races: bool = False,
     ) -> float:
         from kernelwright.verify.structures import flatten
 
-        body = {"command": "run", "key": shape.name, "call": call, "ablate": ablate, "races": races}
+        body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": races}
         answer, outputs = device.ask(gate, body | {"after": list(case.after)}, flatten(case.inputs))
-        if not ablate:
-            self._executed[shape.name] = float(answer["flops"])
-            self._units |= set(answer["units"])
+        self._executed[shape.name] = float(answer["flops"])
+        self._units |= set(answer["units"])
         return self._compared(case, answer, outputs, gate, position, number)
 
-    def _causality(self, device: Confined, shape: Any, trace: Trace) -> None:
-        """With every kernel a no-op, the output must stop being right."""
+    def _causality(
+        self, device: Confined, shapes: list[Any], traces: list[Trace], full: Trace | None
+    ) -> None:
+        """With every kernel a no-op, the output must stop being right, at every size."""
         with self._timed(Gate.CAUSALITY):
-            try:
-                self._play(Gate.CAUSALITY, device, shape, shape.cases[-1], ablate=True)
-            except Stop as stop:
-                if not device.alive:
-                    raise
-                self._caused(trace, stop)
-                return
-            detail = "the output stays right when the candidate's kernels do nothing"
-            raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail)
+            for shape, trace in zip(shapes, traces, strict=True):
+                self._without_kernels(device, shape, trace, shape.cases[-1], shapes[0].operators)
+            if full is not None:
+                self._copies_more(traces[0], full, shapes[0].operators)
 
     def _repeat(self, device: Confined, shape: Any, trace: Trace) -> None:
         """The first case once more, after all others and with the programs in reverse order: races show."""

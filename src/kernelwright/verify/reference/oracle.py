@@ -26,6 +26,7 @@ from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import roundings, tf32
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.expected import Expected, expected_of, nbytes
+from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.structures import convert, flatten, skeleton
 from kernelwright.verify.trace import affine
 from kernelwright.verify.trace.overlap import sharing
@@ -117,6 +118,8 @@ class ShapeCases:
     state: dict[str, torch.Tensor]
     cases: list[Case]
     make_twin: Callable[[], Case | None]
+    operators: tuple[str, ...]
+    """Aten operators of the reference, without overloads, in order."""
 
     @functools.cached_property
     def twin(self) -> Case | None:
@@ -256,6 +259,7 @@ def shape_cases(
         state,
         cases,
         lambda: twin(reference, module, cases[0], protocol, secret),
+        operators(module, cases[0].inputs),
     )
 
 
@@ -433,7 +437,8 @@ def make_case(
     written.update(name for name, value in held.items() if value._version != state_versions.get(name))
     kept: dict[int | str, torch.Tensor] = dict(enumerate(flat))
     kept.update(held)
-    after = {key: kept[key].detach().clone() for key in (*changed, *state_changed)}
+    left: list[int | str] = [*changed, *state_changed]
+    after = {key: kept[key].detach().clone() for key in left}
     structure = skeleton(output)
     shared = sharing(honest)
     largest = max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0)

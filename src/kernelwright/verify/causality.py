@@ -1,0 +1,121 @@
+"""Whose work an output is: what is left of it when the candidate's kernels do nothing.
+
+Torch may move data that a kernel made, lay inputs out anew, and fill memory with a number. It may not make the output:
+where that is data movement, or mostly so (a concatenation, a triangle), copies by torch are the operator. Only an
+operator that itself writes a part into a copy (a scatter) leaves the rest to one.
+
+Does not see work that torch does on data that a kernel has only passed on; `Tape.compute` has every operator that
+calculates, and what is neither is a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference.comparison import allowed_error
+from kernelwright.verify.reference.expected import Expected, chunks
+from kernelwright.verify.trace.tape import Operation, Tape, View
+
+MOST_COPIED = 0.1
+"""Share of an output's elements other than 0 that no kernel need have made, where torch copies into it."""
+SAME = 0.9
+"""Share of an output's elements other than 0 that a copy has, of which it is said to be the output."""
+SCATTERS = (
+    "scatter", "index_put", "index_copy", "index_add", "index_fill", "index_reduce", "slice_scatter", "select_scatter",
+    "diagonal_scatter", "masked_scatter", "masked_fill", "put", "copy_", "fill_",
+)  # fmt: skip
+"""Operators (by how their names begin) that change a part of a tensor."""
+
+
+def unmarked(marks: Sequence[torch.Tensor], expected: Sequence[Expected]) -> float:
+    """Of the elements other than 0 of all outputs: the share that no kernel made. `marks` say so by element."""
+    some = lone = 0
+    for mark, wanted in zip(marks, expected, strict=True):
+        telling = wanted.value.reshape(mark.shape) != 0
+        some += int(telling.sum())
+        lone += int((telling & ~mark).sum())
+    return lone / some if some else 0.0
+
+
+def agreement(got: torch.Tensor, expected: Expected, protocol: Protocol) -> float:
+    """Share of the elements that should not be 0, and are right."""
+    right = some = 0
+    for piece, value in zip(chunks(got), chunks(expected.value), strict=True):
+        telling = value != 0
+        if expected.dtype.is_floating_point:
+            near = (piece.double() - value.double()).abs() <= allowed_error(expected, value, protocol)
+        else:
+            near = piece == value
+        right += int((near & telling).sum())
+        some += int(telling.sum())
+    return right / some if some else 0.0
+
+
+def scatters(operators: Iterable[str]) -> bool:
+    """Whether a reference made of these aten operators writes a part into a copy of the rest."""
+    return any(name.startswith(SCATTERS) for name in operators)
+
+
+def relaid(tape: Tape, expected: Sequence[Expected], aliases: Sequence[int]) -> dict[int, int]:
+    """Copies that lay as many elements out anew as some output has, by their number on the tape, and that output. A task
+    that hands out an input as it is has nothing to tell."""
+    found = {}
+    returned = {view.storage for view in tape.outputs()}
+    for place, step in enumerate(tape.operations):
+        if step.kind != "copy" or step.fields["target"].storage in returned or _plain(step):
+            continue
+        numel = step.fields["target"].numel
+        for index, (item, alias) in enumerate(zip(expected, aliases, strict=True)):
+            if alias < 0 and numel > 1 and numel == math.prod(item.shape):
+                found[place] = index
+    return found
+
+
+def _plain(step: Operation) -> bool:
+    """Whether a copy leaves elements where they are."""
+    target, source = step.fields["target"], step.fields["source"]
+    return (target.shape, target.stride) == (source.shape, source.stride)
+
+
+def copied_share(tape: Tape, given: Iterable[int]) -> float:
+    """Share of the outputs' bytes that torch copies there out of `given` storages, inputs and weights; what lies behind it
+    may be written again by kernels, so that a size is to be held against another only."""
+    sources = set(given)
+    returned = {view.storage: view for view in tape.outputs()}
+    moved = 0
+    for step in tape.operations:
+        if step.kind == "copy" and step.fields["source"].storage in sources:
+            target = step.fields["target"]
+            if target.storage in returned:
+                moved += _bytes(target)
+            else:
+                sources.add(target.storage)
+        elif step.kind == "launch":
+            launch = step.fields["launches"][0]
+            sources -= {view.storage for _, view in launch.views()} - set(given)
+    return moved / max(sum(map(_bytes, returned.values())), 1)
+
+
+def recast(tape: Tape, given: Sequence[View]) -> str:
+    """A copy by torch through another width than that in which everyone else sees the memory: it takes numbers apart, which
+    is a cast. Empty where there is none."""
+    seen: dict[int, set[int]] = {}
+    for view in (*given, *tape.outputs()):
+        seen.setdefault(view.storage, set()).add(view.itemsize)
+    for launch in tape.launches():
+        for _, view in launch.views():
+            seen.setdefault(view.storage, set()).add(view.itemsize)
+    for step in tape.operations:
+        for name in ("source", "target") if step.kind == "copy" else ():
+            view = step.fields[name]
+            if any(width != view.itemsize for width in seen.get(view.storage, ())):
+                return f"aten.copy_ through a view as {view.dtype}"
+    return ""
+
+
+def _bytes(view: View) -> int:
+    return view.numel * view.itemsize
