@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types browser adapters clean
+.PHONY: help setup demo test lint types docs browser adapters clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -4
@@ -46,6 +46,9 @@ lint: $(STAMP)
 types: $(STAMP)
 	@$(BIN)/mypy
 
+docs: $(STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 # The report's test wants a browser. As root on Debian one is installed; elsewhere the test says that it skipped.
 browser:
 	@for b in chromium chromium-browser google-chrome; do command -v $$b >/dev/null && exit 0; done; \
@@ -55,7 +58,7 @@ browser:
 	    || echo "chromium could not be installed: the report's browser test will be skipped"; \
 	fi
 
-test: lint types browser
+test: lint types docs browser
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 # Each adapter against the real package, in an environment of its own beside ours (they cannot all live together).

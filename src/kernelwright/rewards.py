@@ -73,7 +73,7 @@ def usable(verdict: Verdict) -> Segments:
     """1 for what is right, a quarter where that is far slower than eager or nobody knows, else 0.
 
     Source: ours, for stages that ask for correctness and clock nothing: the cost model will do. Under `autotriton` a policy
-    found out that tiles of four elements are as right as any (docs/log.md).
+    found out that tiles of four elements are as right as any (docs/history/log.md).
     """
     if not verdict.correct:
         return _halves(0.0)

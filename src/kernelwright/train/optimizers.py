@@ -2,7 +2,7 @@
 
 Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/; `torch.optim.Muon`) orthogonalises the momentum
 of every weight matrix. On a very small model trained from scratch it learns in 800 steps what AdamW does not in
-2,400 (`docs/log.md`). Embeddings, the head and vectors stay with AdamW, as its authors advise.
+2,400 (`docs/history/log.md`). Embeddings, the head and vectors stay with AdamW, as its authors advise.
 """
 
 from __future__ import annotations
