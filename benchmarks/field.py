@@ -1,0 +1,152 @@
+"""Measures the pipeline on submodules of fourteen packages, harvested at run time: see benchmarks/field/__init__.py.
+
+    python benchmarks/field.py capture --site FOLDER                             # everything, both dtypes
+    python benchmarks/field.py capture --site FOLDER --package timm --limit 20   # twenty modules, spread over its models
+    python benchmarks/field.py report field-capture.jsonl
+
+`FOLDER` is where the packages were installed (the command is in benchmarks/field/__init__.py). Rows go to `--out`, and
+what is there already is not measured again. A worker that dies or exceeds `--seconds` on a module costs that module
+only. Failures of `transformers`, `torchvision`, `monai` and `open_clip` are counted by cause; their messages are not kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from field.measure import STAGES
+from field.report import table
+from field.sources import PACKAGES
+
+from kernelwright.errors import UserError
+
+HERE = Path(__file__).resolve().parent
+Row = dict[str, Any]
+
+
+def run(order: dict[str, Any], limit_s: float) -> Iterator[tuple[str, Row | None]]:
+    """Rows by key, as they come; a worker that dies or stalls is replaced, and its module is a row of failure."""
+    while True:
+        under_way, ended = "", False
+        for line in _lines(order, limit_s):
+            if "begin" in line:
+                under_way, known = line["begin"], line.get("known")
+            elif "end" in line:
+                ended = line["end"] == 0
+                how = "timeout" if line["end"] is None else f"worker died ({line['end']})"
+            else:
+                under_way = ""
+                order["done"].append(line["key"])
+                yield line["key"], line["row"]
+        if ended:
+            return
+        if not under_way:
+            raise UserError(
+                f"the worker for {order['package']} ended before its first module: {how}; see above"
+            )
+        order["done"].append(under_way)
+        package, name = under_way.split(":")[:2]
+        row = known or {"package": package, "model": name}
+        cause = {"ok": False, "cause": how, "seconds": limit_s} if known else {"harvest": how}
+        yield under_way, {**row, **cause}
+
+
+def _lines(order: dict[str, Any], limit_s: float) -> Iterator[dict[str, Any]]:
+    """What one worker writes, then `{"end": exit status}`; None for one that was ended after `limit_s` of silence."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[1:]])}
+    command = [sys.executable, "-m", "field.worker"]
+    worker = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    lines: queue.Queue[str | None] = queue.Queue()
+    assert worker.stdin is not None
+    with worker.stdin:
+        worker.stdin.write(json.dumps(order))
+
+    def read() -> None:
+        for line in worker.stdout or ():
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        while (line := lines.get(timeout=limit_s)) is not None:
+            yield json.loads(line)
+        yield {"end": worker.wait()}
+    except queue.Empty:
+        yield {"end": None}
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Appends to `--out` what is not there yet, prints a line a module and the table."""
+    out = Path(given.out or f"field-{given.stage}.jsonl")
+    found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    dtypes = ["float32", "bfloat16"] if given.dtype == "both" else [given.dtype]
+    with out.open("a") as file:
+        for package in given.package or PACKAGES:
+            done = [line["key"] for line in found if line["key"].startswith(f"{package}:")]
+            order = {"stage": given.stage, "package": package, "dtypes": dtypes, "limit": given.limit}
+            order |= {"site": given.site, "done": done}
+            try:
+                for key, row in run(order, given.seconds):
+                    file.write(json.dumps({"key": key, "row": row}) + "\n")
+                    file.flush()
+                    _tell(row)
+            except UserError as error:
+                print(error, file=sys.stderr)
+    print(report(out))
+
+
+def report(path: Path) -> str:
+    """The table of a file of rows."""
+    lines = (json.loads(line) for line in path.read_text().splitlines())
+    return table([line["row"] for line in lines if line["row"]])
+
+
+def _tell(row: Row | None) -> None:
+    if row is not None:
+        how = "ok" if row.get("ok") else row.get("cause") or row.get("unfit") or row.get("harvest")
+        name = row.get("class", row["model"]).rpartition(".")[2]
+        print(f"{row['package']} {name} {row.get('dtype', '')} {row.get('seconds', '')} {how}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="stage", required=True)
+    for stage in STAGES:
+        one = commands.add_parser(stage)
+        one.add_argument("--site", default="", help="folder where the packages were installed")
+        one.add_argument(
+            "--package", action="append", choices=sorted(PACKAGES), help="one or several; all by default"
+        )
+        one.add_argument(
+            "--limit", type=int, default=0, help="modules a package, spread over its models; 0: all"
+        )
+        one.add_argument("--dtype", choices=("float32", "bfloat16", "both"), default="both")
+        one.add_argument(
+            "--seconds", type=float, default=180.0, help="for one module, then its worker is replaced"
+        )
+        one.add_argument("--out", default="", help="rows, appended; field-STAGE.jsonl by default")
+    commands.add_parser("report").add_argument("file", type=Path)
+    given = parser.parse_args()
+    if given.stage == "report":
+        print(report(given.file))
+    else:
+        measure(given)
+
+
+if __name__ == "__main__":
+    main()

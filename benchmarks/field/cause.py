@@ -1,0 +1,25 @@
+"""What went wrong, as a stage and a type of error: it can be counted for packages whose failures are not read.
+
+Only our own wording is kept of a message: what stands before the first quote, number or name, and the type of the error
+that torch raised below. Does not guarantee that two failures of one cause have one reason.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kernelwright.errors import UserError
+
+_RAISED = re.compile(r"^(it cannot be traced|the module itself raises):? (\w+)")
+
+
+def cause(stage: str, error: BaseException) -> str:
+    """`capture: it cannot be traced: TorchRuntimeError`."""
+    if not isinstance(error, UserError):
+        return f"{stage}: {type(error).__name__}"
+    text = str(error)
+    raised = _RAISED.match(text)
+    if raised:
+        return f"{stage}: {raised[1]}: {raised[2]}"
+    ours = re.split(r"['\"(;:,]|\d|\S*[._]\S*", text, maxsplit=1)[0].strip()
+    return f"{stage}: {type(error).__name__}: {ours[:80]}"

@@ -1,0 +1,174 @@
+"""A model's submodules, each with the arguments of its own call in one forward pass, deduplicated.
+
+Harvested is what the package itself defines (not `torch.nn`) and what does between 2 and 300 computing operators in
+that pass, views not counted; a module that does no more than one of its children is a wrapper, and its child stands for
+it. At most two modules of one class a model, those called first with different shapes or configurations.
+
+Does not guarantee that a module runs by itself: `Harvested.make` finds out, and what does not is not counted.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from field.sources import Source
+
+LEAST, MOST, PER_CLASS = 2, 300, 2
+
+
+@dataclass
+class Harvested:
+    """One submodule with the arguments of its call in the model's forward pass, in float32."""
+
+    package: str
+    model: str
+    path: str
+    """Dotted name in the model; empty: the model itself."""
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    digest: str
+    """Identity by class, configuration and shapes: 12 hex digits."""
+    operators: int = 0
+    """Computing operators of its eager call."""
+    seconds: float = 0.0
+
+    @property
+    def cls(self) -> str:
+        """Its class by its full name."""
+        return f"{type(self.module).__module__}.{type(self.module).__qualname__}"
+
+    def make(self, dtype: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+        """A copy in that dtype, with its inputs, that has run once. Raises what the module raises."""
+        wanted = getattr(torch, dtype)
+
+        def cast(leaf: object) -> object:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            return leaf.to(wanted) if leaf.dtype == torch.float32 else leaf.clone()
+
+        module = self.module if dtype == "float32" else copy.deepcopy(self.module).to(wanted)
+        args, kwargs = pytree.tree_map(cast, self.args), pytree.tree_map(cast, self.kwargs)
+        with torch.no_grad():
+            module(*pytree.tree_map(_copied, args), **pytree.tree_map(_copied, kwargs))
+        return module, args, kwargs
+
+
+def harvest(source: Source) -> list[Harvested]:
+    """Builds the model, runs it once, returns its submodules in the order of their first call."""
+    torch.manual_seed(0)
+    model, args, kwargs = source.build()
+    model = model.float().eval()
+    counter = _Counter()
+    calls: dict[str, Harvested] = {}
+    handles = []
+    for path, module in model.named_modules():
+        own = type(module).__module__.partition(".")[0] == source.package
+        if own and (path or source.whole):
+            handles += _watch(source, path, module, counter, calls)
+    try:
+        with torch.no_grad(), counter:
+            model(*args, **kwargs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return _selected(calls)
+
+
+def _selected(calls: dict[str, Harvested]) -> list[Harvested]:
+    """What is neither too small nor too large nor a wrapper, each digest once, few of a class."""
+    chosen: list[Harvested] = []
+    seen: set[str] = set()
+    classes: dict[str, int] = {}
+    for one in calls.values():
+        prefix = f"{one.path}." if one.path else ""
+        children = [x for path, x in calls.items() if path != one.path and path.startswith(prefix)]
+        wrapper = any(child.operators == one.operators for child in children)
+        if not LEAST <= one.operators <= MOST or wrapper or one.digest in seen:
+            continue
+        if classes.get(one.cls, 0) < PER_CLASS:
+            seen.add(one.digest)
+            classes[one.cls] = classes.get(one.cls, 0) + 1
+            chosen.append(one)
+    return chosen
+
+
+def _watch(
+    source: Source, path: str, module: torch.nn.Module, counter: _Counter, calls: dict[str, Harvested]
+) -> list[Any]:
+    """Hooks that keep the module's first call that has a tensor among its arguments."""
+    running: list[int] = []
+
+    def before(called: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        running.append(counter.computed)
+        if path not in calls and any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves((args, kwargs))):
+            with counter.paused():
+                kept = pytree.tree_map(_copied, args), pytree.tree_map(_copied, kwargs)
+            calls[path] = Harvested(source.package, source.name, path, called, *kept, _digest(called, *kept))
+
+    def after(called: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        start = running.pop()
+        if path in calls and not calls[path].operators:
+            calls[path].operators = counter.computed - start
+
+    return [
+        module.register_forward_pre_hook(before, with_kwargs=True),
+        module.register_forward_hook(after, with_kwargs=True),
+    ]
+
+
+class _Counter(TorchDispatchMode):
+    """Counts operators that make new tensors or write into old ones, views not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.computed = 0
+        self._off = False
+
+    def paused(self) -> _Paused:
+        return _Paused(self)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        returns = func._schema.returns
+        view = any(one.alias_info is not None and not one.alias_info.is_write for one in returns)
+        self.computed += bool(returns) and not view and not self._off
+        return func(*args, **(kwargs or {}))
+
+
+class _Paused:
+    def __init__(self, counter: _Counter) -> None:
+        self.counter = counter
+
+    def __enter__(self) -> None:
+        self.counter._off = True
+
+    def __exit__(self, *_: object) -> None:
+        self.counter._off = False
+
+
+def _copied(leaf: object) -> object:
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _digest(module: torch.nn.Module, args: Any, kwargs: Any) -> str:
+    def described(leaf: object) -> str:
+        if isinstance(leaf, torch.Tensor):
+            return f"{leaf.dtype}{tuple(leaf.shape)}"
+        return repr(leaf) if isinstance(leaf, bool | int | float | str | None) else type(leaf).__name__
+
+    leaves, _ = pytree.tree_flatten((args, kwargs))
+    plain = {key: value for key, value in vars(module).items() if isinstance(value, bool | int | float | str)}
+    state = [
+        (key, tuple(value.shape)) for key, value in module.state_dict().items() if torch.is_tensor(value)
+    ]
+    body = (
+        f"{type(module)}\n{module!r}\n{sorted(plain.items())}\n{state}\n{[described(one) for one in leaves]}"
+    )
+    return hashlib.sha256(body.encode()).hexdigest()[:12]

@@ -1,0 +1,92 @@
+"""One package's modules through a stage, in a process of its own: a line of JSON as each begins and as each ends.
+
+The order comes as JSON on stdin: stage, package, dtypes, limit, site, and the keys that are `done`. Whoever started it ends it when a module takes too long, and starts another with that module among `done`. What the
+packages print goes to stderr. Of packages for measurement only, the line keeps no message.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+import torch
+
+from field.cause import cause
+from field.harvest import Harvested, harvest
+from field.measure import STAGES
+from field.sources import MEASUREMENT_ONLY, Source, sources
+
+
+def main() -> None:
+    """Reads the order, writes lines to what was stdout."""
+    order = json.load(sys.stdin)
+    lines, sys.stdout = sys.stdout, sys.stderr
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    sys.path.append(order["site"])
+    done = set(order["done"])
+    models = list(sources(order["package"]).values())
+    for source in _spread(models, order["limit"] or len(models)):
+        key = f"{source.package}:{source.name}:{order['limit'] or 'all'}:{'+'.join(order['dtypes'])}"
+        if key in done:
+            continue
+        _say(lines, {"begin": key})
+        modules = _harvested(lines, key, source)
+        each = -(-order["limit"] // len(models)) if order["limit"] else len(modules)
+        for one in _spread(modules, each):
+            for dtype in order["dtypes"]:
+                _measured(lines, done, one, dtype, order["stage"])
+        _say(lines, {"key": key, "row": None})
+        del modules
+        torch._dynamo.reset()
+        gc.collect()
+
+
+def _harvested(lines: TextIO, key: str, source: Source) -> list[Harvested]:
+    try:
+        return harvest(source)
+    except Exception as error:  # a model that does not build or run here gives no modules
+        row = {"package": source.package, "model": source.name, "harvest": cause("harvest", error)}
+        if source.package not in MEASUREMENT_ONLY:
+            row["message"] = " ".join(str(error).split())[:300]
+        _say(lines, {"key": f"{key}:harvest", "row": row})
+        return []
+
+
+def _measured(lines: TextIO, done: set[str], one: Harvested, dtype: str, stage: str) -> None:
+    key = f"{one.package}:{one.digest}:{dtype}"
+    if key in done:
+        return
+    done.add(key)
+    known = {"package": one.package, "model": one.model, "path": one.path, "class": one.cls}
+    row: dict[str, Any] = {**known, "digest": one.digest, "dtype": dtype, "operators": one.operators}
+    _say(lines, {"begin": key, "known": row})
+    try:
+        case = one.make(dtype)
+    except Exception as error:  # the module itself cannot run in this dtype, so it is not counted
+        row["unfit"] = cause("module", error)
+    else:
+        row |= STAGES[stage](case)
+    if one.package in MEASUREMENT_ONLY:
+        row.pop("message", None)
+    _say(lines, {"key": key, "row": row})
+
+
+def _spread(items: list[Any], count: int) -> Iterator[Any]:
+    """At most `count` of them, evenly spread."""
+    count = min(count, len(items))
+    for at in range(count):
+        yield items[at * len(items) // count]
+
+
+def _say(lines: TextIO, line: dict[str, Any]) -> None:
+    lines.write(json.dumps(line) + "\n")
+    lines.flush()
+
+
+if __name__ == "__main__":
+    main()
