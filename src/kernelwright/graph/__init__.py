@@ -7,6 +7,8 @@ capture.py    any module or function to graphs: torch.export, then Dynamo
 normalise.py  exported programs and fx graphs to `Graph`; simplify.py writes what can be said in several ways in one
 fx.py         `Graph` to fx
 execute.py    runs a graph by ATen calls alone, in its own dtypes or in fp64
+agree.py      a graph is a reference only after it agreed with its module
+draws.py      how each argument is drawn; task.py prints a task in function form; text.py the form that models read
 """
 
 from kernelwright.graph.types import Argument, Graph, Node, Operand, Ref, TensorType, Value

@@ -33,57 +33,6 @@ How = Literal["export", "strict export", "dynamo"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """One graph with tensors for its arguments."""
-
-    graph: Graph
-    values: dict[str, torch.Tensor]
-    """Weights, buffers and constants by argument: the module's own tensors."""
-    inputs: dict[str, Any]
-    """Inputs by argument, as the example call had them."""
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """A value for each argument."""
-        return {**self.inputs, **self.values}
-
-
-@dataclasses.dataclass(frozen=True)
-class Captured:
-    """What became of a module: one graph for its whole forward, or the graphs between its breaks."""
-
-    parts: tuple[Part, ...]
-    how: How
-    call: Call | None = None
-    """How the module is called and what it returns; None where there are several graphs."""
-
-    @property
-    def graph(self) -> Graph:
-        """The whole forward. Raises UserError where it broke into several graphs."""
-        return self.part.graph
-
-    @property
-    def part(self) -> Part:
-        """The only part. Raises UserError where there are several."""
-        if self.call is None:
-            raise UserError(
-                f"the module breaks into {len(self.parts)} graphs (Python between them decides on data); take `parts` one by one"
-            )
-        return self.parts[0]
-
-    def bind(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """A value for each argument of the graph, for a call of the module. Raises UserError for a call of another form."""
-        part = self.part
-        assert self.call is not None
-        return {**self.call.bind(args, kwargs or {}), **part.values}
-
-    def nest(self, results: Sequence[Any]) -> Any:
-        """What the module would return, of the graph's results; new values of buffers are left out."""
-        assert self.call is not None
-        return self.call.nest(results)
-
-
-@dataclasses.dataclass(frozen=True)
 class Call:
     """How arguments and results nest in the module's own call."""
 
@@ -96,6 +45,7 @@ class Call:
     """Per leaf of the output: a place in the graph's results, or a constant."""
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by argument. Raises UserError for a call of another form."""
         flat, spec = pytree.tree_flatten((tuple(args), _ordered(dict(kwargs), self.inputs)))
         if spec != self.inputs:
             raise UserError(
@@ -111,9 +61,65 @@ class Call:
                 )
         return found
 
+    def unbind(self, values: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The module's `(args, kwargs)`, of values by argument."""
+        flat = [values[one] if isinstance(one, str) else one[0] for one in self.leaves]
+        args, kwargs = pytree.tree_unflatten(flat, self.inputs)
+        return args, kwargs
+
     def nest(self, results: Sequence[Any]) -> Any:
+        """What the module returns, of the graph's results."""
         flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
         return pytree.tree_unflatten(flat, self.outputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One graph with what it was made from."""
+
+    graph: Graph
+    values: dict[str, torch.Tensor]
+    """Weights, buffers and constants by argument: the module's own tensors."""
+    inputs: dict[str, Any]
+    """Inputs by argument, as the example call had them."""
+    call: Call
+    module: torch.nn.Module
+    """What the graph stands for."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """A value for each argument."""
+        return {**self.inputs, **self.values}
+
+
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """What became of a module: one graph for its whole forward, or the graphs between its breaks."""
+
+    parts: tuple[Part, ...]
+    how: How
+
+    @property
+    def part(self) -> Part:
+        """The only part. Raises UserError where there are several."""
+        if self.how == "dynamo":
+            raise UserError(
+                f"the module breaks into {len(self.parts)} graphs (Python between them decides on data); take `parts` one by one"
+            )
+        return self.parts[0]
+
+    @property
+    def graph(self) -> Graph:
+        """The whole forward. Raises UserError where it broke into several graphs."""
+        return self.part.graph
+
+    def bind(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A value for each argument of the graph, for a call of the module. Raises UserError for a call of another form."""
+        return {**self.part.call.bind(args, kwargs or {}), **self.part.values}
+
+    def nest(self, results: Sequence[Any]) -> Any:
+        """What the module would return, of the graph's results; new values of buffers are left out."""
+        return self.part.call.nest(results)
 
 
 def capture(
@@ -201,8 +207,8 @@ def _captured(
     inputs = {one: value for one, value in given.items() if roles[one] == "input"}
     values = _values(program, converted, module)
     values |= {one: value.detach() for one, value in given.items() if one not in inputs}
-    part = Part(_without_prefix(converted.graph, prefix), values, inputs)
-    return Captured((part,), how, call)
+    part = Part(_without_prefix(converted.graph, prefix), values, inputs, call, module)
+    return Captured((part,), how)
 
 
 def _call(program: torch.export.ExportedProgram, converted: Converted) -> Call:
@@ -255,7 +261,7 @@ def _broken(
 
         return run
 
-    with _state_kept(module), torch._dynamo.config.patch(recompile_limit=64):
+    with state_kept(module), torch._dynamo.config.patch(recompile_limit=64):
         try:
             torch.compile(module, backend=collect, dynamic=False)(*_cloned(args), **_cloned(kwargs))
         except Exception as error:  # user code under tracing raises what it likes
@@ -428,7 +434,7 @@ def _ordered(kwargs: dict[str, Any], spec: pytree.TreeSpec) -> dict[str, Any]:
 def _runs(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
     """What the module returns. Raises UserError where the module itself fails."""
     try:
-        with _state_kept(module):
+        with state_kept(module):
             return module(*_cloned(args), **_cloned(kwargs))
     except Exception as error:  # the user's own code
         raise UserError(
@@ -437,14 +443,28 @@ def _runs(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _state_kept(module: torch.nn.Module) -> Iterator[None]:
-    """Buffers have their values again afterwards."""
-    kept = [(one, one.detach().clone()) for one in module.buffers()]
+def state_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Attributes of the module and its parts, and values of its buffers, are what they were again afterwards.
+
+    What is changed inside a list or dict of the module's own is not.
+    """
+    tables = ("_buffers", "_parameters")
+    kept = [
+        (part, dict(vars(part)), {name: dict(vars(part)[name]) for name in tables})
+        for part in module.modules()
+    ]
+    values = [(one, one.detach().clone()) for one in module.buffers()]
     try:
         yield
     finally:
+        for part, attributes, tensors in kept:
+            vars(part).clear()
+            vars(part).update(attributes)
+            for name in tables:
+                vars(part)[name].clear()
+                vars(part)[name].update(tensors[name])
         with torch.no_grad():
-            for one, value in kept:
+            for one, value in values:
                 one.copy_(value)
 
 

@@ -1,0 +1,263 @@
+"""A graph becomes a reference only after it has agreed with its module on secret random inputs and weights.
+
+    agree(captured.part)        raises UserError where they differ; returns how far apart they were
+
+Inputs are drawn anew (`draws.py`), weights and float buffers are changed, so that a bias of zeros or a norm of ones
+hides nothing. Module and graph run on the same values twice: in the module's own dtypes, and in fp64, where the
+module runs its own Python with every float widened operator by operator, so that a cast within it does not matter.
+
+Does not guarantee equality for values that were not drawn: a branch on data would have failed to be captured, but
+torch.where and clamps have regions that no draw may reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.errors import UserError
+from kernelwright.graph import draws, operators
+from kernelwright.graph.capture import Part, state_kept
+from kernelwright.graph.execute import FLOATS, Runner
+from kernelwright.graph.types import Argument, NumberType, TensorType
+
+_FP64 = 1e-7
+"""Largest difference in fp64, as a share of the largest value: sums in another order, not another function."""
+_NATIVE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 4e-2, torch.float16: 1e-2}
+"""The same in a dtype of results, or of what they are computed in."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How far graph and module were apart, as a share of the largest value of the result."""
+
+    native: float
+    fp64: float | None
+    """None where the module cannot run in fp64; `why` says why."""
+    why: str = ""
+
+
+def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreement:
+    """Compare a graph with its module. `seed` is secret where none is given.
+
+    Raises UserError where they differ, where results are not finite on any draw, and for random operators.
+    """
+    if any(operators.kind(node.op) == "random" for node in part.graph.nodes):
+        raise UserError(f"{part.graph.name} draws random numbers; call eval(), or set its probabilities to 0")
+    described = draws.describe(part.graph, part.arguments)
+    seed = secrets.randbits(48) if seed is None else seed
+    for attempt in range(3):
+        values = _drawn(part, described, seed + attempt, near=attempt > 0)
+        expected, got = _both(part, values, False)
+        if _tells(expected):
+            break
+    else:
+        raise UserError(
+            f"{part.graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
+        )
+    native = _apart(part, got, expected, _tolerance(part))
+    if not fp64:
+        return Agreement(native, None, "not asked for")
+    try:
+        expected, got = _both(part, values, True)
+    except (UserError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+        lines = str(error).strip().splitlines() or [""]
+        return Agreement(native, None, f"{type(error).__name__}: {lines[0][:200]}")
+    return Agreement(native, _apart(part, got, expected, _FP64))
+
+
+def _both(part: Part, values: Mapping[str, Any], fp64: bool) -> tuple[list[Any], list[Any]]:
+    """Flat results of the module and of the graph, new values of arguments first."""
+    if fp64:
+        values = {
+            k: v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v
+            for k, v in values.items()
+        }
+    graph_values = {name: _copy(value) for name, value in values.items()}
+    with torch.no_grad():
+        results = Runner(part.graph, fp64=fp64)(graph_values)
+        written = [one for one in part.graph.arguments if one.mutated]
+        got = [*results[: len(written)], *pytree.tree_leaves(part.call.nest(results))]
+        args, kwargs = part.call.unbind(
+            {name: values[name] for name in part.call.leaves if isinstance(name, str)}
+        )
+        with (
+            state_kept(part.module),
+            _holding(part, values),
+            _Widened() if fp64 else contextlib.nullcontext(),
+        ):
+            made = part.module(*args, **kwargs)
+            own = dict(part.module.named_buffers(remove_duplicate=False))
+            kept = [own[name] if (name := _key(part, one)) in own else values[one.name] for one in written]
+            expected = [_copy(one) for one in (*kept, *pytree.tree_leaves(made))]
+    return expected, got
+
+
+@contextlib.contextmanager
+def _holding(part: Part, values: Mapping[str, Any]) -> Iterator[None]:
+    """The module with its weights and buffers set to `values` for a while."""
+    own = {
+        **dict(part.module.named_buffers(remove_duplicate=False)),
+        **dict(part.module.named_parameters(remove_duplicate=False)),
+    }
+    tensors = {one.data_ptr(): one for one in own.values()}
+    held, kept = {}, []
+    for name, value in part.values.items():
+        tensor = tensors.get(value.data_ptr()) if value.numel() else None
+        if tensor is not None:
+            kept.append((tensor, tensor.data))
+            held[name] = tensor
+    try:
+        for name, tensor in held.items():
+            tensor.data = _copy(values[name])
+        yield
+    finally:
+        for tensor, data in kept:
+            tensor.data = data
+
+
+def _key(part: Part, argument: Argument) -> str:
+    """The name of an argument's tensor in the module, which for a method is its owner's."""
+    return (
+        f"owner.{argument.origin}"
+        if isinstance(getattr(part.module, "owner", None), torch.nn.Module)
+        else argument.origin
+    )
+
+
+class _Widened(TorchDispatchMode):
+    """Runs every operator in fp64: floats are widened on their way in, and casts to narrower ones are not made."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def wide(value: Any) -> Any:
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                return value.to(torch.float64) if value.dtype != torch.float64 else value
+            if isinstance(value, torch.dtype) and value.is_floating_point:
+                return torch.float64
+            return value
+
+        args, kwargs = pytree.tree_map(wide, (args, kwargs or {}))
+        if func._schema.name in ("aten::_softmax", "aten::_log_softmax"):
+            args = (*args[:2], False)
+        integers = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        out = func(*args, **kwargs)
+        narrow = isinstance(out, torch.Tensor) and out.is_floating_point() and out.dtype != torch.float64
+        if narrow and integers and not any(one.is_floating_point() for one in integers):
+            out = func(*(one.double() if isinstance(one, torch.Tensor) else one for one in args), **kwargs)
+        return out.double() if isinstance(out, torch.Tensor) and out.is_floating_point() else out
+
+
+def _drawn(part: Part, described: Mapping[str, draws.Draw], seed: int, near: bool) -> dict[str, Any]:
+    """A value for each argument; `near` stays close to the captured inputs."""
+    values: dict[str, Any] = {}
+    captured = part.arguments
+    with torch.random.fork_rng(devices=_gpus(captured)):
+        torch.manual_seed(seed)
+        for one in part.graph.arguments:
+            value = captured[one.name]
+            if (
+                isinstance(one.type, NumberType)
+                or one.role == "constant"
+                or (one.role == "buffer" and one.type.dtype not in FLOATS)
+            ):
+                values[one.name] = value
+            elif one.role in ("weight", "buffer") or (near and value.is_floating_point()):
+                values[one.name] = _changed(value)
+            elif near:
+                values[one.name] = value
+            else:
+                shape = tuple(value.shape)
+                type = TensorType(dtype=one.type.dtype, shape=shape)
+                made = described[one.name].draw(type, value.device)
+                values[one.name] = torch.empty_strided(
+                    shape, value.stride(), dtype=value.dtype, device=value.device
+                )
+                values[one.name] = values[one.name].copy_(made) if _dense(value) else made
+    return values
+
+
+def _changed(value: torch.Tensor) -> torch.Tensor:
+    """Other values of the same signs; zeros throughout become small numbers."""
+    if not value.is_floating_point():
+        return value.detach()
+    value = value.detach()
+    if not bool(value.any()):
+        return 0.1 * torch.randn_like(value)
+    return value * torch.exp(0.25 * torch.randn_like(value))
+
+
+def _apart(part: Part, got: Sequence[Any], expected: Sequence[Any], tolerance: float) -> float:
+    """The largest difference as a share of the result's largest value. Raises UserError beyond `tolerance`."""
+    if len(got) != len(expected):
+        raise UserError(
+            f"{part.graph.name}: the graph gives {len(got)} results, the module {len(expected)}; the graph is not used"
+        )
+    worst = 0.0
+    for place, (one, other) in enumerate(zip(got, expected, strict=True)):
+        where = f"{part.graph.name}: result {place} of the graph"
+        if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+            if one is not other and one != other:
+                raise UserError(f"{where} is {one!r}, the module's {other!r}; the graph is not used")
+            continue
+        if one.shape != other.shape or one.dtype != other.dtype:
+            kinds = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in (one, other)]
+            raise UserError(f"{where} is {kinds[0]}, the module's {kinds[1]}; the graph is not used")
+        far = _distance(one, other)
+        worst = max(worst, far)
+        if not far <= tolerance:
+            raise UserError(
+                f"{where} is {far:.1e} of its largest value away from the module's; the graph is not used"
+            )
+    return worst
+
+
+def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    if not one.numel():
+        return 0.0
+    left, right = one.double(), other.double()
+    finite = left.isfinite() & right.isfinite()
+    same = (left == right) | (left.isnan() & right.isnan())
+    if not bool((finite | same).all()):
+        return float("inf")
+    if not bool(finite.any()):
+        return 0.0
+    gap = float((left - right).abs()[finite].max())
+    return gap / max(float(right[finite].abs().max()), 1e-30)
+
+
+def _tolerance(part: Part) -> float:
+    """Of the narrowest float that the graph computes with."""
+    found = {one.dtype for one in part.graph.types().values() if isinstance(one, TensorType)}
+    return max(
+        (_NATIVE[dtype] for dtype in _NATIVE if str(dtype).removeprefix("torch.") in found), default=0.0
+    )
+
+
+def _tells(results: Sequence[Any]) -> bool:
+    """Whether there is a finite number in each float result."""
+    floats = [
+        one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel()
+    ]
+    return all(bool(one.isfinite().any()) for one in floats)
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _dense(value: torch.Tensor) -> bool:
+    return value.numel() == 0 or all(
+        stride > 0 for stride, n in zip(value.stride(), value.shape, strict=True) if n > 1
+    )
+
+
+def _gpus(values: Mapping[str, Any]) -> list[int]:
+    found = {one.device.index for one in values.values() if isinstance(one, torch.Tensor) and one.is_cuda}
+    return sorted(index for index in found if index is not None)

@@ -1,0 +1,272 @@
+"""How each argument of a graph is drawn: other values of the same kind as the captured ones, as one line of Python.
+
+    x1       floats                torch.randn(2, 17, 48)          scale and mean as captured; positive stays positive
+    x2       indices               torch.randint(0, 32000, (2, 17))    bounded by what they index
+    x3       a mask                torch.rand(2, 17) < 0.8
+    buf1     running variance      torch.rand(64) * 0.5 + 0.75
+    const1   a small table         torch.tensor([0, 2, 1])
+
+Values are drawn by evaluating the very text that a task prints, so that what is checked is what is judged.
+
+Does not guarantee that a graph is finite on them: `task.py` tries it. Nor that what is drawn has a structure that
+these few kinds do not know (a symmetric matrix, sorted offsets).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from kernelwright.graph import operators
+from kernelwright.graph.execute import FLOATS
+from kernelwright.graph.types import Argument, Dim, Graph, Ref, TensorType, refs_in
+
+INLINE = 32
+"""Elements up to which a table is written out."""
+_LOWEST = -1e4
+"""Floats below this are a mask's `never`."""
+_CARRIES = frozenset({"view", "move"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """One line that draws a tensor; `{shape}` stands for its sizes, `{dtype}` for `, dtype=torch.bfloat16` or nothing."""
+
+    text: str
+
+    def written(self, type: TensorType, size: Any = str) -> str:
+        """The line for a tensor of that type; `size` writes one size."""
+        shape = ", ".join(size(one) for one in type.shape)
+        dtype = "" if type.dtype == "float32" else f", dtype=torch.{type.dtype}"
+        listed = f"({shape},)" if len(type.shape) == 1 else f"({shape})"
+        return self.text.format(shape=shape or "()", listed=listed, dtype=dtype, name=f"torch.{type.dtype}")
+
+    def draw(self, type: TensorType, device: torch.device | str = "cpu") -> torch.Tensor:
+        """A tensor of that type, which has no symbols, from torch's own generator."""
+        with torch.device(device):
+            made: torch.Tensor = eval(
+                self.written(type), {"torch": torch}
+            )  # our own text, of numbers and torch calls
+        return made
+
+
+def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str, Draw]:
+    """How to draw each tensor among the graph's arguments, from the values it was captured with where there are any."""
+    bounds = index_bounds(graph)
+    found = {}
+    for one in graph.arguments:
+        if isinstance(one.type, TensorType):
+            value = (values or {}).get(one.name)
+            found[one.name] = _draw(one, one.type, value, bounds.get(one.name))
+    return found
+
+
+def like(value: torch.Tensor) -> Draw:
+    """Floats between the least and the largest of `value`: for where the usual draw is not finite."""
+    finite = value.detach().double()
+    finite = finite[finite.isfinite()]
+    if not value.is_floating_point() or not finite.numel():
+        return _plain(value)
+    return _between(float(finite.min()), float(finite.max()))
+
+
+def index_bounds(graph: Graph) -> dict[str, Dim]:
+    """Arguments of integers that name places, with how many places there are."""
+    types = graph.types()
+    source = {one.name: one.name for one in graph.arguments}
+    """By value: the argument whose elements it has."""
+    bounds: dict[str, Dim] = {}
+
+    def bound(value: Any, size: Dim) -> None:
+        for name in refs_in(value):
+            argument = source.get(name)
+            kind = types[argument] if argument else None
+            if argument and isinstance(kind, TensorType) and kind.dtype in ("int64", "int32"):
+                old = bounds.get(argument)
+                if isinstance(old, int) and isinstance(size, int):
+                    size = min(old, size)
+                bounds[argument] = size if old is None or isinstance(size, int) else old
+
+    def shape(value: Any) -> tuple[Dim, ...]:
+        kind = types[value.ref] if isinstance(value, Ref) else None
+        return kind.shape if isinstance(kind, TensorType) else ()
+
+    for node in graph.nodes:
+        name, args = operators.packet(node.op), node.args
+        if name == "embedding":
+            bound(args[1], shape(args[0])[0])
+        elif name in ("index", "_unsafe_index", "index_put", "_unsafe_index_put") and isinstance(
+            args[1], tuple
+        ):
+            for size, one in zip(shape(args[0]), args[1], strict=False):
+                bound(one, size)
+        elif name in (
+            "gather",
+            "index_select",
+            "scatter",
+            "scatter_add",
+            "scatter_reduce",
+            "index_add",
+            "index_copy",
+        ):
+            sizes = shape(args[0])
+            if isinstance(args[1], int) and sizes:
+                bound(args[2], sizes[args[1]])
+        elif name in ("cross_entropy_loss", "nll_loss_forward", "nll_loss2d_forward"):
+            sizes = shape(args[0])
+            bound(args[1], sizes[min(1, len(sizes) - 1)])
+        elif name == "embedding_dense_backward" and isinstance(args[2], int):
+            bound(args[1], args[2])
+        carried = operators.kind(node.op) in _CARRIES or node.op == "aten._to_copy.default"
+        read = set(node.refs())
+        for value in node.outputs:
+            if carried and len(read) == 1 and value is not None:
+                source[value.name] = source.get(next(iter(read)), "")
+    return bounds
+
+
+def _draw(argument: Argument, type: TensorType, value: Any, bound: Dim | None) -> Draw:
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+    fixed = (
+        isinstance(value, torch.Tensor)
+        and value.numel() <= INLINE
+        and all(isinstance(n, int) for n in type.shape)
+    )
+    kept = value.numel() == 1 or type.dtype not in FLOATS if fixed else False
+    statistic = argument.mutated and type.dtype in FLOATS
+    if kept and argument.role in ("buffer", "constant") and not statistic:
+        return _table(value)
+    if bound is not None:
+        high = str(bound).upper()
+        return Draw("torch.randint(0, " + _braced(high) + ", {listed}{dtype})")
+    if not isinstance(value, torch.Tensor):
+        return _default(argument, type)
+    if type.dtype == "bool":
+        return _mask(value)
+    if type.dtype not in FLOATS:
+        return _integers(value, type)
+    return _floats(value, argument)
+
+
+def _default(argument: Argument, type: TensorType) -> Draw:
+    if type.dtype == "bool":
+        return Draw("torch.rand({shape}) < 0.8")
+    if type.dtype not in FLOATS:
+        return Draw("torch.randint(0, 4, {listed}{dtype})")
+    last = type.shape[-1] if type.shape else 1
+    if argument.role == "weight":
+        return _normal(0.0, 1.0 / math.sqrt(last) if isinstance(last, int) and len(type.shape) > 1 else 0.1)
+    return _normal(0.0, 1.0)
+
+
+def _plain(value: torch.Tensor) -> Draw:
+    """The values themselves, where they are few."""
+    if value.numel() <= INLINE:
+        return _table(value)
+    return (
+        _integers(value, TensorType(dtype="int64", shape=())) if value.dtype != torch.bool else _mask(value)
+    )
+
+
+def _table(value: torch.Tensor) -> Draw:
+    return Draw(f"torch.tensor({_listed(value)}, dtype={{name}})")
+
+
+def _listed(value: torch.Tensor) -> str:
+    return str(value.tolist()).replace("inf", "float('inf')").replace("nan", "float('nan')")
+
+
+def _braced(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _mask(value: torch.Tensor) -> Draw:
+    if _lower_triangle(value):
+        return Draw("torch.ones({shape}, dtype=torch.bool).tril()")
+    share = float(value.double().mean()) if value.numel() else 1.0
+    return Draw(f"torch.rand({{shape}}) < {min(max(round(share, 2), 0.5), 0.9)}")
+
+
+def _integers(value: torch.Tensor, type: TensorType) -> Draw:
+    low, high = (int(value.min()), int(value.max())) if value.numel() else (0, 1)
+    if low == high:
+        return Draw(f"torch.full({{listed}}, {low}{{dtype}})")
+    return Draw(f"torch.randint({low}, {high + 1}, {{listed}}{{dtype}})")
+
+
+def _floats(value: torch.Tensor, argument: Argument) -> Draw:
+    wide = value.double()
+    finite = wide[wide.isfinite()]
+    if not finite.numel():
+        return _normal(0.0, 1.0)
+    never = float(wide.min()) <= _LOWEST
+    kept = wide[wide > _LOWEST]
+    if never and kept.numel() and float(kept.abs().max()) == 0.0:
+        return _additive_mask(wide)
+    if wide.ndim and wide.shape[-1] > 1 and wide.numel() > 2:
+        sums = wide.sum(-1)
+        if float(finite.min()) >= 0 and float((sums - 1).abs().max()) < 1e-2:
+            return Draw("torch.randn({shape}{dtype}).softmax(-1)")
+        if float(finite.max()) <= 0 and float((wide.exp().sum(-1) - 1).abs().max()) < 1e-2:
+            return Draw("torch.randn({shape}{dtype}).log_softmax(-1)")
+    low, high = float(finite.min()), float(finite.max())
+    if low == high:
+        return _constant(low, argument)
+    if set(finite.unique().tolist()[:3]) == {0.0, 1.0}:
+        return Draw(f"(torch.rand({{shape}}) < {round(float(finite.mean()), 2)}).to({{name}})")
+    if low >= 0 and finite.numel() > 4:
+        return _between(low, high)
+    return _normal(float(finite.mean()), float(finite.std()) if finite.numel() > 1 else abs(low))
+
+
+def _constant(value: float, argument: Argument) -> Draw:
+    """Where all are one number: inputs of zeros are any numbers, a variance of ones stays positive."""
+    if argument.role == "buffer":
+        return _between(0.5 * value, 1.5 * value) if value else _normal(0.0, 0.1)
+    if argument.role == "input":
+        return _normal(0.0, 1.0) if value == 0 else _between(*sorted((0.5 * value, 1.5 * value)))
+    return _normal(value, 0.1 * (abs(value) or 1.0))
+
+
+def _additive_mask(value: torch.Tensor) -> Draw:
+    low = float(value.min())
+    never = f"float('{low}')" if math.isinf(low) else _number(low)
+    if _lower_triangle(value == 0):
+        return Draw(f"torch.full({{listed}}, {never}{{dtype}}).triu(1)")
+    share = min(max(round(float((value == 0).double().mean()), 2), 0.5), 0.9)
+    return Draw(f"torch.where(torch.rand({{shape}}) < {share}, 0.0, {never}).to({{name}})")
+
+
+def _lower_triangle(value: torch.Tensor) -> bool:
+    if value.ndim < 2 or value.shape[-1] < 2 or value.shape[-2] < 2:
+        return False
+    return bool((value == torch.ones_like(value).tril()).all())
+
+
+def _normal(mean: float, scale: float) -> Draw:
+    """Of scale 1 and mean 0 where it is near that."""
+    if 0.5 < scale < 2.0:
+        scale = 1.0
+    mean = mean if abs(mean) > 0.5 * scale else 0.0
+    times = "" if scale == 1.0 else f"{_number(scale)} * "
+    plus = "" if mean == 0 else f" + {_number(mean)}"
+    return Draw(f"{times}torch.randn({{shape}}{{dtype}}){plus}")
+
+
+def _between(low: float, high: float) -> Draw:
+    if high - low < 1e-30:
+        low, high = (low - 0.1, high + 0.1) if low == 0 else tuple(sorted((0.9 * low, 1.1 * low)))
+    width = "" if math.isclose(high - low, 1.0, rel_tol=0.05) else f"{_number(high - low)} * "
+    plus = "" if abs(low) < 1e-3 * (high - low) else f" + {_number(low)}"
+    if not plus:
+        plus = f" + {_number(1e-3 * (high - low))}"
+    return Draw(f"{width}torch.rand({{shape}}{{dtype}}){plus}")
+
+
+def _number(value: float) -> str:
+    return repr(float(f"{value:.3g}"))

@@ -1,0 +1,232 @@
+"""A graph as a `Task` in function form: text in the form of KernelBench that is printed from the graph.
+
+    S0 = 2                                     a size that varies; shape sets give it other values
+    class Model(nn.Module):
+        def forward(self, x1, w1, b1):         weights, buffers and constants are arguments, too
+            h1 = torch.ops.aten.linear.default(x1, w1, b1)
+            return h1
+    def get_inputs():                          draws every argument, weights at their captured scale
+        return [torch.randn(S0, 64), 0.1 * torch.randn(32, 64), 0.02 * torch.randn(32)]
+
+`Task.graph` holds the graph's JSON: the judge can run that, and no user code at all. Values are tried at the smallest
+shape set: where the results are not finite, draws stay nearer to the captured values.
+
+Does not guarantee that a task is hard: a graph of views alone makes a task, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.errors import UserError
+from kernelwright.graph import draws, operators, sizes
+from kernelwright.graph.draws import Draw
+from kernelwright.graph.execute import FLOATS, execute
+from kernelwright.graph.types import (
+    Argument,
+    Dim,
+    DtypeArg,
+    Graph,
+    Node,
+    NumberType,
+    Operand,
+    Other,
+    Ref,
+    Size,
+    TensorType,
+)  # fmt: skip
+from kernelwright.records import Task
+
+_HEAD = "import torch\nimport torch.nn as nn\n"
+_TRIES = 3
+
+
+def to_task(
+    graph: Graph,
+    id: str,
+    *,
+    suite: str = "graph",
+    values: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Mapping[str, int]] | None = None,
+    described: Mapping[str, Draw] | None = None,
+    family: str = "",
+) -> Task:
+    """The task of a graph. `values` are what it was captured with, by argument; `shapes` are sets of its symbols' values.
+
+    Symbols are printed in capitals, and so are they in `Task.shapes`. Raises UserError where no draw gives finite
+    numbers, and for a graph without tensors.
+    """
+    if not any(isinstance(one.type, TensorType) for one in graph.arguments):
+        raise UserError(f"{graph.name} has no tensor among its arguments; a task needs one")
+    shapes = dict(shapes or {})
+    described = dict(described or draws.describe(graph, values))
+    smallest = min(shapes.values(), key=lambda one: sum(one.values()), default={})
+    described = finite_draws(graph, described, values or {}, smallest)
+    upper = {name: {key.upper(): size for key, size in one.items()} for name, one in shapes.items()}
+    return Task(
+        id=id,
+        suite=suite,
+        source=source(graph, described, values or {}),
+        dtype=main_dtype(graph),
+        shapes=upper,
+        family=family,
+        difficulty=max(1, len(graph.nodes)),
+        graph=graph.model_dump_json(),
+    )
+
+
+def source(graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any] | None = None) -> str:
+    """The text of the task."""
+    constants = "".join(f"{one.name.upper()} = {one.hint}\n" for one in graph.symbols)
+    names = ", ".join(one.name for one in graph.arguments)
+    body = "".join(f"        {line}\n" for line in forward_lines(graph))
+    drawn = "".join(f"        {_drawn(one, described, values or {})},\n" for one in graph.arguments)
+    return (
+        f"{_HEAD}\n{constants}{chr(10) if constants else ''}\n"
+        f"class Model(nn.Module):\n    def forward(self, {names}):\n{body}\n\n"
+        f"def get_inputs():\n    return [\n{drawn}    ]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+
+
+def forward_lines(graph: Graph) -> list[str]:
+    """The graph's calls of torch.ops, one a line, and its return; sizes are written as capitals."""
+    first = next((one.name for one in graph.arguments if isinstance(one.type, TensorType)), "")
+    lines = [_call(node, first) for node in graph.nodes]
+    results = ", ".join(graph.results)
+    return [*lines, f"return {results}" if len(graph.results) != 1 else f"return {graph.results[0]}"]
+
+
+def finite_draws(
+    graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
+) -> dict[str, Draw]:
+    """Draws for which the graph gives finite numbers at those sizes: as described, else nearer to the captured values."""
+    small = sizes.static(graph, symbols)
+    near = {
+        one.name: draws.like(values[one.name])
+        for one in graph.arguments
+        if isinstance(values.get(one.name), torch.Tensor)
+        and isinstance(one.type, TensorType)
+        and one.type.dtype in FLOATS
+    }
+    for attempt in ({}, {k: v for k, v in near.items() if graph.argument(k).role == "input"}, near):
+        chosen = {**described, **attempt}
+        if all(_is_finite(small, chosen, values, seed) for seed in range(_TRIES)):
+            return chosen
+    raise UserError(
+        f"{graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
+    )
+
+
+def drawn_values(
+    graph: Graph,
+    described: Mapping[str, Draw],
+    numbers: Mapping[str, Any],
+    device: torch.device | str = "cpu",
+) -> dict[str, Any]:
+    """A value for each argument of a graph without symbols, from torch's own generator."""
+    found: dict[str, Any] = {}
+    for one in graph.arguments:
+        if isinstance(one.type, TensorType):
+            found[one.name] = _placed(described[one.name].draw(one.type, device), one.type)
+        else:
+            found[one.name] = numbers.get(one.name, 1)
+    return found
+
+
+def main_dtype(graph: Graph) -> str:
+    """The dtype of most of the elements that are floats; float32 where there are none."""
+    counts: dict[str, int] = {}
+    for one in graph.arguments:
+        if isinstance(one.type, TensorType) and one.type.dtype in FLOATS:
+            counts[one.type.dtype] = counts.get(one.type.dtype, 0) + 1
+    return max(counts, key=lambda name: counts[name], default="float32")
+
+
+def _is_finite(graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], seed: int) -> bool:
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        results = execute(graph, drawn_values(graph, described, values))
+    floats = [one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()]
+    return all(bool(one.isfinite().all()) or bool((one.isfinite() | one.isneginf()).all()) for one in floats)
+
+
+def _placed(value: torch.Tensor, type: TensorType) -> torch.Tensor:
+    """With the strides that the graph asks for."""
+    if type.strides is None or any(isinstance(one, str) for one in type.strides):
+        return value
+    shape = tuple(int(one) for one in type.shape)
+    strides = tuple(int(one) for one in type.strides)
+    if 0 in strides:
+        return value
+    return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device).copy_(value)
+
+
+def _drawn(argument: Argument, described: Mapping[str, Draw], values: Mapping[str, Any]) -> str:
+    """The line of `get_inputs` for an argument; dimensions in another order are drawn in order and permuted."""
+    if isinstance(argument.type, NumberType):
+        value = values.get(argument.name)
+        return repr(value) if isinstance(value, bool | int | float) else argument.name.upper()
+    order = _order(argument.type)
+    if order is None:
+        return described[argument.name].written(argument.type, capital)
+    stored = argument.type.model_copy(update={"shape": tuple(argument.type.shape[at] for at in order)})
+    back = ", ".join(str(order.index(at)) for at in range(len(order)))
+    return f"({described[argument.name].written(stored, capital)}).permute({back})"
+
+
+def _order(type: TensorType) -> list[int] | None:
+    """Dimensions from the slowest to the fastest, where a permutation of a contiguous tensor has the type's strides."""
+    if type.strides is None or any(isinstance(one, str) for one in (*type.strides, *type.shape)):
+        return None
+    order = sorted(range(len(type.shape)), key=lambda at: (-int(type.strides[at]), at))  # type: ignore[index]
+    expected = 1
+    for at in reversed(order):
+        if type.shape[at] != 1 and type.strides[at] != expected:
+            return None
+        expected *= int(type.shape[at])
+    return order if order != list(range(len(order))) else None
+
+
+def capital(size: Dim) -> str:
+    """A size as Python in the task's text: symbols are constants there."""
+    return str(size).upper().replace("MIN(", "min(").replace("MAX(", "max(")
+
+
+def _call(node: Node, first: str) -> str:
+    given = [_operand(one, first) for one in node.args]
+    given += [f"{name}={_operand(value, first)}" for name, value in node.kwargs]
+    call = f"torch.ops.{node.op}({', '.join(given)})"
+    names = ["_" if one is None else one.name for one in node.outputs]
+    if len(names) == 1 and not _lists(node):
+        return f"{names[0]} = {call}"
+    return f"{', '.join(names)}{',' if len(names) == 1 else ''} = {call}"
+
+
+def _lists(node: Node) -> bool:
+    returns = operators.resolve(node.op)._schema.returns
+    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
+
+
+def _operand(value: Operand, first: str) -> str:
+    if isinstance(value, Ref):
+        return value.ref
+    if isinstance(value, Size):
+        return capital(value.size)
+    if isinstance(value, DtypeArg):
+        return f"torch.{value.dtype}"
+    if isinstance(value, Other):
+        if value.other == "device":
+            return f"{first}.device"
+        return value.other if value.other.startswith("torch.") else f"float('{value.other}')"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_operand(one, first) for one in value) + "]"
+    return repr(value)
+
+
+def results_of(graph: Graph) -> Sequence[TensorType | NumberType]:
+    """Types of what the graph returns, in order."""
+    types = graph.types()
+    return [types[name] for name in graph.results]

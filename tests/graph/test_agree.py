@@ -1,0 +1,109 @@
+"""Agreement: a graph that computes something else than its module is found out, whatever the weights began as."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from modules import Decoder, examples
+
+from kernelwright.errors import UserError
+from kernelwright.graph.agree import agree
+from kernelwright.graph.capture import Part, capture
+from kernelwright.graph.types import Node
+
+EXAMPLES = examples()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_is_captured_agrees_in_both_precisions(name: str) -> None:
+    module, args = EXAMPLES[name]
+    found = agree(capture(module, args).part)
+    assert found.native < 1e-5
+    assert found.fp64 is not None
+    assert found.fp64 < 1e-12
+
+
+def test_bfloat16_agrees_and_fp64_has_no_roundings() -> None:
+    x = torch.randn(2, 6, 64, dtype=torch.bfloat16)
+    found = agree(capture(Decoder().bfloat16().eval(), (x,)).part)
+    assert found.fp64 is not None
+    assert found.fp64 < 1e-12
+
+
+def test_training_statistics_agree_and_the_module_keeps_its_own() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).train()
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    assert agree(capture(module, (torch.randn(2, 3, 6, 6),)).part).native < 1e-5
+    assert all(torch.equal(value, module.state_dict()[key]) for key, value in before.items())
+
+
+def test_state_that_is_rebound_is_put_back() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.ones(4))
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+            self.calls += 1
+            return x - self.mean
+
+    module = Counter()
+    part = capture(module, (torch.randn(3, 4),)).part
+    agree(part)
+    assert [one.mutated for one in part.graph.arguments] == [False, True]
+    assert (module.calls, module.mean.tolist()) == (0, [1.0] * 4)
+
+
+def changed(part: Part, target: str, **what: Any) -> Part:
+    """The part with the first node of that operator altered."""
+    nodes = list(part.graph.nodes)
+    at = next(i for i, node in enumerate(nodes) if node.op == target)
+    nodes[at] = Node(**{**dict(nodes[at]), **what})
+    return dataclasses.replace(part, graph=part.graph.model_copy(update={"nodes": tuple(nodes)}))
+
+
+@pytest.mark.parametrize("op", ["relu", "tanh"])
+def test_another_function_is_found_out(op: str) -> None:
+    part = capture(nn.Sequential(nn.Linear(4, 4), nn.GELU()), (torch.randn(3, 4),)).part
+    with pytest.raises(UserError, match="away from the module's; the graph is not used"):
+        agree(changed(part, "aten.gelu.default", op=f"aten.{op}.default"))
+
+
+def test_a_bias_of_zeros_that_is_dropped_is_found_out() -> None:
+    layer = nn.Linear(4, 4)
+    nn.init.zeros_(layer.bias)
+    part = capture(layer, (torch.randn(3, 4),)).part
+    with pytest.raises(UserError, match="away from the module's"):
+        agree(changed(part, "aten.linear.default", args=part.graph.nodes[0].args[:2]))
+
+
+def test_a_small_constant_is_found_out_in_fp64_alone() -> None:
+    part = capture(lambda x: F.layer_norm(x, (8,), eps=1e-5), (torch.randn(3, 8),)).part
+    wrong = changed(part, "aten.layer_norm.default", args=(*part.graph.nodes[0].args[:4], 1.1e-5))
+    assert agree(wrong, fp64=False).native < 1e-4
+    with pytest.raises(UserError, match="away from the module's"):
+        agree(wrong)
+
+
+def test_every_part_of_a_broken_module_agrees() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        return y.exp() if y.sum() > 0 else y.sin()
+
+    for part in capture(function, (torch.ones(3, 4),)).parts:
+        assert agree(part).native < 1e-5
+
+
+def test_positive_inputs_stay_positive() -> None:
+    part = capture(lambda x: x.log().sqrt(), (1.5 + torch.rand(8, 8),)).part
+    assert agree(part).native < 1e-5
+
+
+def test_random_operators_are_told() -> None:
+    with pytest.raises(UserError, match="draws random numbers; call eval"):
+        agree(capture(nn.Dropout(0.5).train(), (torch.randn(4),)).part)

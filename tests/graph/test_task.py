@@ -1,0 +1,115 @@
+"""A graph becomes a task in function form: text that runs by itself, draws what the graph needs, and takes other sizes."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn as nn
+from modules import Decoder, examples
+
+from kernelwright.graph.capture import capture
+from kernelwright.graph.execute import execute
+from kernelwright.graph.task import to_task
+from kernelwright.graph.text import to_text
+from kernelwright.graph.types import Graph
+from kernelwright.records import Task
+from kernelwright.shapes import apply_shape
+
+EXAMPLES = examples()
+
+
+def namespace(task: Task, shape: str = "") -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    exec(apply_shape(task.source, task.shapes[shape]) if shape else task.source, made)
+    return made
+
+
+def task_of(module: Any, args: tuple[Any, ...], **how: Any) -> Task:
+    part = capture(module, args, **how).part
+    return to_task(part.graph, "graph/test", values=part.arguments)
+
+
+def outputs(made: dict[str, Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    torch.manual_seed(0)
+    given = made["get_inputs"]()
+    found = made["Model"](*made["get_init_inputs"]())(*given)
+    return given, list(found) if isinstance(found, tuple) else [found]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_text_runs_and_computes_what_the_graph_does(name: str) -> None:
+    module, args = EXAMPLES[name]
+    task = task_of(module, args)
+    given, found = outputs(namespace(task))
+    graph = Graph.model_validate_json(task.graph)
+    assert [tuple(one.type.shape) for one in graph.arguments] == [tuple(one.shape) for one in given]
+    torch.testing.assert_close(found, list(execute(graph, given)))
+    assert all(bool(one.isfinite().all()) for one in found)
+
+
+def test_symbols_become_constants_that_shape_sets_override() -> None:
+    module, args = EXAMPLES["vit"]
+    part = capture(module, args, dynamic=True).part
+    task = to_task(part.graph, "graph/vit", values=part.arguments, shapes={"small": {"s0": 1, "s1": 5}})
+    assert task.shapes["small"] == {"S0": 1, "S1": 5}
+    assert outputs(namespace(task))[0][0].shape == (2, 17, 48)
+    assert outputs(namespace(task, "small"))[1][0].shape == (1, 5, 48)
+
+
+def test_bfloat16_arguments_are_drawn_in_bfloat16() -> None:
+    task = task_of(Decoder().bfloat16().eval(), (torch.randn(2, 6, 64, dtype=torch.bfloat16),))
+    assert task.dtype == "bfloat16"
+    given, found = outputs(namespace(task))
+    assert given[0].dtype == found[0].dtype == torch.bfloat16
+
+
+def test_indices_are_bounded_by_what_they_index_and_weights_have_their_scale() -> None:
+    module, args = EXAMPLES["language"]
+    with torch.no_grad():
+        module.head.weight.mul_(5.0)
+        scale = float(module.head.weight.std())
+    given, _ = outputs(namespace(task_of(module, args)))
+    by_shape = {tuple(one.shape): one for one in given}
+    ids = [one for one in given if one.dtype == torch.int64]
+    assert all(int(one.min()) >= 0 and 50 < int(one.max()) < 101 for one in ids)
+    assert 0.7 < float(by_shape[101, 32].std()) / scale < 1.5 or scale < 1.5
+
+
+def test_variances_masks_and_distributions_stay_what_they_are() -> None:
+    def function(x: torch.Tensor, p: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return (x.log() * p).masked_fill(mask, 0.0)
+
+    x, p = 0.5 + torch.rand(4, 8), torch.randn(4, 8).softmax(-1)
+    given, _ = outputs(namespace(task_of(function, (x, p, torch.rand(4, 8) < 0.5))))
+    assert float(given[0].min()) > 0
+    torch.testing.assert_close(given[1].sum(-1), torch.ones(4))
+    assert given[2].dtype == torch.bool
+    batch = nn.BatchNorm2d(3).eval()
+    given, _ = outputs(namespace(task_of(batch, (torch.randn(2, 3, 4, 4),))))
+    assert (
+        min(float(one.min()) for one in given if one.shape == (3,))
+        < 0
+        < max(float(one.min()) for one in given)
+    )
+
+
+def test_a_table_of_few_integers_is_written_out() -> None:
+    table = torch.tensor([2, 0, 1])
+    task = task_of(lambda x: x[:, table], (torch.randn(4, 3),))
+    assert "torch.tensor([2, 0, 1], dtype=torch.int64)" in task.source
+
+
+def test_channels_last_stays_channels_last() -> None:
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    given, _ = outputs(namespace(task_of(lambda y: y * 2, (x,))))
+    assert given[0].stride() == x.stride()
+
+
+def test_the_printed_form_is_one_line_a_node() -> None:
+    module, args = EXAMPLES["gru"]
+    graph = capture(module, args).graph
+    lines = to_text(graph).splitlines()
+    assert len(lines) == len(graph.arguments) + len(graph.nodes) + 1
+    assert lines[0] == "x1: f32[5,24]"
+    assert "h1: f32[5,120] = linear(x1, w1, b1)" in lines
+    assert lines[-1].startswith("return h")
