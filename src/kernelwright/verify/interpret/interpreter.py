@@ -7,8 +7,8 @@ see `interpret/memory.py`), how it touches memory, and what happens at a launch.
     model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
     spot      a few instances at any size, on inputs that repeat (`interpret/full_size.py`)
 
-Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, tensor
-descriptors with host-side TMA, warp specialisation; those raise `Unsupported`.
+Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, warp specialisation;
+those raise `Unsupported`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import triton
 import triton.compiler.code_generator  # before any patch: it binds `min` to tl.minimum when imported
 import triton.language as tl
 from triton.runtime import interpreter, jit
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.full_size import Spot, Unsure
@@ -132,8 +133,9 @@ def _type(launch: TracedLaunch, name: str, path: Path, value: Any, specialise: b
     if isinstance(value, tuple):
         items = enumerate(value)
         return tuple(_type(launch, f"{name}[{place}]", (*path, place), item) for place, item in items)
-    if type(value).__name__ == "TensorDescriptor":
-        raise Unsupported("host-side tensor descriptors are not interpreted")
+    if isinstance(value, TensorDescriptor):
+        block = ", ".join(str(plain(extent)) for extent in value.block_shape)
+        return f"tensordesc<{_TYPES[value.base.dtype]}[{block}]>"
     raise TypeError(f"argument `{name}` has type {type(value).__name__}, which Triton does not take")
 
 
@@ -229,12 +231,28 @@ class Engine:
                 np.array([self.memory.pointer(value, name)], dtype=np.uint64), element
             )
             return tl.tensor(handle, element)
+        if isinstance(value, TensorDescriptor):
+            return self._descriptor(name, value)
         if isinstance(value, float):
             handle = interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32)
             return tl.tensor(handle, tl.float32)
         if isinstance(value, bool):  # Triton 3.6 makes 32 bits of it, which it then refuses
             return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
         return interpreter._implicit_cvt(value)
+
+    def _descriptor(self, name: str, value: TensorDescriptor) -> Any:
+        """A host-side descriptor over checked memory, as Triton's own interpreter makes it."""
+        strides = [interpreter._implicit_cvt(plain(stride)) for stride in value.strides]
+        strides[-1] = tl.constexpr(1)
+        made = interpreter.interpreter_semantic.make_tensor_descriptor(
+            base=self._argument(name, value.base),
+            shape=[interpreter._implicit_cvt(plain(extent)) for extent in value.shape],
+            strides=strides,
+            block_shape=[tl.constexpr(plain(extent)) for extent in value.block_shape],
+            padding_option=value.padding,
+        )
+        made.handle.round_f32_to_tf32 = getattr(value, "round_f32_to_tf32", False)
+        return made
 
     def _execute(
         self,

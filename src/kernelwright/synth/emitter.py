@@ -1,0 +1,591 @@
+"""Emits the body of one kernel: any value of a graph at any coordinates, each once, loads at the leaves.
+
+A schedule decides which variables (`Base`) a kernel has and what it computes first; the emitter pulls what lies between
+arguments and results through elementwise rules, moves, gathers and windows, in the innermost loop that a value needs.
+Does not know of launches, grids or outputs' strides.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kernelwright.synth.index import Base, Index, flatten, matched, split
+from kernelwright.synth.lowering import Lowered
+from kernelwright.synth.pointwise import RULES
+from kernelwright.synth.primitives import FLOATS, Prim, Unsupported, Val, promote, wide
+from kernelwright.synth.shapes import Shapes
+from kernelwright.synth.sizes import ONE, ZERO, Size, contiguous_strides, product
+
+Coordinates = tuple[Index, ...]
+TL = {
+    "float64": "tl.float64", "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16",
+    "int64": "tl.int64", "int32": "tl.int32", "int16": "tl.int16", "int8": "tl.int8", "uint8": "tl.uint8",
+    "bool": "tl.int1",
+}  # fmt: skip
+
+
+_RESERVED = ("tl", "triton", "torch", "libdevice", "kernel")
+_PLAIN = {"sum": "total", "max": "peak", "amax": "peak", "min": "least", "amin": "least", "abs": "size", "pow": "power",
+          "all": "every", "any": "some", "round": "rounded", "iota": "place"}  # fmt: skip
+"""Names of variables where an operator's own would hide Python's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """A condition under which a value is needed, as a variable."""
+
+    text: str
+    axes: frozenset[int]
+    loops: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """A value in the kernel: a variable or a literal."""
+
+    text: str
+    dtype: str
+    axes: frozenset[int] = frozenset()
+    loops: frozenset[str] = frozenset()
+    masks: tuple[str, ...] = ()
+    zero: bool = False
+    """Whether lanes out of bounds hold 0."""
+
+
+class Scope:
+    """The lines of a kernel, or of one loop in it."""
+
+    def __init__(self, loop: str = "", depth: int = 1) -> None:
+        self.loop, self.depth = loop, depth
+        self.lines: list[str] = []
+        self.memo: dict[Any, Term] = {}
+
+    def add(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+
+class Emitter:
+    """One kernel in the making.
+
+    `given` holds values that the schedule computes by itself (an accumulator, say), by name: a function of coordinates.
+    `reduce` is asked for reductions and scans.
+    """
+
+    def __init__(self, lowered: Lowered, shapes: Shapes) -> None:
+        self.lowered, self.shapes = lowered, shapes
+        self.made: dict[str, Prim] = {prim.out.name: prim for prim in lowered.prims}
+        self.arguments = {one.name: one for one in lowered.arguments}
+        self.scopes = [Scope()]
+        self.pointers: dict[str, str] = {}
+        self.sizes: set[str] = set()
+        self.libdevice = False
+        self.given: dict[str, Callable[[Coordinates, tuple[Guard, ...]], Term]] = {}
+        self.reduce: Callable[[Prim, Coordinates, tuple[Guard, ...]], Term] | None = None
+        self.names: set[str] = {*_RESERVED, *dir(builtins), *shapes.symbols}
+
+    # -- text -------------------------------------------------------------------------------------------------
+
+    def name(self, wanted: str) -> str:
+        """A variable's name that the kernel does not have yet."""
+        wanted = name = _PLAIN.get(wanted, wanted)
+        number = 1
+        while name in self.names:
+            name, number = f"{wanted}_{number}", number + 1
+        self.names.add(name)
+        return name
+
+    def size(self, size: Size, tight: bool = False) -> str:
+        """A size as text, noted as a parameter."""
+        self.sizes |= size.symbols
+        return size.text(tight)
+
+    def text(self, index: Index) -> str:
+        """An index as text, its sizes noted as parameters."""
+        for part, by in index.terms:
+            self.sizes |= by.symbols
+            if part.inner != ONE:
+                self.sizes |= part.inner.symbols
+            if part.inner * part.size != part.base.extent:
+                self.sizes |= part.size.symbols
+        self.sizes |= index.offset.symbols
+        return index.text()
+
+    @property
+    def root(self) -> Scope:
+        return self.scopes[0]
+
+    def line(self, text: str) -> None:
+        """Add a line where the innermost open loop is."""
+        self.scopes[-1].add(text)
+
+    def scope_of(self, loops: frozenset[str]) -> Scope:
+        """The innermost open scope that a value of these loops needs."""
+        for scope in reversed(self.scopes):
+            if scope.loop in loops:
+                return scope
+        return self.root
+
+    def open(self, loop: str, header: str) -> None:
+        """Begin a loop inside the innermost one."""
+        scope = Scope(loop, self.scopes[-1].depth + 1)
+        scope.lines.append("    " * self.scopes[-1].depth + header)
+        self.scopes.append(scope)
+
+    def close(self) -> None:
+        """End the innermost loop: its lines go where it stands."""
+        scope = self.scopes.pop()
+        self.scopes[-1].lines.extend(scope.lines)
+
+    def close_into(self, depth: int) -> None:
+        """End the innermost loop and put its lines at the end of the scope at `depth`."""
+        scope = self.scopes.pop()
+        self.scopes[depth].lines.extend(scope.lines)
+
+    # -- values -----------------------------------------------------------------------------------------------
+
+    def value(
+        self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...] = (), raw: bool = False
+    ) -> Term:
+        """A value at coordinates, one per dimension. `raw` leaves a loaded half-precision float as it is."""
+        key = (value.name, coordinates, guard, raw)
+        for scope in reversed(self.scopes):
+            if key in scope.memo:
+                return scope.memo[key]
+        term = self._value(value, coordinates, guard, raw)
+        self.scope_of(term.loops).memo[key] = term
+        return term
+
+    def _value(self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        if value.name in self.given:
+            return self.given[value.name](coordinates, guard)
+        if value.name in self.arguments:
+            return self._load(value, coordinates, guard, raw)
+        prim = self.made[value.name]
+        if prim.op == "alias" and isinstance(prim.args[0], Val):
+            source = prim.args[0]
+            if raw and source.dtype == value.dtype:
+                return self.value(source, coordinates, guard, raw)
+            return self.cast(self.value(source, coordinates, guard), wide(value.dtype))
+        rule = getattr(self, f"_emit_{prim.op}", None)
+        if rule is not None:
+            term: Term = rule(prim, coordinates, guard, raw)
+            return term
+        if prim.op in RULES:
+            return self._pointwise(prim, coordinates, guard)
+        if self.reduce is not None:
+            return self.reduce(prim, coordinates, guard)
+        raise Unsupported(f"{prim.op} inside this schedule")
+
+    def assign(self, name: str, text: str, dtype: str, parts: list[Term], zero: bool = False) -> Term:
+        """A new variable in the scope that its parts need."""
+        axes = frozenset().union(*(one.axes for one in parts)) if parts else frozenset()
+        loops = frozenset().union(*(one.loops for one in parts)) if parts else frozenset()
+        masks = tuple(dict.fromkeys(mask for one in parts for mask in one.masks))
+        variable = self.name(name)
+        self.scope_of(loops).add(f"{variable} = {text}")
+        return Term(variable, dtype, axes, loops, masks, zero)
+
+    def cast(self, term: Term, dtype: str) -> Term:
+        """To another type, without a line of its own."""
+        if term.dtype == dtype:
+            return term
+        if dtype == "bool":
+            return dataclasses.replace(term, text=f"({term.text} != 0)", dtype="bool", zero=False)
+        if _literal(term.text):
+            return dataclasses.replace(term, text=literal(_number(term.text), dtype), dtype=dtype)
+        text = term.text if term.text.isidentifier() or term.text.endswith(")") else f"({term.text})"
+        return dataclasses.replace(term, text=f"{text}.to({TL[dtype]})", dtype=dtype)
+
+    def index_term(self, index: Index) -> Term:
+        """What an index is as a term: its axes, loops and masks."""
+        axes: frozenset[int] = frozenset()
+        loops: frozenset[str] = frozenset()
+        masks: list[str] = []
+        for base in index.bases:
+            axes, loops = axes | base.axes, loops | base.loops
+            masks += base.masks
+        return Term(self.text(index), "int64", axes, loops, tuple(dict.fromkeys(masks)))
+
+    def address(self, shape: tuple[Size, ...], coordinates: Coordinates) -> Index:
+        """The flat index of a contiguous tensor's element."""
+        total = Index()
+        for index, step, size in zip(coordinates, contiguous_strides(shape), shape, strict=True):
+            if size != ONE:
+                total = total + index * step
+        return total.merged()
+
+    def _load(self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        pointer = self.pointers.setdefault(value.name, f"{value.name}_ptr")
+        self.names.add(pointer)
+        place = self.index_term(self.address(self.shapes.of[value.name], coordinates))
+        masks = [*place.masks, *(one.text for one in guard)]
+        needed = frozenset().union(*(one.axes for one in guard)) if guard else frozenset()
+        if not needed <= place.axes:
+            raise Unsupported("a guarded load of one element for many")
+        where = pointer if place.text == "0" else f"{pointer} + {place.text}"
+        other = "0.0" if value.dtype in FLOATS else "0"
+        text = f"tl.load({where}, mask={' & '.join(masks)}, other={other})" if masks else f"tl.load({where})"
+        dtype = value.dtype
+        if not raw and value.dtype in ("float16", "bfloat16"):
+            text, dtype = f"{text}.to(tl.float32)", "float32"
+        loops = place.loops.union(*(one.loops for one in guard))
+        name = self.name(value.name if value.name not in self.shapes.symbols else f"{value.name}_value")
+        self.scope_of(loops).add(f"{name} = {text}")
+        return Term(name, dtype, place.axes, loops, place.masks, zero=True)
+
+    def operands(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> list[Term | Any]:
+        """The operands of an elementwise primitive at the result's coordinates; numbers as they are."""
+        found: list[Term | Any] = []
+        for one in prim.args:
+            if isinstance(one, Val):
+                found.append(self.value(one, self.broadcast(one, coordinates), guard))
+            else:
+                found.append(one)
+        return found
+
+    def broadcast(self, value: Val, coordinates: Coordinates) -> Coordinates:
+        """The coordinates of an operand that broadcasts to a result."""
+        shape = self.shapes.of[value.name]
+        tail = coordinates[len(coordinates) - len(shape) :]
+        return tuple(Index() if size == ONE else index for size, index in zip(shape, tail, strict=True))
+
+    def _pointwise(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+        rule = RULES[prim.op]
+        terms = self.operands(prim, coordinates, guard)
+        tensors = [one.dtype for one in prim.args if isinstance(one, Val)]
+        dtype = _calculated(prim, rule.kind, tensors, [one for one in terms if not isinstance(one, Term)])
+        texts, parts = [], []
+        for place, one in enumerate(terms):
+            wanted = "bool" if prim.op == "where" and place == 0 else dtype
+            term = self.cast(one, wanted) if isinstance(one, Term) else Term(literal(one, wanted), wanted)
+            texts.append(term.text if _atomic(term.text) else f"({term.text})")
+            parts.append(term)
+        integral = rule.integer and dtype not in FLOATS
+        template = rule.integer if integral else rule.template
+        self.libdevice |= "libdevice." in template
+        result = "bool" if rule.kind in ("compare", "logical") else wide(prim.out.dtype)
+        text = template.format(*texts)
+        keeps = prim.op in ("mul", "neg", "abs", "relu", "square") and all(one.zero for one in parts)
+        term = self.assign(
+            prim.out.name, text, dtype if rule.kind not in ("compare", "logical") else "bool", parts, keeps
+        )
+        return self.cast(term, result)
+
+    # -- moves ------------------------------------------------------------------------------------------------
+
+    def _through(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        return self.value(prim.args[0], coordinates, guard, raw)
+
+    def _emit_view(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        source, target = self.shapes.of[prim.args[0].name], self.shapes.of[prim.out.name]
+        return self._through(prim, self.reshape(coordinates, target, source), guard, raw)
+
+    def reshape(
+        self, coordinates: Coordinates, target: tuple[Size, ...], source: tuple[Size, ...]
+    ) -> Coordinates:
+        """Coordinates in a tensor's shape before a view, from those after it."""
+        found: list[Index] = [Index()] * len(source)
+        for have, want in matched(target, source):
+            many = [i for i in want if source[i] != ONE]
+            if not many:
+                continue
+            flat = flatten([coordinates[i] for i in have], [target[i] for i in have])
+            if len(many) == 1:
+                found[many[0]] = flat
+                continue
+            pieces = split(flat, [source[i] for i in many])
+            if pieces is None:
+                pieces = split(self.whole(flat, product(source[i] for i in many)), [source[i] for i in many])
+            assert pieces is not None
+            for i, piece in zip(many, pieces, strict=True):
+                found[i] = piece
+        return tuple(found)
+
+    def whole(self, index: Index, extent: Size) -> Index:
+        """A compound index under a name of its own."""
+        key = ("index", index)
+        for scope in reversed(self.scopes):
+            if key in scope.memo:
+                break
+        else:
+            term = self.index_term(index)
+            made = self.assign("place", term.text, "int64", [term])
+            scope = self.scope_of(term.loops)
+            scope.memo[key] = made
+        term = scope.memo[key]
+        return Index.whole(Base(term.text, extent, term.axes, term.masks, term.loops, index))
+
+    def _emit_permute(
+        self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool
+    ) -> Term:
+        order = prim.attr("order")
+        found = [Index()] * len(order)
+        for place, one in enumerate(order):
+            found[one] = coordinates[place]
+        return self._through(prim, tuple(found), guard, raw)
+
+    def _emit_expand(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        return self._through(prim, self.broadcast(prim.args[0], coordinates), guard, raw)
+
+    def _emit_slice(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        dim, start, step = (prim.attr(name) for name in ("dim", "start", "step"))
+        parts, length = dict(prim.attrs).get("parts"), self.shapes.of[prim.out.name][dim]
+        offset = length * (start // prim.out.shape[dim]) if parts and start else Size.of(start)
+        moved = coordinates[dim] * step + offset
+        return self._through(prim, (*coordinates[:dim], moved, *coordinates[dim + 1 :]), guard, raw)
+
+    def _emit_flip(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        shape, found = self.shapes.of[prim.out.name], list(coordinates)
+        for dim in prim.attr("dims"):
+            found[dim] = found[dim] * -1 + (shape[dim] - 1)
+        return self._through(prim, tuple(found), guard, raw)
+
+    def condition(self, name: str, tests: list[str], index: Index) -> Guard:
+        """A named condition on an index."""
+        term = self.index_term(index)
+        made = self.assign(name, " & ".join(tests), "bool", [term])
+        return Guard(made.text, made.axes, made.loops)
+
+    def inside(self, index: Index, size: Size, low: bool = True, high: bool = True) -> Guard | None:
+        """Whether an index lies in [0, size)."""
+        text = self.text(index)
+        text = text if _atomic(text) else f"({text})"
+        tests = [f"({text} >= 0)"] if low else []
+        tests += [f"({text} < {self.size(size)})"] if high else []
+        return self.condition("inside", tests, index) if tests else None
+
+    def _emit_pad(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        source, before = prim.args[0], prim.attr("before")
+        shape, guards, found = self.shapes.of[source.name], list(guard), []
+        for dim, index in enumerate(coordinates):
+            after = prim.out.shape[dim] - source.shape[dim] - before[dim]
+            moved = index + (-before[dim]) if before[dim] else index
+            if before[dim] or after:
+                test = self.inside(moved, shape[dim], before[dim] > 0, after > 0)
+                guards += [test] if test is not None else []
+            found.append(moved)
+        term = self.value(source, tuple(found), tuple(guards))
+        fill = literal(prim.args[1], term.dtype)
+        own = guards[len(guard) :]
+        if not own or (fill in ("0", "0.0") and source.name in self.arguments):
+            return term
+        parts = [term, *(Term(one.text, "bool", one.axes, one.loops) for one in own)]
+        return self.assign(
+            prim.out.name,
+            f"tl.where({' & '.join(g.text for g in own)}, {term.text}, {fill})",
+            term.dtype,
+            parts,
+        )
+
+    def _emit_cat(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        dim, start = prim.attr("dim"), ZERO
+        index, dtype = coordinates[dim], wide(prim.out.dtype)
+        pieces: list[tuple[Guard, Term]] = []
+        for place, part in enumerate(prim.args[0]):
+            size = self.shapes.of[part.name][dim]
+            moved = index + start * -1
+            text = self.text(index)
+            text = text if _atomic(text) else f"({text})"
+            tests = [f"({text} >= {self.size(start, True)})"] if place else []
+            tests += [f"({text} < {self.size(start + size, True)})"] if place + 1 < len(prim.args[0]) else []
+            test = self.condition(f"in_{part.name}", tests, index)
+            where = (*coordinates[:dim], moved, *coordinates[dim + 1 :])
+            pieces.append((test, self.cast(self.value(part, where, (*guard, test)), dtype)))
+            start = start + size
+        text, parts = pieces[-1][1].text, [pieces[-1][1]]
+        for test, term in reversed(pieces[:-1]):
+            text = f"tl.where({test.text}, {term.text}, {text})"
+            parts += [term, Term(test.text, "bool", test.axes, test.loops)]
+        return self.assign(prim.out.name, text, dtype, parts)
+
+    # -- made values and gathers ------------------------------------------------------------------------------
+
+    def _emit_full(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        return Term(literal(prim.args[0], wide(prim.out.dtype)), wide(prim.out.dtype))
+
+    def _emit_iota(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        index = coordinates[prim.attr("dim")] * prim.attr("step") + prim.attr("start")
+        term = self.index_term(index)
+        text = term.text if _atomic(term.text) else f"({term.text})"
+        return self.cast(dataclasses.replace(term, text=text), wide(prim.out.dtype))
+
+    def _emit_count(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        shape = self.shapes.of[prim.args[0].name]
+        total = ONE
+        for dim in prim.attr("dims"):
+            total = total * shape[dim]
+        correction = prim.attr("correction")
+        text = self.size(total)
+        return Term(
+            f"({text} - {correction:g})" if correction else f"({text})" if " " in text else text, "float32"
+        )
+
+    def lookup(self, index: Val, coordinates: Coordinates, guard: tuple[Guard, ...], size: Size) -> Index:
+        """A loaded index as a coordinate."""
+        term = self.value(index, coordinates, guard)
+        text = self.assign(f"{index.name}_at", f"tl.where({term.text} < 0, {term.text} + {self.size(size)}, {term.text})",
+                           "int64", [term])  # fmt: skip
+        return Index.whole(Base(text.text, size, term.axes, term.masks, term.loops))
+
+    def _emit_take(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        table, index = prim.args
+        dim, rank = prim.attr("dim"), len(index.shape)
+        place = self.lookup(index, coordinates[dim : dim + rank], guard, self.shapes.of[table.name][dim])
+        return self.value(table, (*coordinates[:dim], place, *coordinates[dim + rank :]), guard, raw)
+
+    def _emit_gather(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        source, index = prim.args
+        dim = prim.attr("dim")
+        place = self.lookup(index, coordinates, guard, self.shapes.of[source.name][dim])
+        return self.value(source, (*coordinates[:dim], place, *coordinates[dim + 1 :]), guard, raw)
+
+    def _emit_window(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        """Unrolled over the window: pooling windows are small."""
+        kernel, source = prim.attr("kernel"), prim.args[0]
+        if math.prod(kernel) > 64:
+            raise Unsupported("a pooling window of more than 64 elements")
+        shape, first = self.shapes.of[source.name], len(coordinates) - len(kernel)
+        total: Term | None = None
+        counted: list[Term] = []
+        peak = prim.attr("how") == "max"
+        for step in range(math.prod(kernel)):
+            rest, guards, found = step, list(guard), list(coordinates)
+            for dim in reversed(range(len(kernel))):
+                at, rest = rest % kernel[dim], rest // kernel[dim]
+                place = first + dim
+                moved = coordinates[place] * prim.attr("stride")[dim] + (
+                    at * prim.attr("dilation")[dim] - prim.attr("padding")[dim]
+                )
+                if prim.attr("padding")[dim]:
+                    test = self.inside(moved, shape[place])
+                    assert test is not None
+                    guards.append(test)
+                found[place] = moved
+            term = self.value(source, tuple(found), tuple(guards))
+            own = guards[len(guard) :]
+            parts = [term, *(Term(one.text, "bool", one.axes, one.loops) for one in own)]
+            if own:
+                test_text = " & ".join(one.text for one in own)
+                fill = 'float("-inf")' if peak else "0.0"
+                term = self.assign("part", f"tl.where({test_text}, {term.text}, {fill})", term.dtype, parts)
+                counted.append(dataclasses.replace(parts[1], text=f"({test_text})"))
+            if total is None:
+                total = term
+            else:
+                text = f"tl.maximum({total.text}, {term.text})" if peak else f"{total.text} + {term.text}"
+                total = self.assign(prim.out.name, text, term.dtype, [total, term])
+        assert total is not None
+        if peak:
+            return total
+        divisor = prim.attr("divisor") or math.prod(kernel)
+        if counted and not prim.attr("counts") and not prim.attr("divisor"):
+            count = " + ".join(f"{one.text}.to(tl.float32)" for one in counted)
+            return self.assign(prim.out.name, f"{total.text} / ({count})", total.dtype, [total, *counted])
+        return self.assign(prim.out.name, f"{total.text} / {divisor}", total.dtype, [total])
+
+    # -- results ----------------------------------------------------------------------------------------------
+
+    def depends(self, name: str, on: frozenset[str]) -> bool:
+        """Whether a value is made from any of these."""
+        if name in on:
+            return True
+        prim = self.made.get(name)
+        return prim is not None and any(self.depends(one.name, on) for one in prim.reads())
+
+    def forward(self, value: Val, on: frozenset[str], coordinates: Coordinates) -> Coordinates:
+        """Coordinates of a result, from those of a value that it is made from: through views and permutations."""
+        chain: list[Prim] = []
+        name = value.name
+        while name not in on:
+            prim = self.made.get(name)
+            towards = (
+                next((one.name for one in prim.reads() if self.depends(one.name, on)), None) if prim else None
+            )
+            if prim is None or towards is None:
+                raise Unsupported("an output that is not made from what its kernel computes")
+            chain.append(prim)
+            name = towards
+        for prim in reversed(chain):
+            if prim.op == "view":
+                source, target = self.shapes.of[prim.reads()[0].name], self.shapes.of[prim.out.name]
+                coordinates = self.reshape(coordinates, source, target)
+            elif prim.op == "permute":
+                coordinates = tuple(coordinates[one] for one in prim.attr("order"))
+            elif prim.op in RULES or prim.op == "expand":
+                coordinates = (*(Index(),) * (len(prim.out.shape) - len(coordinates)), *coordinates)
+            else:
+                raise Unsupported(f"{prim.op} between a kernel and its output")
+        return coordinates
+
+    # -- stores -----------------------------------------------------------------------------------------------
+
+    def store(self, pointer: str, value: Term, shape: tuple[Size, ...], coordinates: Coordinates) -> None:
+        """Write a value to a contiguous output."""
+        self.names.add(pointer)
+        place = self.index_term(self.address(shape, coordinates))
+        mask = f", mask={' & '.join(place.masks)}" if place.masks else ""
+        where = pointer if place.text == "0" else f"{pointer} + {place.text}"
+        self.line(f"tl.store({where}, {value.text}{mask})")
+
+
+def _calculated(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) -> str:
+    """The type that an elementwise primitive is calculated in."""
+    if kind == "logical":
+        return "bool"
+    out = wide(prim.out.dtype)
+    if kind == "float":
+        return out if out in FLOATS else "float32"
+    if kind == "compare":
+        dtype = wide(promote(*tensors)) if tensors else "float32"
+        return "float32" if dtype not in FLOATS and any(isinstance(one, float) for one in numbers) else dtype
+    return out
+
+
+def literal(value: Any, dtype: str) -> str:
+    """A Python number in the kernel's text."""
+    if dtype == "bool":
+        return "True" if value else "False"
+    if dtype not in FLOATS:
+        return str(int(value))
+    value = float(value)
+    if math.isinf(value) or math.isnan(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def _literal(text: str) -> bool:
+    return (
+        text in ("True", "False")
+        or text.startswith('float("')
+        or (_atomic(text) and (text[0].isdigit() or text[0] == "-"))
+    )
+
+
+def _number(text: str) -> Any:
+    if text in ("True", "False"):
+        return text == "True"
+    return (
+        float(text[7:-2])
+        if text.startswith('float("')
+        else float(text)
+        if not text.lstrip("-").isdigit()
+        else int(text)
+    )
+
+
+def _atomic(text: str) -> bool:
+    """Whether a text binds tighter than any operator around it."""
+    if text.isidentifier() or text.replace(".", "").replace("e-", "").replace("e+", "").isdigit():
+        return True
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and letter in " +-*/%<>=&|" and place:
+            return False
+        if letter == "-" and place == 0:
+            return False
+    return True

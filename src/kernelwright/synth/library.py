@@ -1,0 +1,321 @@
+"""The library: a graph's nest, its best known schedule, and the schedules worth a search.
+
+Best known schedules are in `best.json`, written by `benchmarks/schedules.py --table` from measurements. Where the table has
+nothing, rules of thumb per nest decide. Raises `Unsupported` for graphs without a nest; `program_of` returns None for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from kernelwright.graph.types import Graph
+from kernelwright.hardware import target as sheet_of
+from kernelwright.synth.primitives import REDUCTIONS, Unsupported
+from kernelwright.synth.program import (
+    AttentionSchedule,
+    Decisions,
+    MapSchedule,
+    ProductSchedule,
+    Program,
+    RowSchedule,
+    Schedule,
+)
+from kernelwright.synth.schedules.product import product_of, side_of
+from kernelwright.synth.schedules.row import levels_of, space_of
+from kernelwright.synth.source import Source
+from kernelwright.synth.to_triton import PRINTERS, source_of
+
+_SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
+_ONE_PASS = 16384
+"""Most elements of a row that one program holds."""
+
+
+def nest_of(source: Source) -> str:
+    """The loop nest that computes a graph. Raises Unsupported where none does."""
+    ops = [prim.op for prim in source.lowered.prims]
+    contractions = [op for op in ops if op in ("matmul", "conv", "attention")]
+    if len(contractions) > 1:
+        raise Unsupported("more than one contraction")
+    if contractions:
+        nest = {"matmul": "product", "conv": "convolution", "attention": "attention"}[contractions[0]]
+    elif any(op in ("cumsum", "cumprod") for op in ops):
+        nest = "scan"
+    else:
+        nest = "row" if any(op in REDUCTIONS for op in ops) else "map"
+    if nest not in PRINTERS:
+        raise Unsupported(f"no {nest} yet")
+    return nest
+
+
+def program_of(graph: Graph, target: str = "h200", precision: str = "default") -> Program | None:
+    """The graph with the best schedule that is known for it; None where no nest fits."""
+    for schedule in itertools.islice(candidates(graph, target, precision), 6):
+        program = Program(graph=graph, schedule=schedule)
+        try:
+            PRINTERS[schedule.nest](source_of(graph), schedule)
+        except Unsupported:
+            continue
+        return program
+    return None
+
+
+def candidates(graph: Graph, target: str, precision: str = "default") -> Iterator[Any]:
+    """Schedules from the best known on: the table's, then the rule of thumb, then simpler ones."""
+    try:
+        source = source_of(graph)
+        nest = nest_of(source)
+    except Unsupported:
+        return
+    known = _table().get(key_of(source, nest), {}).get(sheet_of(target).arch)
+    if known is not None:
+        yield _SCHEDULE.validate_python(known)
+    yield from _DEFAULTS[nest](source, precision)
+
+
+def schedules_of(graph: Graph, target: str = "h200", precision: str = "default") -> list[Any]:
+    """Legal schedules that are worth measuring, the best known first; [] where no nest fits."""
+    try:
+        source = source_of(graph)
+        nest = nest_of(source)
+    except Unsupported:
+        return []
+    limit, itemsize = sheet_of(target).shared_per_block, _itemsize(source)
+    found: dict[Any, None] = {}
+    for schedule in itertools.chain(candidates(graph, target, precision), _SPACES[nest](source, precision)):
+        if schedule.fits(itemsize, limit):
+            found[schedule] = None
+    return list(found)
+
+
+def key_of(source: Source, nest: str) -> str:
+    """What the table is keyed by: nest, dtype and the sizes that matter, each to the nearest power of two."""
+    dtype = source.lowered.arguments[0].dtype if source.lowered.arguments else "float32"
+    sizes = [str(1 << round(math.log2(max(size, 1)))) for size in _extents(source, nest)]
+    return f"{nest}/{dtype}/{'x'.join(sizes)}"
+
+
+def _extents(source: Source, nest: str) -> tuple[int, ...]:
+    hints = source.shapes.hints()
+    if nest == "product":
+        prim = product_of(source)
+        return math.prod(prim.out.shape[:-1]), prim.out.shape[-1], prim.args[0].shape[-1]
+    if nest == "attention":
+        prim = next(prim for prim in source.lowered.prims if prim.op == "attention")
+        return (
+            math.prod(prim.args[0].shape[:2]),
+            prim.args[0].shape[2],
+            prim.args[1].shape[2],
+            prim.args[0].shape[3],
+        )
+    if nest == "row":
+        space = space_of(source)
+        rows, columns = (
+            math.prod(size.value(hints) for size in part) for part in (space.kept, space.reduced)
+        )
+        return rows, columns, int(space.contiguous), len(levels_of(source.lowered.prims))
+    return (math.prod(source.outputs[0][0].shape),)
+
+
+def _itemsize(source: Source) -> int:
+    return 4 if any(one.dtype in ("float32", "float64") for one in source.lowered.arguments) else 2
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, Any]]:
+    place = resources.files("kernelwright.synth").joinpath("best.json")
+    table: dict[str, dict[str, Any]] = json.loads(place.read_text("utf-8"))["schedules"]
+    return table
+
+
+def _made(kind: type[Decisions], **values: Any) -> Iterator[Any]:
+    """The schedule, where it is legal."""
+    try:
+        yield kind(**values)
+    except ValidationError:
+        return
+
+
+# -- rules of thumb -------------------------------------------------------------------------------------------------
+
+
+def _map_defaults(source: Source, precision: str) -> Iterator[Any]:
+    elements = _extents(source, "map")[0]
+    yield MapSchedule(block=1024 if elements >= 2**20 else 256, warps=4)
+
+
+def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
+    rows, columns, contiguous, levels = _extents(source, "row")
+    argument = any(prim.op in ("argmax", "argmin") for prim in source.lowered.prims)
+    if not contiguous:
+        if rows < 132 * 64 and columns >= 256 and levels == 1 and not argument:
+            split = min(64, max(2, 132 * 128 // max(rows, 1)), -(-columns // 32))
+            yield from _made(RowSchedule, passes="split", rows=64, block=32, split=split, warps=4)
+        yield RowSchedule(passes="loop", rows=64 if rows >= 64 * 132 else 16, block=32, warps=4)
+        return
+    if rows < 132 and columns >= 8192 and levels == 1 and not argument:
+        split = min(1024, max(2, 528 // max(rows, 1)), -(-columns // 2048))
+        yield from _made(RowSchedule, passes="split", block=2048, split=max(split, 2), warps=8)
+    if columns <= _ONE_PASS:
+        power = 1 << (columns - 1).bit_length()
+        warps = 1 if power <= 256 else 4 if power <= 2048 else 8 if power <= 8192 else 16
+        many = max(1, min(16, 1024 // power)) if power < 512 else 1
+        yield RowSchedule(passes="one_pass", rows=many, warps=max(warps, 4) if many > 1 else warps)
+    yield RowSchedule(passes="loop", block=4096, warps=8)
+
+
+def _product_defaults(source: Source, precision: str) -> Iterator[Any]:
+    m, n, k = _extents(source, "product")
+    wide = _itemsize(source) == 4
+    how = _precision(precision)
+    tile_m = 128 if m >= 128 else 64 if m > 32 else 32 if m > 16 else 16
+    tile_n = 128 if n >= 128 else 64 if n > 32 else 32
+    tiles = -(-m // tile_m) * -(-n // tile_n)
+    if tiles < 66 and k >= 2048:
+        split = min(16, max(2, 132 // tiles), k // 512)
+        yield from _made(
+            ProductSchedule, tile=(tile_m, tile_n, 32 if wide else 64), split_k=split, warps=4, precision=how
+        )
+    if wide and how == "ieee":
+        yield from _made(
+            ProductSchedule, tile=(min(tile_m, 64), min(tile_n, 64), 16), warps=4, stages=3, precision=how
+        )
+        return
+    side = _sides(source)
+    if not wide and tiles >= 132 and min(k, n) >= 64 and side:
+        yield from _made(
+            ProductSchedule, tile=(128, 128, 64), warps=8, stages=4, loads="descriptor", persistent=True
+        )
+    if not wide and m * n >= 128 * 256 * 66:
+        yield from _made(ProductSchedule, tile=(128, 256, 32), warps=8, stages=5)
+    yield from _made(
+        ProductSchedule,
+        tile=(tile_m, tile_n, 32),
+        warps=8 if tile_m * tile_n > 8192 else 4,
+        stages=3,
+        precision=how,
+    )
+    yield from _made(ProductSchedule, tile=(64, 64, 32), warps=4, stages=3, precision=how)
+
+
+def _sides(source: Source) -> bool:
+    """Whether both operands are plain arguments without batches, as descriptors need."""
+    prim = product_of(source)
+    plain = all(side_of(source, prim, row).argument for row in (True, False))
+    return plain and len(prim.args[1].shape) == 2
+
+
+def _attention_defaults(source: Source, precision: str) -> Iterator[Any]:
+    width = _extents(source, "attention")[3]
+    wide = _itemsize(source) == 4
+    tile = (64, 32) if wide else (128, 64) if width <= 128 else (64, 32)
+    yield AttentionSchedule(
+        tile=tile,
+        warps=4 if width <= 64 or wide else 8,
+        stages=2 if wide else 3,
+        precision=_precision(precision),
+    )
+
+
+def _precision(precision: str) -> str:
+    """What a float32 product is calculated in, by the precision that a task names."""
+    return "tf32" if precision == "tf32" else "ieee"
+
+
+# -- spaces ---------------------------------------------------------------------------------------------------------
+
+
+def _map_space(source: Source, precision: str) -> Iterator[Any]:
+    for block, warps in itertools.product((512, 1024, 2048, 4096), (4, 8)):
+        yield from _made(MapSchedule, block=block, warps=warps)
+
+
+def _row_space(source: Source, precision: str) -> Iterator[Any]:
+    rows, columns, contiguous, levels = _extents(source, "row")
+    if not contiguous:
+        for many, block, warps in itertools.product((32, 64, 128), (8, 32, 64), (4, 8)):
+            yield from _made(RowSchedule, passes="loop", rows=many, block=block, warps=warps)
+            if levels == 1:
+                for split in (4, 16, 64):
+                    yield from _made(
+                        RowSchedule, passes="split", rows=many, block=block, split=split, warps=warps
+                    )
+        return
+    power = 1 << (columns - 1).bit_length()
+    if columns <= 65536 and rows >= 64:
+        for warps, many in itertools.product((1, 2, 4, 8, 16), (1, 2, 4, 8)):
+            if 4 <= power * many // (32 * warps) <= 128:
+                yield from _made(RowSchedule, passes="one_pass", rows=many, warps=warps)
+    if columns >= 2048:
+        for block, warps in ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (8192, 16)):
+            yield from _made(RowSchedule, passes="loop", block=block, warps=warps)
+            if levels == 1 and rows < 1024:
+                for split in (8, 64, 256, 1024):
+                    if split * block <= columns:
+                        yield from _made(RowSchedule, passes="split", block=block, split=split, warps=warps)
+
+
+_TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64, 8), (128, 128, 64, 4), (128, 128, 128, 8),
+          (64, 256, 64, 8), (64, 128, 64, 4), (128, 64, 64, 4), (64, 64, 128, 4))  # fmt: skip
+
+
+def _product_space(source: Source, precision: str) -> Iterator[Any]:
+    m, n, k = _extents(source, "product")
+    how, wide, plain = _precision(precision), _itemsize(source) == 4, _sides(source)
+    for tile_m, tile_n, tile_k, warps in _TILES:
+        if tile_m > max(16, 2 * m) or tile_n > max(16, 2 * n):
+            continue
+        tile = (tile_m, tile_n, tile_k // 2 if wide else tile_k)
+        tiles = -(-m // tile_m) * -(-n // tile_n)
+        yield from _made(ProductSchedule, tile=tile, warps=warps, stages=3, precision=how)
+        for stages in (3, 4) if plain else ():
+            for persistent, pieces in ((False, 1), (True, 1), (True, 2)):
+                yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, loads="descriptor",
+                                 persistent=persistent, epilogue=pieces, precision=how)  # fmt: skip
+        if tiles < 132:
+            for split in (2, 4, 8, 16):
+                if k // split >= 4 * tile_k:
+                    yield from _made(ProductSchedule, tile=tile, warps=warps, stages=4, split_k=split, precision=how,
+                                     loads="descriptor" if plain else "pointer")  # fmt: skip
+    if min(m, n) <= 64:
+        for tile_m, tile_n, split in itertools.product((16, 32, 64), (32, 64, 128), (1, 4, 8, 16)):
+            if tile_m <= max(16, 2 * m) and tile_n <= max(32, 2 * n):
+                yield from _made(
+                    ProductSchedule,
+                    tile=(tile_m, tile_n, 128),
+                    warps=4,
+                    stages=4,
+                    split_k=split,
+                    precision=how,
+                )
+
+
+def _attention_space(source: Source, precision: str) -> Iterator[Any]:
+    for (m, n, warps), stages in itertools.product(
+        ((128, 64, 4), (128, 64, 8), (128, 128, 8), (64, 64, 4), (64, 128, 4)), (2, 3, 4)
+    ):
+        for loads in ("pointer", "descriptor"):
+            yield from _made(
+                AttentionSchedule,
+                tile=(m, n),
+                warps=warps,
+                stages=stages,
+                loads=loads,
+                precision=_precision(precision),
+            )
+
+
+_DEFAULTS = {
+    "map": _map_defaults,
+    "row": _row_defaults,
+    "product": _product_defaults,
+    "attention": _attention_defaults,
+}
+_SPACES = {"map": _map_space, "row": _row_space, "product": _product_space, "attention": _attention_space}

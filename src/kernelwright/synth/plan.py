@@ -1,0 +1,92 @@
+"""The grammar of plans: a schedule's decisions as one line, parsed back to the same record.
+
+    g1: linear+gelu  tile 128x256x64  order grouped(8)  stages 4  warps 8  loads descriptor  persistent yes
+
+Fields are parted by two spaces, a name and a value by one. What a nest does not decide is not written, and every decision
+is written, default or not. Raises UserError for a line that is no plan, with the values that are legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from kernelwright.errors import UserError
+from kernelwright.synth.program import Decisions, Schedule
+
+_SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _tile(value: tuple[int, ...]) -> str:
+    return "x".join(map(str, value))
+
+
+def _read_yes(text: str) -> bool:
+    return {"yes": True, "no": False}[text]
+
+
+def _read_tile(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("x")))
+
+
+def _called(name: str) -> tuple[Callable[[Any], str], Callable[[str], int]]:
+    """`name(8)` for a number."""
+
+    def read(text: str) -> int:
+        head, _, rest = text.partition("(")
+        if head != name or not rest.endswith(")"):
+            raise ValueError(f"{name}(number)")
+        return int(rest[:-1])
+
+    return (lambda value: f"{name}({value})"), read
+
+
+_FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
+    "tile": ("tile", _tile, _read_tile),
+    "group": ("order", *_called("grouped")),
+    "persistent": ("persistent", _yes, _read_yes),
+    "split_k": ("contraction", *_called("split")),
+    "split": ("row", *_called("split")),
+    "epilogue": ("epilogue", *_called("split")),
+    **{name: (name, str, int) for name in ("stages", "warps", "rows", "block")},
+    **{name: (name, str, str) for name in ("nest", "passes", "algorithm", "layout", "loads", "precision")},
+}
+_FIELDS = {written: field for field, (written, _, _) in _FORMS.items()}
+
+
+def print_plan(label: str, schedule: Decisions, group: int = 1) -> str:
+    """One line. `label` names the operators, joined by `+`."""
+    fields = [f"g{group}: {label}"]
+    for name in type(schedule).model_fields:
+        written, show, _ = _FORMS[name]
+        fields.append(f"{written} {show(getattr(schedule, name))}")
+    return "  ".join(fields)
+
+
+def parse_plan(line: str) -> tuple[str, Any]:
+    """(label, schedule). Raises UserError."""
+    head, *fields = line.strip().split("  ")
+    group, _, label = head.partition(": ")
+    if not group.startswith("g") or not group[1:].isdigit() or not label:
+        raise UserError(f"a plan starts with 'g1: operators', not {head[:40]!r}")
+    found: dict[str, Any] = {}
+    for field in fields:
+        name, _, text = field.partition(" ")
+        if name not in _FIELDS:
+            raise UserError(f"a plan has no decision {name!r}: choose from {', '.join(_FIELDS)}")
+        try:
+            found[_FIELDS[name]] = _FORMS[_FIELDS[name]][2](text)
+        except (ValueError, KeyError):
+            raise UserError(f"{text!r} is no value of {name}") from None
+    try:
+        return label, _SCHEDULE.validate_python(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"][1:])) or "plan"
+        raise UserError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None

@@ -1,0 +1,209 @@
+"""The noun `Program`: a graph with a schedule, that is typed decisions which a printer turns into Triton.
+
+Each loop nest has a record of its decisions with their legal values; combinations that no target could run are refused
+when the record is made. Does not guarantee that a program is fast, nor that a nest fits the graph (`schedules.nest_of`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from kernelwright.graph.types import Graph
+from kernelwright.hardware import TARGETS
+
+Power = Literal[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
+Warps = Literal[1, 2, 4, 8, 16]
+Stages = Annotated[int, Field(ge=1, le=8)]
+Precision = Literal["ieee", "tf32", "tf32x3"]
+_SHARED = max(sheet.shared_per_block for sheet in TARGETS.values())
+_MOST_VALUES = 256
+"""Values of one tile that a thread may hold."""
+
+
+class Decisions(BaseModel):
+    """Base of all schedules: frozen, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def fits(self, itemsize: int, shared_per_block: int = _SHARED) -> bool:
+        """Whether operands of that many bytes an element fit a target's shared memory."""
+        return True
+
+
+def _tile_fits(elements: int, warps: int, what: str) -> None:
+    if elements > _MOST_VALUES * 32 * warps:
+        raise ValueError(f"{what} of {elements} elements are over {_MOST_VALUES} a thread with {warps} warps")
+
+
+class MapSchedule(Decisions):
+    """Every output element by itself: `map  block 1024  warps 4`."""
+
+    nest: Literal["map"] = "map"
+    block: Power = 1024
+    warps: Warps = 4
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        _tile_fits(self.block, self.warps, "a block")
+        return self
+
+
+class RowSchedule(Decisions):
+    """Reductions over rows, with maps before and after.
+
+    one_pass: a row is one block. loop: it is walked once for each reduction that needs the one before. online: a running
+    maximum and a rescaled sum share a walk (Milakov and Gimelshein, 2018). split: parts of a row go to programs of their
+    own, and a second kernel puts the parts together.
+    """
+
+    nest: Literal["row"] = "row"
+    passes: Literal["one_pass", "loop", "online", "split"] = "one_pass"
+    rows: Power = 1
+    block: Power = 1024
+    """Elements of a row in one tile; with `one_pass` the next power of two of the row's length instead."""
+    split: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Programs that share a row."""
+    warps: Warps = 4
+    stages: Stages = 2
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        if (self.split > 1) != (self.passes == "split"):
+            raise ValueError("split(n) with n over 1 goes with passes split, and only with it")
+        if self.passes != "one_pass":
+            _tile_fits(self.block * self.rows, self.warps, "tiles")
+        return self
+
+
+class ProductSchedule(Decisions):
+    """Tiles of a matrix product with its epilogue."""
+
+    nest: Literal["product"] = "product"
+    tile: tuple[Power, Power, Power] = (128, 128, 64)
+    """Rows, columns, and steps along the contraction."""
+    group: Annotated[int, Field(ge=1, le=64)] = 8
+    """Rows of tiles that are walked together, so that their operands stay in L2; 1: row by row."""
+    stages: Stages = 3
+    warps: Warps = 8
+    loads: Literal["pointer", "descriptor"] = "pointer"
+    persistent: bool = False
+    split_k: Annotated[int, Field(ge=1, le=64)] = 1
+    epilogue: Literal[1, 2, 4] = 1
+    """Pieces along the columns in which a tile is finished and stored."""
+    precision: Precision = "ieee"
+    """Of float32 operands."""
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        m, n, k = self.tile
+        if min(m, n, k) < 16:
+            raise ValueError("a tile of a product is at least 16 each way")
+        _tile_fits(m * n, self.warps, "accumulators")
+        if self.split_k > 1 and self.persistent:
+            raise ValueError("split_k and persistent exclude each other")
+        if n // self.epilogue < 16:
+            raise ValueError("pieces of an epilogue are at least 16 columns")
+        if not self.fits(2):
+            raise ValueError(
+                f"{self.stages} stages of {m}x{n}x{k} need more shared memory than any target has"
+            )
+        return self
+
+    def fits(self, itemsize: int, shared_per_block: int = _SHARED) -> bool:
+        m, n, k = self.tile
+        return self.stages * (m + n) * k * itemsize <= shared_per_block
+
+
+class ConvolutionSchedule(Decisions):
+    """Convolutions: `implicit` walks taps and channels as one contraction, `direct` sums taps for one channel at a time."""
+
+    nest: Literal["convolution"] = "convolution"
+    algorithm: Literal["implicit", "direct"] = "implicit"
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    """In which the input is read; `nhwc` converts it first where the graph gives it otherwise."""
+    tile: tuple[Power, Power, Power] = (128, 64, 32)
+    """Output places, output channels, input channels."""
+    group: Annotated[int, Field(ge=1, le=64)] = 1
+    stages: Stages = 3
+    warps: Warps = 4
+    precision: Precision = "tf32"
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        m, n, k = self.tile
+        if self.algorithm == "implicit":
+            if min(m, n, k) < 16:
+                raise ValueError("a tile of an implicit product is at least 16 each way")
+            if not self.fits(2):
+                raise ValueError(
+                    f"{self.stages} stages of {m}x{n}x{k} need more shared memory than any target has"
+                )
+        elif self.layout == "nhwc":
+            raise ValueError("direct convolutions read nchw")
+        _tile_fits(m * (n if self.algorithm == "implicit" else 1), self.warps, "accumulators")
+        return self
+
+    def fits(self, itemsize: int, shared_per_block: int = _SHARED) -> bool:
+        m, n, k = self.tile
+        return self.algorithm == "direct" or self.stages * (m + n) * k * itemsize <= shared_per_block
+
+
+class AttentionSchedule(Decisions):
+    """softmax(q k') v with a running maximum (Dao et al., 2022)."""
+
+    nest: Literal["attention"] = "attention"
+    tile: tuple[Power, Power] = (128, 64)
+    """Queries and keys."""
+    stages: Stages = 3
+    warps: Warps = 8
+    loads: Literal["pointer", "descriptor"] = "pointer"
+    precision: Precision = "ieee"
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        if min(self.tile) < 16:
+            raise ValueError("a tile of attention is at least 16 each way")
+        _tile_fits(self.tile[0] * self.tile[1], self.warps, "scores")
+        return self
+
+
+class ScanSchedule(Decisions):
+    """Running sums and products along a row."""
+
+    nest: Literal["scan"] = "scan"
+    rows: Power = 1
+    block: Power = 1024
+    warps: Warps = 4
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        _tile_fits(self.rows * self.block, self.warps, "tiles")
+        return self
+
+
+class TransposeSchedule(Decisions):
+    """Maps whose inputs run along another dimension than the output: square tiles."""
+
+    nest: Literal["transpose"] = "transpose"
+    tile: tuple[Power, Power] = (64, 64)
+    warps: Warps = 4
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        _tile_fits(self.tile[0] * self.tile[1], self.warps, "tiles")
+        return self
+
+
+Schedule = Annotated[
+    MapSchedule | RowSchedule | ProductSchedule | ConvolutionSchedule | AttentionSchedule | ScanSchedule | TransposeSchedule,
+    Field(discriminator="nest"),
+]  # fmt: skip
+
+
+class Program(Decisions):
+    """A graph with the schedule of its one group: `Program(graph=graph, schedule=ProductSchedule(tile=(128, 256, 64)))`."""
+
+    graph: Graph
+    schedule: Schedule

@@ -1,0 +1,243 @@
+"""Attention forward: softmax(q k' * scale + mask) v with a running maximum and sum (Dao et al., 2022).
+
+One program takes a tile of queries of one head and walks the keys. Under a causal mask it stops at the diagonal, and only
+tiles on the diagonal compare positions. Heads of keys may be fewer than those of queries. Forward only.
+"""
+
+from __future__ import annotations
+
+from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term
+from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.program import AttentionSchedule
+from kernelwright.synth.sizes import product
+from kernelwright.synth.source import Source, numel
+
+_LOG2E = 1.4426950408889634
+_NAMES = ("batch", "head", "m", "n", "d", "e", "in_m", "in_n", "in_d", "in_e", "start", "scores", "peak", "total", "acc",
+          "powers", "shrink", "new_peak", "last", "whole", "tile_m", "head_kv")  # fmt: skip
+
+
+def attention_of(source: Source) -> Prim:
+    """The one attention of a graph. Raises Unsupported."""
+    found = [prim for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention", *REDUCTIONS)]
+    if len(found) != 1 or found[0].op != "attention":
+        raise Unsupported("not one attention with maps")
+    if len(found[0].args[0].shape) != 4:
+        raise Unsupported("attention over tensors of other than four dimensions")
+    return found[0]
+
+
+class AttentionPrinter:
+    """One kernel over queries."""
+
+    def __init__(self, source: Source, schedule: AttentionSchedule) -> None:
+        self.source, self.schedule, self.prim = source, schedule, attention_of(source)
+        shapes = source.shapes
+        self.q, self.k, self.v = self.prim.args[:3]
+        self.mask: Val | None = self.prim.args[3] if len(self.prim.args) > 3 else None
+        self.heads = shapes.of[self.q.name][:2]
+        self.queries, self.width = shapes.of[self.q.name][2:]
+        self.keys, self.values = shapes.of[self.v.name][2:]
+        self.kv_heads = shapes.of[self.k.name][1]
+        self.emitter: Emitter = source.emitter()
+        self.emitter.names |= set(_NAMES)
+        self.causal: bool = self.prim.attr("causal")
+        self.scale: float = self.prim.attr("scale")
+        self.m_base = Base("m[:, None]", self.queries, frozenset({0}), ("in_m[:, None]",))
+        self.e_base = Base("e[None, :]", self.values, frozenset({1}), ("in_e[None, :]",))
+        self.emitter.given[self.prim.out.name] = self._accumulated
+        self.descriptors = schedule.loads == "descriptor"
+        plain = {one.name for one in source.lowered.arguments}
+        if self.descriptors and not {self.q.name, self.k.name, self.v.name} <= plain:
+            raise Unsupported("descriptors of operands that are computed")
+        if self.descriptors and self.kv_heads != self.heads[1]:
+            raise Unsupported("descriptors of fewer heads of keys than of queries")
+
+    def head_coordinates(self) -> tuple[Index, ...]:
+        found = split(Index.whole(Base("batch", product(self.heads))), self.heads)
+        assert found is not None
+        return tuple(found)
+
+    def kv_coordinates(self) -> tuple[Index, ...]:
+        """Those of keys and values: several heads of queries may share one of theirs."""
+        batch, head = self.head_coordinates()
+        if self.kv_heads == self.heads[1]:
+            return batch, head
+        if self.kv_heads.constant == 1:
+            return batch, Index()
+        return batch, Index.whole(Base("head_kv", self.kv_heads))
+
+    def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+        wanted = (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(self.e_base))
+        if tuple(one.merged() for one in coordinates) != wanted:
+            raise Unsupported("attention at other places than its tile's")
+        return Term(
+            "acc", "float32", frozenset({0, 1}), frozenset(), (*self.m_base.masks, *self.e_base.masks)
+        )
+
+    def _tile(self, value: Val, coordinates: Coordinates) -> str:
+        term = self.emitter.value(value, self.emitter.broadcast(value, coordinates), raw=True)
+        return self.emitter.cast(term, value.dtype).text
+
+    def begin(self) -> None:
+        """Places, the tile of queries, and the running values."""
+        emitter = self.emitter
+        emitter.line("tile_m, batch = tl.program_id(0), tl.program_id(1)")
+        if self.kv_heads != self.heads[1] and self.kv_heads.constant != 1:
+            heads = emitter.size(self.heads[1], True)
+            emitter.line(f"head_kv = batch % {heads} // ({heads} // {emitter.size(self.kv_heads, True)})")
+        emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
+        emitter.line("d = tl.arange(0, BLOCK_D)")
+        emitter.line("e = tl.arange(0, BLOCK_E)" if self.width != self.values else "e = d")
+        emitter.line(f"in_m = m < {emitter.size(self.queries)}")
+        emitter.line(f"in_d = (d < {emitter.size(self.width)}) | EVEN_D")
+        emitter.line(
+            f"in_e = (e < {emitter.size(self.values)}) | EVEN_E"
+            if self.width != self.values
+            else "in_e = in_d"
+        )
+        d = Base("d[None, :]", self.width, frozenset({1}), ("in_d[None, :]",))
+        self._load("q", self.q, (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(d)),
+                   f"batch * {emitter.size(self.queries, True)} + tile_m * BLOCK_M")  # fmt: skip
+        emitter.line('peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)')
+        emitter.line("total = tl.zeros((BLOCK_M,), dtype=tl.float32)")
+        emitter.line(
+            f"acc = tl.zeros((BLOCK_M, {'BLOCK_D' if self.width == self.values else 'BLOCK_E'}), dtype=tl.float32)"
+        )
+
+    def _load(self, name: str, value: Val, coordinates: Coordinates, row: str) -> None:
+        """`name` holds a tile."""
+        emitter = self.emitter
+        if not self.descriptors:
+            text = self._tile(value, coordinates)
+            if text != name:
+                emitter.line(f"{name} = {text}")
+            return
+        emitter.line("if DESCRIPTORS:")
+        emitter.line(f"    {name} = {value.name}_desc.load([{row}, 0])")
+        emitter.line("else:")
+        emitter.scopes[-1].depth += 1
+        emitter.line(f"{name} = {self._tile(value, coordinates)}")
+        emitter.scopes[-1].depth -= 1
+
+    def walk(self, loop: str, low: str, high: str, diagonal: bool) -> None:
+        """One loop over keys; with `diagonal`, keys after the query are left out."""
+        emitter, loops = self.emitter, frozenset({loop})
+        keys = emitter.size(self.keys)
+        emitter.open(loop, f"for start in tl.range({low}, {high}, BLOCK_N):")
+        emitter.line("n = start + tl.arange(0, BLOCK_N)")
+        emitter.line(f"in_n = (n < {keys}) | EVEN_N")
+        row = f"batch * {emitter.size(self.keys, True)} + start"
+        d = Base("d[:, None]", self.width, frozenset({0}), ("in_d[:, None]",))
+        if self.descriptors:
+            d = Base("d[None, :]", self.width, frozenset({1}), ("in_d[None, :]",))
+            n = Base("n[:, None]", self.keys, frozenset({0}), ("in_n[:, None]",), loops)
+        else:
+            n = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
+        self._load("k", self.k, (*self.kv_coordinates(), Index.whole(n), Index.whole(d)), row)
+        precision = f', input_precision="{self.schedule.precision}"' if self.q.dtype == "float32" else ""
+        emitter.line(
+            f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}) * {self.scale * _LOG2E!r}"
+        )
+        column = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
+        allowed = ["in_n[None, :]"]
+        if self.mask is not None:
+            term = emitter.value(
+                self.mask,
+                emitter.broadcast(
+                    self.mask, (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(column))
+                ),
+            )
+            if self.mask.dtype == "bool":
+                allowed.append(term.text)
+            else:
+                emitter.line(f"scores += {emitter.cast(term, 'float32').text} * {_LOG2E!r}")
+        if diagonal:
+            allowed.append("(m[:, None] >= n[None, :])")
+        emitter.line(f'scores = tl.where({" & ".join(allowed)}, scores, float("-inf"))')
+        emitter.line("new_peak = tl.maximum(peak, tl.max(scores, axis=1))")
+        guarded = "new_peak"
+        if self.mask is not None:
+            emitter.line('safe_peak = tl.where(new_peak == float("-inf"), 0.0, new_peak)')
+            guarded = "safe_peak"
+        emitter.line(f"powers = tl.exp2(scores - {guarded}[:, None])")
+        emitter.line(f"shrink = tl.exp2(peak - {guarded})")
+        emitter.line("total = total * shrink + tl.sum(powers, axis=1)")
+        emitter.line("acc = acc * shrink[:, None]")
+        n_rows = Base("n[:, None]", self.keys, frozenset({0}), ("in_n[:, None]",), loops)
+        self._load("v", self.v, (*self.kv_coordinates(), Index.whole(n_rows), Index.whole(self.e_base)), row)
+        emitter.line(f"acc = tl.dot(powers.to({TL[self.v.dtype]}), v, acc{precision})")
+        emitter.line("peak = new_peak")
+        emitter.close()
+
+    def finish(self) -> None:
+        """Divide by the sum, the maps after it, and the stores."""
+        emitter = self.emitter
+        emitter.line("acc = acc / total[:, None]")
+        coordinates = (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(self.e_base))
+        for value, buffer in self.source.outputs:
+            if numel(buffer.shape) != numel(self.source.shapes.of[self.prim.out.name]):
+                raise Unsupported("an output of another size than the attention")
+            where = emitter.forward(value, frozenset({self.prim.out.name}), coordinates)
+            emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
+            self.source.allocate(buffer)
+
+    def constants(self) -> dict[str, str]:
+        """Values on the host of the kernel's constants."""
+        source, (m, n) = self.source, self.schedule.tile
+        d, e, keys = (source.size(one, True) for one in (self.width, self.values, self.keys))
+        found = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_D": f"max(triton.next_power_of_2({d}), 16)",
+                 "EVEN_N": f"{keys} % {n} == 0", "EVEN_D": f"{d} == max(triton.next_power_of_2({d}), 16)"}  # fmt: skip
+        if self.width != self.values:
+            found |= {
+                "BLOCK_E": f"max(triton.next_power_of_2({e}), 16)",
+                "EVEN_E": f"{e} == max(triton.next_power_of_2({e}), 16)",
+            }
+        if self.descriptors:
+            found["DESCRIPTORS"] = "aligned"
+        return found
+
+
+def print_attention(source: Source, schedule: AttentionSchedule) -> None:
+    """Raises Unsupported where attention does not fit the graph."""
+    printer = AttentionPrinter(source, schedule)
+    emitter = printer.emitter
+    printer.begin()
+    keys = emitter.size(printer.keys)
+    if printer.causal:
+        emitter.line("whole = tile_m * BLOCK_M // BLOCK_N * BLOCK_N")
+        emitter.line(f"whole = tl.minimum(whole, {keys} // BLOCK_N * BLOCK_N)")
+        emitter.line(f"last = tl.minimum((tile_m + 1) * BLOCK_M, {keys})")
+        printer.walk("before", "0", "whole", False)
+        printer.walk("diagonal", "whole", "last", True)
+    else:
+        printer.walk("keys", "0", keys, False)
+    printer.finish()
+    (m, n), given = schedule.tile, dict[str, str]()
+    queries = source.size(printer.queries, True)
+    if printer.descriptors:
+        given = _host_descriptors(source, printer, m, n)
+    grid = f"(triton.cdiv({queries}, {m}), {source.size(product(printer.heads))})"
+    options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
+    source.kernel(f"{source.label}_kernel", emitter, [], printer.constants(), grid, options,
+                  [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
+
+
+def _host_descriptors(source: Source, printer: AttentionPrinter, m: int, n: int) -> dict[str, str]:
+    """Lines that make descriptors where tiles end with heads; parameters and what is handed to them."""
+    source.descriptors = True
+    queries, keys, d, e = (
+        source.size(one, True) for one in (printer.queries, printer.keys, printer.width, printer.values)
+    )
+    power = "triton.next_power_of_2"
+    source.host.append(
+        f"aligned = {queries} % {m} == 0 and {keys} % {n} == 0 and {d} == max({power}({d}), 16) and {e} == max({power}({e}), 16)"
+    )
+    made = {}
+    for value, rows, width in ((printer.q, m, d), (printer.k, n, d), (printer.v, n, e)):
+        name = f"{value.name}_desc"
+        text = f"TensorDescriptor.from_tensor({value.name}.view(-1, {width}), [{rows}, {width}])"
+        source.host.append(f"{name} = {text} if aligned else {value.name}")
+        made[name] = name
+    return made

@@ -1,0 +1,32 @@
+"""Elementwise graphs: one flat loop over the output, every value pulled at its own index."""
+
+from __future__ import annotations
+
+from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import MapSchedule
+from kernelwright.synth.source import Source, numel
+
+
+def print_map(source: Source, schedule: MapSchedule) -> None:
+    """`i` runs over the first output's elements. Raises Unsupported for outputs of different sizes."""
+    total = numel(source.outputs[0][1].shape)
+    emitter = source.emitter()
+    base = Base("i", total, frozenset({0}), ("inside",))
+    emitter.names |= {"i", "inside", "n"}
+    names = []
+    for value, buffer in source.outputs:
+        if numel(buffer.shape) != total:
+            raise Unsupported("a map with outputs of different sizes")
+        coordinates = split(Index.whole(base), buffer.shape)
+        assert coordinates is not None
+        term = emitter.value(value, tuple(coordinates))
+        emitter.store(f"{buffer.name}_ptr", term, buffer.shape, tuple(coordinates))
+        source.allocate(buffer)
+        names.append(buffer.name)
+    head = ["i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)", "inside = i < n"]
+    if total.value(source.shapes.hints()) >= 2**31 - schedule.block:
+        head[0] = "i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)"
+    source.host.append(f"n = {names[0]}.numel()")
+    source.kernel(f"{source.label}_kernel", emitter, head, {"BLOCK": str(schedule.block)},
+                  f"(triton.cdiv(n, {schedule.block}),)", f"num_warps={schedule.warps}", names, ("n",))  # fmt: skip

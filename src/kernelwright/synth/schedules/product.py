@@ -1,0 +1,418 @@
+"""Tile products: `rows x columns` tiles of matmul, batched or not, with maps before the operands and after the sum.
+
+The contraction is walked in steps of BLOCK_K with a float32 accumulator. Programs take tiles in groups of rows, so that
+operands stay in L2; persistent programs walk several tiles. With descriptors, aligned operands come through the tensor
+memory accelerator, others through pointers. A split contraction leaves partial sums to a second kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term
+from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.program import ProductSchedule
+from kernelwright.synth.sizes import ONE, Size, product
+from kernelwright.synth.source import Buffer, Source, numel
+
+_NAMES = ("m", "n", "k", "acc", "tile", "tiles", "batch", "start", "in_m", "in_n", "in_k", "m_at", "n_at", "tile_m", "tile_n",
+          "tiles_m", "tiles_n", "first_m", "rows_m", "width", "part", "begin", "end", "part_k")  # fmt: skip
+_ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def product_of(source: Source) -> Prim:
+    """The one contraction of a graph. Raises Unsupported."""
+    dots = [prim for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention")]
+    others = [prim for prim in source.lowered.prims if prim.op in (*REDUCTIONS, "cumsum", "cumprod")]
+    if len(dots) != 1 or dots[0].op != "matmul" or others:
+        raise Unsupported("not one product with maps")
+    if dots[0].args[0].dtype not in _ITEMSIZE or dots[0].args[1].dtype != dots[0].args[0].dtype:
+        raise Unsupported(f"a product of {dots[0].args[0].dtype} and {dots[0].args[1].dtype}")
+    return dots[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """An operand of the product, and how its memory runs."""
+
+    value: Val
+    row: bool
+    argument: str = ""
+    """The argument that it is, plainly or turned; empty where maps come before the product."""
+    along_k: bool = True
+    """Whether the contraction runs fastest in memory."""
+
+
+def side_of(source: Source, prim: Prim, row: bool) -> Side:
+    """What an operand is read from."""
+    value: Val = prim.args[0 if row else 1]
+    made = {one.out.name: one for one in source.lowered.prims}
+    turned, plain, name = False, True, value.name
+    while name in made:
+        step = made[name]
+        rank = len(step.out.shape)
+        if step.op == "permute" and step.attr("order") == (*range(rank - 2), rank - 1, rank - 2):
+            turned = not turned
+        elif step.op not in ("alias", "view"):
+            plain = False
+        plain = plain and step.op == "permute"
+        reads = step.reads()
+        if not reads:
+            return Side(value, row)
+        name = reads[0].name
+    return Side(value, row, name if plain else "", turned != row)
+
+
+class ProductPrinter:
+    """One kernel over tiles of a product."""
+
+    def __init__(self, source: Source, schedule: ProductSchedule) -> None:
+        self.source, self.schedule = source, schedule
+        self.prim = product_of(source)
+        self.shapes = source.shapes
+        self.a, self.b = side_of(source, self.prim, True), side_of(source, self.prim, False)
+        a, b, out = (self.shapes.of[one.name] for one in (*self.prim.args, self.prim.out))
+        self.k = a[-1]
+        self.batched = len(b) > 2 and numel(b[:-2]) != ONE
+        self.batch = out[:-2] if self.batched else ()
+        self.row_shape = (out[-2],) if self.batched else out[:-1]
+        self.m, self.n = numel(self.row_shape), out[-1]
+        self.emitter: Emitter = source.emitter()
+        self.emitter.names |= set(_NAMES)
+        self.loops = frozenset({"tile"}) if schedule.persistent else frozenset()
+        self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",), self.loops)
+        self.n_base = Base("n[None, :]", self.n, frozenset({1}), ("in_n[None, :]",), self.loops)
+        self.accumulator = "acc"
+        self.emitter.given[self.prim.out.name] = self._accumulated
+        self.through = self._descriptors()
+
+    def _descriptors(self) -> bool:
+        """Whether operands can come through descriptors at all: plain arguments, no batches."""
+        if self.schedule.loads != "descriptor":
+            return False
+        if not self.a.argument or not self.b.argument or self.batched:
+            raise Unsupported("descriptors of operands that are computed, or batched")
+        return True
+
+    # -- operands ---------------------------------------------------------------------------------------------
+
+    def batch_coordinates(self) -> tuple[Index, ...]:
+        if not self.batched:
+            return ()
+        found = split(Index.whole(Base("batch", product(self.batch), loops=self.loops)), self.batch)
+        assert found is not None
+        return tuple(found)
+
+    def row_coordinates(self, base: Base) -> tuple[Index, ...]:
+        found = split(Index.whole(base), self.row_shape)
+        assert found is not None
+        return tuple(found)
+
+    def _operand(self, side: Side) -> Term:
+        """A tile of a side through pointers, in the operands' type."""
+        loops = self.loops | {"k"}
+        if side.row:
+            k = Base("k[None, :]", self.k, frozenset({1}), ("in_k[None, :]",), loops)
+            m = (
+                dataclasses.replace(self.m_base, name="m_at[:, None]", masks=())
+                if side.along_k
+                else self.m_base
+            )
+            own = (*self.row_coordinates(m), Index.whole(k))
+        else:
+            k = Base("k[:, None]", self.k, frozenset({0}), ("in_k[:, None]",), loops)
+            n = (
+                dataclasses.replace(self.n_base, name="n_at[None, :]", masks=())
+                if side.along_k
+                else self.n_base
+            )
+            own = (Index.whole(k), Index.whole(n))
+        own = self.emitter.broadcast(side.value, (*self.batch_coordinates(), *own))
+        return self.emitter.cast(self.emitter.value(side.value, own, raw=True), side.value.dtype)
+
+    def _dot(self, a: str, b: str) -> str:
+        precision = (
+            f', input_precision="{self.schedule.precision}"' if self.a.value.dtype == "float32" else ""
+        )
+        return f"acc = tl.dot({a}, {b}, acc{precision})"
+
+    def walk(self) -> None:
+        """The loop along the contraction."""
+        emitter = self.emitter
+        k = emitter.size(self.k)
+        emitter.line("acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)")
+        low, high = ("begin", "end") if self.schedule.split_k > 1 else ("0", k)
+        emitter.open("k", f"for start in range({low}, {high}, BLOCK_K):")
+        a_name, b_name = "left", "right"
+        if self.through:
+            emitter.line("if DESCRIPTORS:")
+            emitter.line(f"    {a_name} = {self._tile_load(self.a)}")
+            emitter.line(f"    {b_name} = {self._tile_load(self.b)}")
+            emitter.line("else:")
+            emitter.scopes[-1].depth += 1
+        emitter.line("k = start + tl.arange(0, BLOCK_K)")
+        even = " | EVEN_K" if self.schedule.split_k == 1 else ""
+        emitter.line(f"in_k = (k < {high}){even}" if even else f"in_k = k < {high}")
+        a, b = self._operand(self.a).text, self._operand(self.b).text
+        if self.through:
+            emitter.line(f"{a_name} = {a}")
+            emitter.line(f"{b_name} = {b}")
+            emitter.scopes[-1].depth -= 1
+            a, b = a_name, b_name
+        emitter.line(self._dot(a, b))
+        emitter.close()
+
+    def _tile_load(self, side: Side) -> str:
+        """A tile through its descriptor, turned where memory runs the other way."""
+        place = "tile_m * BLOCK_M" if side.row else "tile_n * BLOCK_N"
+        indices = f"[{place}, start]" if side.along_k else f"[start, {place}]"
+        turned = side.along_k != side.row
+        return f"{side.argument}_desc.load({indices}){'.T' if turned else ''}"
+
+    def descriptor_of(self, side: Side) -> str:
+        """The host's expression for a side's descriptor."""
+        m, n, k = self.schedule.tile
+        own = m if side.row else n
+        block = [own, k] if side.along_k else [k, own]
+        shape = self.shapes.of[side.argument]
+        flat = (
+            side.argument if len(shape) == 2 else f"{side.argument}.view(-1, {self.source.size(shape[-1])})"
+        )
+        return f"TensorDescriptor.from_tensor({flat}, {block})"
+
+    def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+        wanted = (*self.batch_coordinates(), *self.row_coordinates(self.m_base), Index.whole(self.n_base))
+        if tuple(one.merged() for one in coordinates) != wanted:
+            raise Unsupported("a product at other places than its tile's")
+        masks = (*self.m_base.masks, *self.n_base.masks)
+        return Term(self.accumulator, "float32", frozenset({0, 1}), self.loops, masks)
+
+    # -- the kernel -------------------------------------------------------------------------------------------
+
+    def find_tile(self) -> None:
+        """Lines that find this program's tile; with persistence, the loop over tiles is opened."""
+        emitter = self.emitter
+        m, n = emitter.size(self.m), emitter.size(self.n)
+        emitter.line(f"tiles_m = tl.cdiv({m}, BLOCK_M)")
+        emitter.line(f"tiles_n = tl.cdiv({n}, BLOCK_N)")
+        if self.schedule.persistent:
+            emitter.open("tile", "for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS):")
+        else:
+            emitter.line("tile = tl.program_id(0)")
+        if self.schedule.group == 1:
+            emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
+        else:
+            emitter.line("width = GROUP * tiles_n")
+            emitter.line("first_m = tile // width * GROUP")
+            emitter.line("rows_m = tl.minimum(tiles_m - first_m, GROUP)")
+            emitter.line("tile_m = first_m + tile % width % rows_m")
+            emitter.line("tile_n = tile % width // rows_m")
+        emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
+        emitter.line("n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)")
+        emitter.line(f"in_m = m < {m}")
+        emitter.line(f"in_n = n < {n}")
+        if self.a.along_k:
+            emitter.line(f"m_at = m % {emitter.size(self.m, True)}")
+        if self.b.along_k:
+            emitter.line(f"n_at = n % {emitter.size(self.n, True)}")
+
+    def constants(self) -> dict[str, str]:
+        """Values on the host of the kernel's constants."""
+        m, n, k = self.schedule.tile
+        found = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_K": str(k)}
+        if self.schedule.group > 1:
+            found["GROUP"] = str(self.schedule.group)
+        if self.schedule.split_k == 1:
+            found["EVEN_K"] = f"{self.source.size(self.k)} % {k} == 0"
+        if self.schedule.persistent:
+            found["PROGRAMS"] = "programs"
+        if self.through:
+            found["DESCRIPTORS"] = "aligned"
+        return found
+
+    def finish(self) -> None:
+        """The epilogue: maps after the sum, and the stores, in pieces along the columns."""
+        pieces = self.schedule.epilogue
+        if pieces == 1:
+            self.store("n", "")
+            return
+        emitter, names = self.emitter, ["acc"]
+        width: int = pieces
+        emitter.names |= (
+            {f"acc_{i}" for i in range(4)} | {f"n_{i}" for i in range(4)} | {f"in_n_{i}" for i in range(4)}
+        )
+        parts: dict[str, int] = {"acc": self.schedule.tile[1]}
+        while width > 1:
+            halves: list[str] = []
+            for name in names:
+                half = parts[name] // 2
+                left, right = (f"{name}_{side}" for side in ("0", "1"))
+                split_text = f"tl.split(tl.permute(tl.reshape({name}, (BLOCK_M, 2, {half})), (0, 2, 1)))"
+                emitter.line(f"{left}, {right} = {split_text}")
+                parts[left] = parts[right] = half
+                halves += [left, right]
+            names, width = halves, width // 2
+        step = self.schedule.tile[1] // pieces
+        for place, name in enumerate(names):
+            variable = f"n_{place}"
+            emitter.line(f"{variable} = tile_n * BLOCK_N + {place * step} + tl.arange(0, {step})")
+            emitter.line(f"in_{variable} = {variable} < {emitter.size(self.n)}")
+            self.accumulator = name
+            self.n_base = Base(
+                f"{variable}[None, :]", self.n, frozenset({1}), (f"in_{variable}[None, :]",), self.loops
+            )
+            self.store(variable, f" + {place * step}" if place else "")
+
+    def store(self, variable: str, shift: str) -> None:
+        """Every result of the tile, or of a piece of it."""
+        emitter, space = self.emitter, self.shapes.of[self.prim.out.name]
+        coordinates = (
+            *self.batch_coordinates(),
+            *self.row_coordinates(self.m_base),
+            Index.whole(self.n_base),
+        )
+        for value, buffer in self.source.outputs:
+            if numel(buffer.shape) != numel(space):
+                raise Unsupported("an output of another size than the product")
+            where = emitter.forward(value, frozenset({self.prim.out.name}), coordinates)
+            term = emitter.value(value, where)
+            if self.stored(buffer):
+                emitter.line("if DESCRIPTORS:")
+                half = f"{term.text}.to({TL[buffer.dtype]})"
+                emitter.line(
+                    f"    {buffer.name}_desc.store([tile_m * BLOCK_M, tile_n * BLOCK_N{shift}], {half})"
+                )
+                emitter.line("else:")
+                emitter.scopes[-1].depth += 1
+                emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
+                emitter.scopes[-1].depth -= 1
+            else:
+                emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
+
+    def stored(self, buffer: Buffer) -> bool:
+        """Whether an output goes through a descriptor: rows of the product, as they are."""
+        return (
+            self.through and buffer.shape == self.shapes.of[self.prim.out.name] and buffer.dtype in _ITEMSIZE
+        )
+
+
+def print_product(source: Source, schedule: ProductSchedule) -> None:
+    """Raises Unsupported where a product does not fit the graph."""
+    if schedule.split_k > 1:
+        _print_split(source, schedule)
+        return
+    printer = ProductPrinter(source, schedule)
+    printer.find_tile()
+    if printer.batched:
+        printer.emitter.line("batch = tl.program_id(1)")
+    printer.walk()
+    printer.finish()
+    if schedule.persistent:
+        printer.emitter.close()
+    for _, buffer in source.outputs:
+        source.allocate(buffer)
+    _launch(source, printer)
+
+
+def _launch(source: Source, printer: ProductPrinter) -> None:
+    schedule, given = printer.schedule, dict[str, str]()
+    m, n = source.size(printer.m, True), source.size(printer.n, True)
+    tiles = f"triton.cdiv({m}, {schedule.tile[0]}) * triton.cdiv({n}, {schedule.tile[1]})"
+    if schedule.persistent:
+        count = f"torch.cuda.get_device_properties({source.device}.device).multi_processor_count"
+        source.host.append(f"programs = min({count}, {tiles})")
+        tiles = "programs"
+    grid = f"({tiles}, {source.size(product(printer.batch))})" if printer.batched else f"({tiles},)"
+    if printer.batched and schedule.persistent:
+        raise Unsupported("persistent programs over batches")
+    if printer.through:
+        given = _host_descriptors(source, printer)
+    options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
+    source.kernel(f"{source.label}_kernel", printer.emitter, [], printer.constants(), grid, options,
+                  [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
+
+
+def _host_descriptors(source: Source, printer: ProductPrinter) -> dict[str, str]:
+    """Lines that make descriptors where all rows are aligned; parameters and what is handed to them."""
+    source.descriptors = True
+    schedule, made = printer.schedule, {}
+    for side in (printer.a, printer.b):
+        made[f"{side.argument}_desc"] = (side.argument, printer.descriptor_of(side))
+    for _, buffer in source.outputs:
+        if printer.stored(buffer):
+            piece = schedule.tile[1] // schedule.epilogue
+            flat = (
+                buffer.name if len(buffer.shape) == 2 else f"{buffer.name}.view(-1, {source.size(printer.n)})"
+            )
+            text = f"TensorDescriptor.from_tensor({flat}, [{schedule.tile[0]}, {piece}])"
+            made[f"{buffer.name}_desc"] = (buffer.name, text)
+    unit = 16 // _ITEMSIZE[printer.a.value.dtype]
+    k, n, m = (source.size(one, True) for one in (printer.k, printer.n, printer.m))
+    needed = [k] if printer.a.along_k else [m]
+    needed += (
+        [n] if not printer.b.along_k or any(printer.stored(buffer) for _, buffer in source.outputs) else [k]
+    )
+    tests = [f"{size} % {unit} == 0" for size in dict.fromkeys(needed)]
+    source.host.append(f"aligned = {' and '.join(tests)}")
+    for name, (plain, text) in made.items():
+        source.host.append(f"{name} = {text} if aligned else {plain}")
+    return {name: name for name in made}
+
+
+def _print_split(source: Source, schedule: ProductSchedule) -> None:
+    """Partial sums in float32, then their sum and the maps after it."""
+    printer = ProductPrinter(source, schedule)
+    emitter = printer.emitter
+    if printer.batched:
+        raise Unsupported("a split contraction of batches")
+    printer.find_tile()
+    k = emitter.size(printer.k)
+    emitter.line("part = tl.program_id(1)")
+    emitter.line(f"part_k = tl.cdiv(tl.cdiv({k}, {schedule.split_k}), BLOCK_K) * BLOCK_K")
+    emitter.line("begin = part * part_k")
+    emitter.line(f"end = tl.minimum(begin + part_k, {k})")
+    printer.walk()
+    partial = Buffer("partial", "float32", (Size.of(schedule.split_k), printer.m, printer.n))
+    where = (
+        Index.whole(Base("part", Size.of(schedule.split_k))),
+        Index.whole(printer.m_base),
+        Index.whole(printer.n_base),
+    )
+    emitter.store("partial_ptr", Term("acc", "float32"), partial.shape, where)
+    source.allocate(partial)
+    m, n = source.size(printer.m, True), source.size(printer.n, True)
+    tiles = f"triton.cdiv({m}, {schedule.tile[0]}) * triton.cdiv({n}, {schedule.tile[1]})"
+    options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
+    source.kernel(f"{source.label}_parts", emitter, [], printer.constants(), f"({tiles}, {schedule.split_k})", options,
+                  ["partial"])  # fmt: skip
+    _print_summed(source, printer, partial)
+
+
+def _print_summed(source: Source, printer: ProductPrinter, partial: Buffer) -> None:
+    """The second kernel: partial sums at `i`, added, and the epilogue."""
+    total = numel(source.outputs[0][1].shape)
+    emitter = source.emitter()
+    emitter.names |= {"i", "inside", "n", "acc", "part"}
+    base = Base("i", total, frozenset({0}), ("inside",))
+    size = emitter.size(total, True)
+    emitter.line("i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
+    emitter.line(f"inside = i < {size}")
+    emitter.line("acc = tl.zeros((BLOCK,), dtype=tl.float32)")
+    emitter.open("part", f"for part in tl.static_range({printer.schedule.split_k}):")
+    emitter.line(f"acc += tl.load({partial.name}_ptr + part * {size} + i, mask=inside, other=0.0)")
+    emitter.close()
+    emitter.given[printer.prim.out.name] = lambda *_: Term(
+        "acc", "float32", frozenset({0}), frozenset(), ("inside",)
+    )
+    for value, buffer in source.outputs:
+        made = {one.out.name for one in source.lowered.prims if one.op == "permute" and one.reads()[0].name not in
+                emitter.arguments}  # fmt: skip
+        if numel(buffer.shape) != total or made:
+            raise Unsupported("a split contraction whose output is turned")
+        found = split(Index.whole(base), buffer.shape)
+        assert found is not None
+        emitter.store(f"{buffer.name}_ptr", emitter.value(value, tuple(found)), buffer.shape, tuple(found))
+        source.allocate(buffer)
+    source.kernel(f"{source.label}_summed", emitter, [], {"BLOCK": "1024"}, f"(triton.cdiv({source.size(total)}, 1024),)",
+                  "num_warps=4", [buffer.name for _, buffer in source.outputs], given={"partial_ptr": "partial"})  # fmt: skip

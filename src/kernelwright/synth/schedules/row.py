@@ -1,0 +1,404 @@
+"""Reductions with maps before and after them: norms, softmaxes, losses, sums over any dimensions.
+
+Rows are what is kept, columns what is reduced, each possibly several dimensions. Reductions that need one another are
+levels: with `loop`, each level is one walk over the columns. All reductions must be over the same dimensions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
+from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.primitives import FLOATS, REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.program import RowSchedule
+from kernelwright.synth.sizes import ONE, Size
+from kernelwright.synth.source import Buffer, Source, numel
+
+_FILL = {
+    "sum": "0",
+    "amax": "-inf",
+    "amin": "inf",
+    "prod": "1",
+    "any": "0",
+    "all": "1",
+    "argmax": "-inf",
+    "argmin": "inf",
+}
+_EDGES = {"int64": 2**63, "int32": 2**31, "int16": 2**15, "int8": 2**7}
+
+
+@dataclasses.dataclass
+class Space:
+    """What is reduced: the shape before it, and the dimensions."""
+
+    shape: tuple[Size, ...]
+    dims: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[Size, ...]:
+        return tuple(size for i, size in enumerate(self.shape) if i not in self.dims)
+
+    @property
+    def reduced(self) -> tuple[Size, ...]:
+        return tuple(self.shape[i] for i in self.dims)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the reduced dimensions are the last ones."""
+        last = [i for i, size in enumerate(self.shape) if size != ONE]
+        own = [i for i in self.dims if self.shape[i] != ONE]
+        return last[len(last) - len(own) :] == own
+
+
+def space_of(source: Source) -> Space:
+    """The space of a graph's reductions. Raises Unsupported where they differ."""
+    found: Space | None = None
+    for prim in source.lowered.prims:
+        if prim.op in REDUCTIONS:
+            space = Space(source.shapes.of[prim.reads()[0].name], prim.attr("dims"))
+            if found is not None and (space.shape, space.dims) != (found.shape, found.dims):
+                raise Unsupported("reductions over different dimensions")
+            found = space
+    if found is None:
+        raise Unsupported("no reduction")
+    return found
+
+
+def levels_of(prims: list[Prim]) -> list[list[Prim]]:
+    """Reductions by how many others they wait for."""
+    level: dict[str, int] = {}
+    groups: dict[int, list[Prim]] = {}
+    for prim in prims:
+        own = max((level.get(one.name, 0) for one in prim.reads()), default=0)
+        if prim.op in REDUCTIONS:
+            groups.setdefault(own, []).append(prim)
+            own += 1
+        level[prim.out.name] = own
+    return [groups[number] for number in sorted(groups)]
+
+
+class RowPrinter:
+    """One kernel over rows."""
+
+    def __init__(self, source: Source, schedule: RowSchedule) -> None:
+        self.source, self.schedule = source, schedule
+        self.space = space_of(source)
+        self.emitter: Emitter = source.emitter()
+        self.emitter.reduce = self.reduce
+        self.wide = schedule.rows > 1
+        self.axis = 1 if self.wide else 0
+        self.rows, self.columns = numel(self.space.kept), numel(self.space.reduced)
+        self.emitter.names |= {"row", "rows", "cols", "inside", "in_rows", "start", "part"}
+        masks = ("in_rows",) if self.wide else ()
+        axes = frozenset({0}) if self.wide else frozenset()
+        self.row = Base("rows" if self.wide else "row", self.rows, axes, masks)
+        self.columns_base = self._columns("")
+        self.levels = levels_of(source.lowered.prims)
+        self.walks = 0
+        self.done: dict[str, Term] = {}
+
+    def _columns(self, loop: str) -> Base:
+        return Base(
+            "cols", self.columns, frozenset({self.axis}), ("inside",), frozenset({loop} if loop else ())
+        )
+
+    @property
+    def kept_coordinates(self) -> Coordinates:
+        if not self.space.kept or self.rows == ONE:
+            return tuple(Index() for _ in self.space.kept)
+        found = split(Index.whole(self.row), self.space.kept)
+        assert found is not None
+        return tuple(found)
+
+    def full(self, base: Base, kept: Coordinates) -> Coordinates:
+        """Coordinates in the space, from those kept and a base of columns."""
+        columns = (
+            split(Index.whole(base), self.space.reduced)
+            if self.columns != ONE
+            else [Index()] * len(self.space.dims)
+        )
+        assert columns is not None
+        kept_left, columns_left = list(kept), list(columns)
+        return tuple(
+            (columns_left if i in self.space.dims else kept_left).pop(0) for i in range(len(self.space.shape))
+        )
+
+    # -- reductions -------------------------------------------------------------------------------------------
+
+    def reduce(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+        """Asked by the emitter."""
+        if prim.op not in REDUCTIONS or guard:
+            raise Unsupported(f"{prim.op} over rows")
+        kept = tuple(
+            one for i, one in enumerate(coordinates) if not (prim.attr("keep") and i in prim.attr("dims"))
+        )
+        if kept != self.kept_coordinates:
+            raise Unsupported("a reduced value at other places than its row's")
+        if prim.out.name not in self.done:
+            if self.schedule.passes == "one_pass":
+                self.done[prim.out.name] = self._at_once(prim)
+            else:
+                self._walk(next(level for level in self.levels if prim in level))
+        return self.done[prim.out.name]
+
+    def _operand(self, prim: Prim, base: Base) -> Term:
+        return self.emitter.value(prim.reads()[0], self.full(base, self.kept_coordinates))
+
+    def _masked(self, prim: Prim, term: Term) -> str:
+        if prim.op == "sum" and term.zero and self.axis in term.axes:
+            return term.text
+        return f"tl.where(inside, {term.text}, {self._fill(prim, term.dtype)})"
+
+    def _fill(self, prim: Prim, dtype: str) -> str:
+        text = _FILL[prim.op]
+        if dtype in FLOATS:
+            return f'float("{text}")' if "inf" in text else f"{text}.0"
+        if "inf" in text:
+            edge = _EDGES.get(dtype, 2)
+            return str(-edge if text == "-inf" else edge - 1)
+        return text
+
+    def _prepared(self, prim: Prim, term: Term) -> Term:
+        """Truth values as integers, what is summed in the result's type."""
+        if prim.op in ("any", "all"):
+            return dataclasses.replace(
+                self.emitter.cast(self.emitter.cast(term, "bool"), "int32"), zero=False
+            )
+        if prim.op in ("sum", "prod"):
+            out = prim.out.dtype
+            return self.emitter.cast(
+                term, out if out not in FLOATS else "float64" if out == "float64" else "float32"
+            )
+        return self.emitter.cast(term, "int32") if term.dtype == "bool" else term
+
+    def _finish(self, prim: Prim, text: str, dtype: str) -> Term:
+        """Along the columns of one tile."""
+        keep = f"axis={self.axis}" + (", keep_dims=True" if self.wide else "")
+        name = prim.out.name
+        if prim.op == "prod":
+            self.source.helpers.add("multiply")
+        call = {
+            "sum": f"tl.sum({text}, {keep})", "amax": f"tl.max({text}, {keep})", "amin": f"tl.min({text}, {keep})",
+            "prod": f"tl.reduce({text}, {keep.replace('axis=', '')}, multiply)" if not self.wide
+            else f"tl.reduce({text}, {self.axis}, multiply, keep_dims=True)",
+            "any": f"tl.max({text}, {keep}) != 0", "all": f"tl.min({text}, {keep}) != 0",
+            "argmax": f"tl.argmax({text}, {keep})", "argmin": f"tl.argmin({text}, {keep})",
+        }[prim.op]  # fmt: skip
+        result = {"any": "bool", "all": "bool", "argmax": "int32", "argmin": "int32"}.get(prim.op, dtype)
+        return self._row_term(name, call, result)
+
+    def _row_term(self, name: str, text: str, dtype: str) -> Term:
+        variable = self.emitter.name(name)
+        self.emitter.root.add(f"{variable} = {text}")
+        return Term(variable, dtype, self.row.axes, frozenset(), self.row.masks)
+
+    def _at_once(self, prim: Prim) -> Term:
+        term = self._prepared(prim, self._operand(prim, self.columns_base))
+        return self._finish(prim, self._masked(prim, term), term.dtype)
+
+    def _walk(self, level: list[Prim]) -> None:
+        """One loop over the columns for all reductions of a level."""
+        emitter = self.emitter
+        self.walks += 1
+        loop = f"walk{self.walks}"
+        base = self._columns(loop)
+        shape = "(ROWS, BLOCK)" if self.wide else "(BLOCK,)"
+        for earlier in self.levels[: self.levels.index(level)]:
+            for prim in earlier:
+                self.emitter.value(prim.out, self._reduced_coordinates(prim))
+        names = {prim.out.name: emitter.name(f"{prim.out.name}_acc") for prim in level}
+        depth = len(emitter.scopes)
+        self._open(loop)
+        finish: list[tuple[Prim, str, str]] = []
+        for prim in level:
+            term = self._prepared(prim, self._operand(prim, base))
+            acc, masked = names[prim.out.name], self._masked(prim, term)
+            dtype = "tl." + term.dtype
+            emitter.root.add(f"{acc} = tl.full({shape}, {self._fill(prim, term.dtype)}, {dtype})")
+            if prim.op in ("argmax", "argmin"):
+                finish.append((prim, self._best(prim, acc, masked, term), "int32"))
+                continue
+            update = {"sum": f"{acc} += {masked}", "prod": f"{acc} *= {masked}"}.get(prim.op)
+            larger = "maximum" if prim.op in ("amax", "any") else "minimum"
+            emitter.line(update or f"{acc} = tl.{larger}({acc}, {masked})")
+            finish.append((prim, acc, term.dtype))
+        assert depth == len(emitter.scopes) - 1
+        emitter.close_into(0)
+        for prim, acc, dtype in finish:
+            if prim.op in ("argmax", "argmin"):
+                keep = f"axis={self.axis}" + (", keep_dims=True" if self.wide else "")
+                peak = "max" if prim.op == "argmax" else "min"
+                text = f"tl.min(tl.where({acc} == tl.{peak}({acc}, {keep}), {acc}_at, {2**31 - 1}), {keep})"
+                self.done[prim.out.name] = self._row_term(prim.out.name, text, "int32")
+            else:
+                self.done[prim.out.name] = self._finish(prim, acc, dtype)
+
+    def _best(self, prim: Prim, acc: str, masked: str, term: Term) -> str:
+        """Lines that keep the best value and where it was."""
+        shape = "(ROWS, BLOCK)" if self.wide else "(BLOCK,)"
+        sign = ">" if prim.op == "argmax" else "<"
+        self.emitter.root.add(f"{acc}_at = tl.full({shape}, 0, tl.int32)")
+        self.emitter.line(f"{acc}_now = {masked}")
+        self.emitter.line(f"{acc}_at = tl.where({acc}_now {sign} {acc}, cols, {acc}_at)")
+        self.emitter.line(f"{acc} = tl.{'maximum' if sign == '>' else 'minimum'}({acc}, {acc}_now)")
+        return acc
+
+    def _open(self, loop: str) -> None:
+        emitter = self.emitter
+        low, high = ("begin", "end") if self.schedule.passes == "split" else ("0", emitter.size(self.columns))
+        emitter.open(loop, f"for start in tl.range({low}, {high}, BLOCK):")
+        emitter.line("cols = start + tl.arange(0, BLOCK)" + ("[None, :]" if self.wide else ""))
+        emitter.line(f"inside = cols < {high}")
+
+    def _reduced_coordinates(self, prim: Prim) -> Coordinates:
+        kept = list(self.kept_coordinates)
+        if not prim.attr("keep"):
+            return tuple(kept)
+        return tuple(Index() if i in prim.attr("dims") else kept.pop(0) for i in range(len(self.space.shape)))
+
+    # -- the kernel -------------------------------------------------------------------------------------------
+
+    def outputs(self) -> list[str]:
+        """Compute and store every result; names of the outputs."""
+        emitter, names = self.emitter, []
+        wide, narrow = [], []
+        hints = self.source.shapes.hints()
+        rows, columns = self.rows.value(hints), self.columns.value(hints)
+        for value, buffer in self.source.outputs:
+            total = math.prod(value.shape)
+            if total == rows:
+                narrow.append((value, buffer))
+            elif total == rows * columns:
+                wide.append((value, buffer))
+            else:
+                raise Unsupported("an output that is neither a row's value nor a whole row")
+        for value, buffer in narrow:
+            coordinates = self._narrow_coordinates(value, buffer)
+            emitter.store(f"{buffer.name}_ptr", emitter.value(value, coordinates), buffer.shape, coordinates)
+        if wide:
+            self._wide_outputs(wide)
+        for _, buffer in self.source.outputs:
+            self.source.allocate(buffer)
+            names.append(buffer.name)
+        return names
+
+    def _narrow_coordinates(self, value: Val, buffer: Buffer) -> Coordinates:
+        reductions = {prim.out.name: prim for level in self.levels for prim in level}
+        for name, prim in reversed(reductions.items()):
+            if self.emitter.depends(value.name, frozenset({name})):
+                return self.emitter.forward(value, frozenset({name}), self._reduced_coordinates(prim))
+        return self.emitter.reshape(self.kept_coordinates, self.space.kept, buffer.shape)
+
+    def _wide_outputs(self, outputs: list[tuple[Val, Buffer]]) -> None:
+        emitter, base = self.emitter, self.columns_base
+        spaces = frozenset(name for name, shape in self.source.shapes.of.items() if shape == self.space.shape)
+        looped = self.schedule.passes != "one_pass"
+        if looped:
+            for level in self.levels:
+                for prim in level:
+                    emitter.value(prim.out, self._reduced_coordinates(prim))
+            base = self._columns("last")
+            self._open("last")
+        for value, buffer in outputs:
+            full = self.full(base, self.kept_coordinates)
+            if emitter.depends(value.name, spaces):
+                coordinates = emitter.forward(value, spaces, full)
+            else:
+                coordinates = emitter.reshape(full, self.space.shape, buffer.shape)
+            term = emitter.value(value, coordinates)
+            emitter.store(f"{buffer.name}_ptr", term, buffer.shape, coordinates)
+        if looped:
+            emitter.close()
+
+    def head(self) -> list[str]:
+        """Lines before everything else."""
+        emitter, lines = self.emitter, []
+        if self.wide:
+            lines.append("rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]")
+            lines.append(f"in_rows = rows < {emitter.size(self.rows)}")
+        elif self.rows != ONE:
+            lines.append("row = tl.program_id(0)")
+        if self.schedule.passes == "one_pass":
+            lines.append("cols = tl.arange(0, BLOCK)" + ("[None, :]" if self.wide else ""))
+            lines.append(f"inside = cols < {emitter.size(self.columns)}")
+        return lines
+
+
+def print_row(source: Source, schedule: RowSchedule) -> None:
+    """Raises Unsupported where rows do not fit the graph."""
+    if schedule.passes == "split":
+        _print_split(source, schedule)
+        return
+    if schedule.passes == "online":
+        raise Unsupported("an online walk")
+    printer = RowPrinter(source, schedule)
+    names = printer.outputs()
+    head = printer.head()
+    constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
+    columns = source.size(printer.columns)
+    constants["BLOCK"] = (
+        f"triton.next_power_of_2({columns})" if schedule.passes == "one_pass" else str(schedule.block)
+    )
+    rows = source.size(printer.rows)
+    grid = f"(triton.cdiv({rows}, {schedule.rows}),)" if printer.wide else f"({rows},)"
+    options = f"num_warps={schedule.warps}"
+    source.kernel(f"{source.label}_kernel", printer.emitter, head, constants, grid, options, names)
+
+
+def _print_split(source: Source, schedule: RowSchedule) -> None:
+    """Parts of a row reduced by programs of their own, then the parts by a second kernel."""
+    levels = levels_of(source.lowered.prims)
+    if len(levels) != 1 or any(prim.op in ("argmax", "argmin") for prim in levels[0]):
+        raise Unsupported("split rows with reductions that wait for one another")
+    first = RowPrinter(source, schedule)
+    emitter = first.emitter
+    emitter.names |= {"begin", "end", "part_size", "part"}
+    parts: list[Buffer] = []
+    parts_size = Size.of(schedule.split)
+    first._walk(levels[0])
+    for prim in levels[0]:
+        term = first.done[prim.out.name]
+        buffer = Buffer(
+            f"{prim.out.name}_partial",
+            "int32" if term.dtype == "bool" else term.dtype,
+            (first.rows, parts_size),
+        )
+        emitter.names.add(f"{buffer.name}_ptr")
+        mask = ", mask=in_rows" if first.wide else ""
+        row = f"{first.row.name} * {schedule.split} + part" if first.rows != ONE else "part"
+        emitter.line(f"tl.store({buffer.name}_ptr + {row}, {term.text}{mask})")
+        parts.append(buffer)
+        source.allocate(buffer)
+    head = [*first.head(), "part = tl.program_id(1)"]
+    head += [f"part_size = tl.cdiv(tl.cdiv({emitter.size(first.columns)}, {schedule.split}), BLOCK) * BLOCK",
+             "begin = part * part_size", f"end = tl.minimum(begin + part_size, {emitter.size(first.columns)})"]  # fmt: skip
+    constants = {"ROWS": str(schedule.rows)} if first.wide else {}
+    constants["BLOCK"] = str(schedule.block)
+    rows = source.size(first.rows)
+    grid = f"triton.cdiv({rows}, {schedule.rows})" if first.wide else rows
+    source.kernel(f"{source.label}_parts", emitter, head, constants, f"({grid}, {schedule.split})",
+                  f"num_warps={schedule.warps}", [one.name for one in parts])  # fmt: skip
+    _print_joined(source, schedule, levels[0], parts)
+
+
+def _print_joined(source: Source, schedule: RowSchedule, level: list[Prim], parts: list[Buffer]) -> None:
+    """The second kernel of a split: parts of a row to its values, and the maps after them."""
+    second = RowPrinter(source, schedule.model_copy(update={"passes": "one_pass", "rows": 1, "split": 1}))
+    emitter = second.emitter
+    for prim, buffer in zip(level, parts, strict=True):
+        pointer = f"{buffer.name}_ptr"
+        emitter.names.add(pointer)
+        fill = second._fill(prim, buffer.dtype)
+        row = f"row * {schedule.split} + " if second.rows != ONE else ""
+        emitter.root.add(f"{buffer.name} = tl.load({pointer} + {row}cols, mask=inside, other={fill})")
+        second.done[prim.out.name] = second._finish(prim, buffer.name, buffer.dtype)
+    if any(numel(buffer.shape) != second.rows for _, buffer in source.outputs):
+        raise Unsupported("split rows with outputs as long as a row")
+    names = second.outputs()
+    head = ["row = tl.program_id(0)"] if second.rows != ONE else []
+    head += ["cols = tl.arange(0, PARTS)", f"inside = cols < {schedule.split}"]
+    power = 1 << (schedule.split - 1).bit_length()
+    source.kernel(f"{source.label}_joined", emitter, head, {"PARTS": str(power)}, f"({source.size(second.rows)},)",
+                  "num_warps=4", names, given={f"{one.name}_ptr": one.name for one in parts})  # fmt: skip

@@ -1,0 +1,360 @@
+"""Which sizes of a graph vary together: symbolic shapes of all primitives, from the shapes of the arguments.
+
+Where a graph has symbols, its integers are constants. Where it has none, every dimension of an argument may vary, and two
+are the same where an operator needs them to be; integers that a view was given are constants.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+
+from kernelwright.graph.types import TensorType
+from kernelwright.synth.lowering import Lowered
+from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.sizes import ONE, Size, product
+
+Shape = tuple[Size, ...]
+
+
+@dataclasses.dataclass
+class Symbol:
+    """A size that varies, how the host gets it, and what it was when the graph was captured."""
+
+    host: str
+    hint: int
+    argument: tuple[str, int] | None = None
+    """The argument and dimension that it is read from, where it is."""
+
+
+class Shapes:
+    """Symbolic shapes by value name. `size.value(shapes.hints())` gives the captured number."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.lowered = lowered
+        self.symbols: dict[str, Symbol] = {}
+        self.of: dict[str, Shape] = {}
+        self._bound: dict[str, Size] = {}
+        for _ in range(2):
+            self._arguments()
+            for prim in lowered.prims:
+                self.of[prim.out.name] = self._of(prim)
+        for name, symbol in self.symbols.items():
+            if not symbol.host and name not in self._bound:
+                self._bound[name] = Size.of(symbol.hint)
+        self.of = {name: self.canonical(shape) for name, shape in self.of.items()}
+
+    def hints(self) -> dict[str, int]:
+        """Captured sizes by symbol."""
+        return {name: symbol.hint for name, symbol in self.symbols.items()}
+
+    def canonical(self, shape: Shape) -> Shape:
+        return tuple(self._root(size) for size in shape)
+
+    def rename(self, wanted: dict[str, str]) -> None:
+        """Give symbols other names, everywhere. Host texts name only arguments and symbols in braces."""
+        by = {old: Size.of(new) for old, new in wanted.items()}
+        self.symbols = {wanted.get(name, name): symbol for name, symbol in self.symbols.items()}
+        self.of = {name: tuple(size.replace(by) for size in shape) for name, shape in self.of.items()}
+        for symbol in self.symbols.values():
+            for old, new in wanted.items():
+                symbol.host = symbol.host.replace("{" + old + "}", "{" + new + "}")
+
+    def _arguments(self) -> None:
+        free = not self.lowered.graph.symbols
+        for argument in self.lowered.graph.arguments:
+            assert isinstance(argument.type, TensorType)
+            sizes = []
+            for dim, size in enumerate(argument.type.shape):
+                hint = self.lowered.number(size)
+                host = f"{argument.name}.shape[{dim}]"
+                if isinstance(size, str):
+                    made = _parsed(size)
+                    if made is not None and len(made.terms) == 1 and size.isidentifier():
+                        known = self.symbols.get(size)
+                        if known is None or not known.host:
+                            self.symbols[size] = Symbol(host, hint, (argument.name, dim))
+                    sizes.append(
+                        made if made is not None else self._fresh(f"{argument.name}_{dim}", hint, host)
+                    )
+                elif free and size != 1:
+                    sizes.append(self._fresh(f"{argument.name}_{dim}", hint, host, (argument.name, dim)))
+                else:
+                    sizes.append(Size.of(size))
+            self.of[argument.name] = self.canonical(tuple(sizes))
+
+    def _fresh(self, name: str, hint: int, host: str = "", argument: tuple[str, int] | None = None) -> Size:
+        """A symbol of its own; the same one when asked again."""
+        if hint == 1:
+            return ONE
+        if name not in self.symbols:
+            self.symbols[name] = Symbol(host, hint, argument)
+        return self._root(Size.of(name))
+
+    def _root(self, size: Size) -> Size:
+        while size.symbols & self._bound.keys():
+            size = size.replace(self._bound)
+        return size
+
+    def join(self, left: Size, right: Size) -> Size:
+        """State that two sizes are equal; what they are now called."""
+        left, right = self._root(left), self._root(right)
+        if left in (right, ONE) or right == ONE:
+            return right if left == ONE else left
+        a, b = _symbol(left), _symbol(right)
+        if (
+            b is not None
+            and (a is None or self.symbols[a].host or not self.symbols[b].host)
+            and b not in left.symbols
+        ):
+            self._bound[b] = left
+            return left
+        if a is not None and a not in right.symbols:
+            self._bound[a] = right
+            return right
+        return left
+
+    def _broadcast(self, shapes: list[Shape]) -> Shape:
+        rank = max(map(len, shapes), default=0)
+        sizes = []
+        for dim in range(-rank, 0):
+            total = ONE
+            for shape in shapes:
+                if -dim <= len(shape):
+                    total = self.join(total, shape[dim])
+            sizes.append(total)
+        return tuple(sizes)
+
+    def _of(self, prim: Prim) -> Shape:
+        op, out = prim.op, prim.out
+        inputs = [self.canonical(self.of[one.name]) for one in prim.reads()]
+        if op in REDUCTIONS:
+            dims, keep = prim.attr("dims"), prim.attr("keep")
+            return tuple(ONE if i in dims else n for i, n in enumerate(inputs[0]) if keep or i not in dims)
+        rule = getattr(self, f"_of_{op}", None)
+        if rule is not None:
+            made: Shape = rule(prim, inputs)
+            return made
+        if op in ("iota", "full"):
+            return tuple(self._fresh(f"{out.name}_{dim}", hint) for dim, hint in enumerate(out.shape))
+        return self._broadcast(inputs)
+
+    def _of_count(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        return ()
+
+    def _of_permute(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        return tuple(inputs[0][one] for one in prim.attr("order"))
+
+    def _of_flip(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        return inputs[0]
+
+    _of_cumsum = _of_cumprod = _of_flip
+
+    def _of_expand(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        have, want = inputs[0], prim.out.shape
+        padded = (ONE,) * (len(want) - len(have)) + have
+        return tuple(
+            n if n != ONE else self._fresh(f"{prim.out.name}_{dim}", want[dim])
+            for dim, n in enumerate(padded)
+        )
+
+    def _of_slice(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        shape, dim = list(inputs[0]), prim.attr("dim")
+        parts = dict(prim.attrs).get("parts")
+        if prim.out.shape[dim] == prim.reads()[0].shape[dim]:
+            return inputs[0]
+        if parts and shape[dim].constant is None:
+            whole = _symbol(shape[dim])
+            part = self._fresh(f"{prim.reads()[0].name}_part", prim.out.shape[dim], f"{{{whole}}} // {parts}")
+            if whole is not None and self.symbols[whole].argument and part != ONE:
+                self.symbols[next(iter(part.symbols))].host = f"{self.symbols[whole].host} // {parts}"
+                self._bound[whole] = part * parts
+                shape[dim] = part
+                return tuple(shape)
+            divided = shape[dim].over(Size.of(parts))
+            if divided is not None:
+                shape[dim] = divided
+                return tuple(shape)
+        shape[dim] = Size.of(prim.out.shape[dim])
+        return tuple(shape)
+
+    def _of_cat(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        dim = prim.attr("dim")
+        total = sum((shape[dim] for shape in inputs), Size.of(0))
+        rest = self._broadcast([(*shape[:dim], ONE, *shape[dim + 1 :]) for shape in inputs])
+        return (*rest[:dim], total, *rest[dim + 1 :])
+
+    def _of_pad(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        have = prim.reads()[0].shape
+        return tuple(n + (want - old) for n, want, old in zip(inputs[0], prim.out.shape, have, strict=True))
+
+    def _of_matmul(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        a, b = inputs
+        self.join(a[-1], b[-2])
+        return (*self._broadcast([a[:-2], b[:-2]]), a[-2], b[-1])
+
+    def _of_conv(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        x, weight = inputs
+        rank = len(x) - 2
+        for dim in range(rank):
+            self.join(Size.of(prim.args[1].shape[2 + dim]), weight[2 + dim])
+        groups, transposed = prim.attr("groups"), prim.attr("transposed")
+        if groups == 1:
+            self.join(x[1], weight[0 if transposed else 1])
+        elif x[1].constant is None and _symbol(x[1]) and prim.args[0].shape[1] != groups:
+            self.join(x[1], weight[0] if transposed else weight[1] * groups)
+        elif prim.args[0].shape[1] == groups:
+            self.join(Size.of(groups), x[1])
+        out_channels = weight[1] * groups if transposed else weight[0]
+        spatial = tuple(
+            self._window(prim, dim, x[2 + dim], prim.args[1].shape[2 + dim]) for dim in range(rank)
+        )
+        return (x[0], out_channels, *spatial)
+
+    def _window(self, prim: Prim, dim: int, size: Size, kernel: int) -> Size:
+        stride, padding, dilation = (prim.attr(name)[dim] for name in ("stride", "padding", "dilation"))
+        reach = dilation * (kernel - 1)
+        if dict(prim.attrs).get("transposed"):
+            return size * stride + (reach + 1 + prim.attr("out_pad")[dim] - stride - 2 * padding)
+        if stride == 1:
+            return size + (2 * padding - reach)
+        host = f"({size.text()} + {2 * padding - reach - 1}) // {stride} + 1".replace("+ -", "- ")
+        host = _braced(host, size)
+        return self._fresh(
+            f"{prim.out.name}_{dim}", prim.out.shape[len(prim.out.shape) - self._rank(prim) + dim], host
+        )
+
+    def _rank(self, prim: Prim) -> int:
+        return len(prim.attr("stride"))
+
+    def _of_window(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        x, kernel = inputs[0], prim.attr("kernel")
+        rank = len(kernel)
+        first = len(x) - rank
+        spatial = tuple(self._window(prim, dim, x[first + dim], kernel[dim]) for dim in range(rank))
+        return (*x[:first], *spatial)
+
+    def _of_attention(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        q, k, v = inputs[:3]
+        self.join(q[0], k[0])
+        self.join(k[-1], q[-1])
+        self.join(k[-2], v[-2])
+        for left, right in zip(k[:-2], v[:-2], strict=True):
+            self.join(left, right)
+        if prim.args[0].shape[1] == prim.args[1].shape[1]:
+            self.join(q[1], k[1])
+        if prim.args[0].shape[-1] == prim.args[2].shape[-1]:
+            self.join(q[-1], v[-1])
+        return (*q[:-1], v[-1])
+
+    def _of_take(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        table, index = inputs
+        dim = prim.attr("dim")
+        return (*table[:dim], *index, *table[dim + 1 :])
+
+    def _of_gather(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        return inputs[1]
+
+    def _of_view(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        have, want = prim.reads()[0].shape, prim.out.shape
+        if prim.attr("like"):
+            return self.canonical(self.of[prim.attr("like")])
+        sizes: list[Size] = []
+        for left, right in groups_of(have, want):
+            sizes += self._grouped(
+                f"{prim.out.name}_{right}",
+                [inputs[0][i] for i in left],
+                [have[i] for i in left],
+                [want[j] for j in right],
+            )
+        return tuple(sizes)
+
+    def _grouped(self, name: str, sizes: list[Size], have: list[int], want: list[int]) -> list[Size]:
+        total = product(sizes)
+        if len(want) <= 1:
+            return [total] if want else []
+        if math.prod(want) == 1:
+            return [ONE] * len(want)
+        left = {name: self.symbols[name].hint for name in total.symbols}
+        found: list[Size] = []
+        for number in want:
+            match = next((name for name, hint in left.items() if hint == number and number != 1), None)
+            if match is not None:
+                del left[match]
+            found.append(Size.of(match) if match is not None else Size.of(number))
+        if product(found) == total or total.constant is not None:
+            return found
+        numbers = [place for place, size in enumerate(found) if size.constant not in (None, 1)]
+        for place in numbers:
+            quotient = total.over(product(size for at, size in enumerate(found) if at != place))
+            if quotient is not None:
+                found[place] = quotient
+                return found
+        if len(sizes) == 1 or not numbers:
+            self.join(product(found), total)
+            return [self._root(size) for size in found]
+        most = max(numbers, key=lambda place: want[place])
+        others = product(size for at, size in enumerate(found) if at != most)
+        host = f"{total.text(tight=True)} // {others.text(tight=True)}"
+        found[most] = self._fresh(f"{name}_{most}".replace("[", "").replace("]", "").replace(", ", "_"), want[most],
+                                  _braced(host, total * others))  # fmt: skip
+        return found
+
+
+def groups_of(have: tuple[int, ...], want: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
+    """Dimensions of a reshape in the smallest groups of equal product, by numbers."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(have) or j < len(want):
+        left, right = [i] if i < len(have) else [], [j] if j < len(want) else []
+        i, j = i + len(left), j + len(right)
+        while math.prod(have[a] for a in left) != math.prod(want[b] for b in right):
+            if math.prod(have[a] for a in left) < math.prod(want[b] for b in right):
+                left.append(i)
+                i += 1
+            else:
+                right.append(j)
+                j += 1
+        groups.append((left, right))
+    return groups
+
+
+def _symbol(size: Size) -> str | None:
+    """The symbol that a size is, or None."""
+    if len(size.terms) == 1 and len(size.terms[0][0]) == 1 and size.terms[0][1] == 1:
+        return size.terms[0][0][0]
+    return None
+
+
+def _braced(text: str, size: Size) -> str:
+    """The text with that size's symbols in braces, to be renamed later."""
+    for name in size.symbols:
+        text = text.replace(name, "{" + name + "}")
+    return text
+
+
+def _parsed(text: str) -> Size | None:
+    """A `Dim` as a polynomial; None where it divides."""
+
+    def of(node: ast.expr) -> Size | None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return Size.of(node.value)
+        if isinstance(node, ast.Name):
+            return Size.of(node.id)
+        if isinstance(node, ast.BinOp):
+            left, right = of(node.left), of(node.right)
+            if left is None or right is None:
+                return None
+            made = {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}
+            return made.get(type(node.op))
+        return None
+
+    return of(ast.parse(text, mode="eval").body)
+
+
+def value_shape(shapes: Shapes, value: Val) -> Shape:
+    """Its symbolic shape. Raises Unsupported where it was never inferred."""
+    if value.name not in shapes.of:
+        raise Unsupported(f"the shape of {value.name}")
+    return shapes.of[value.name]

@@ -1,0 +1,137 @@
+"""Sizes as polynomials over names, so that one kernel holds for a family of shapes.
+
+A symbol is a dimension of an argument, read from its shape at run time. Two dimensions that an operator requires to be
+equal are joined. Does not guarantee that sizes which are never compared are told apart as a user would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+Monomial = tuple[str, ...]
+
+
+class Size:
+    """A polynomial with integer coefficients: `Size.of("M") * Size.of("K") + 3`. Immutable."""
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = tuple(sorted((names, factor) for names, factor in terms.items() if factor))
+
+    @staticmethod
+    def of(value: int | str | Size) -> Size:
+        """A constant, or a symbol by name."""
+        if isinstance(value, Size):
+            return value
+        return Size({(): value}) if isinstance(value, int) else Size({(value,): 1})
+
+    def __add__(self, other: Size | int) -> Size:
+        terms = dict(self.terms)
+        for names, factor in Size.of(other).terms:
+            terms[names] = terms.get(names, 0) + factor
+        return Size(terms)
+
+    def __sub__(self, other: Size | int) -> Size:
+        return self + Size.of(other) * -1
+
+    def __mul__(self, other: Size | int) -> Size:
+        terms: dict[Monomial, int] = {}
+        for left, by in self.terms:
+            for right, factor in Size.of(other).terms:
+                names = tuple(sorted(left + right))
+                terms[names] = terms.get(names, 0) + by * factor
+        return Size(terms)
+
+    __rmul__ = __mul__
+    __radd__ = __add__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (Size, int)) and self.terms == Size.of(other).terms
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __repr__(self) -> str:
+        return f"Size({self.text()})"
+
+    @property
+    def constant(self) -> int | None:
+        """The number that it is, or None where it varies."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return frozenset(name for names, _ in self.terms for name in names)
+
+    def over(self, other: Size) -> Size | None:
+        """The exact quotient where the divisor is one term, or the polynomial itself; else None."""
+        if self == other:
+            return Size.of(1)
+        if len(other.terms) != 1:
+            return None
+        ((divisor, by),) = other.terms
+        terms: dict[Monomial, int] = {}
+        for names, factor in self.terms:
+            left = list(names)
+            for name in divisor:
+                if name not in left:
+                    return None
+                left.remove(name)
+            if factor % by:
+                return None
+            terms[tuple(left)] = factor // by
+        return Size(terms)
+
+    def replace(self, by: Mapping[str, Size]) -> Size:
+        """With symbols replaced."""
+        total = Size.of(0)
+        for names, factor in self.terms:
+            product = Size.of(factor)
+            for name in names:
+                product = product * by.get(name, Size.of(name))
+            total = total + product
+        return total
+
+    def value(self, of: Mapping[str, int]) -> int:
+        """The number, given those of its symbols."""
+        number = self.replace({name: Size.of(of[name]) for name in self.symbols}).constant
+        assert number is not None
+        return number
+
+    def text(self, tight: bool = False) -> str:
+        """As Python; `tight` puts it in parentheses where a product around it would tear it apart."""
+        if not self.terms:
+            return "0"
+        parts: list[str] = []
+        for names, factor in sorted(self.terms, key=lambda term: -len(term[0])):
+            numbers = [str(abs(factor))] if abs(factor) != 1 or not names else []
+            text = " * ".join([*names, *numbers])
+            sign = "-" if factor < 0 else "+"
+            parts.append(f" {sign} {text}" if parts else f"-{text}" if factor < 0 else text)
+        compound = len(parts) > 1 or " * " in parts[0] or parts[0].startswith("-")
+        return f"({''.join(parts)})" if tight and compound else "".join(parts)
+
+
+ONE = Size.of(1)
+ZERO = Size.of(0)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """Of all of them; 1 of none."""
+    total = ONE
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """In elements, the last dimension fastest."""
+    strides: list[Size] = []
+    step = ONE
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * size
+    return tuple(reversed(strides))

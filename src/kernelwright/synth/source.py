@@ -1,0 +1,159 @@
+"""The text of a candidate: its `@triton.jit` functions and `def kernel(...)`, put together from emitters.
+
+`Source` collects kernels and the host's lines while a schedule prints itself, and knows how sizes are read from shapes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kernelwright.synth.emitter import Emitter
+from kernelwright.synth.lowering import Lowered
+from kernelwright.synth.primitives import Val
+from kernelwright.synth.shapes import Shapes
+from kernelwright.synth.sizes import ONE, Size, product
+
+HELPERS = {
+    "multiply": "@triton.jit\ndef multiply(left, right):\n    return left * right\n",
+}
+"""Device functions that kernels may call."""
+
+
+@dataclasses.dataclass
+class Buffer:
+    """A tensor that the host allocates."""
+
+    name: str
+    dtype: str
+    shape: tuple[Size, ...]
+
+
+class Source:
+    """One candidate in the making."""
+
+    def __init__(self, lowered: Lowered, shapes: Shapes, label: str) -> None:
+        self.lowered, self.shapes = lowered, shapes
+        self.label = _identifier(label)
+        self.kernels: list[str] = []
+        self.helpers: set[str] = set()
+        self.libdevice = False
+        self.descriptors = False
+        self.host: list[str] = []
+        self.sizes: set[str] = set()
+        self.read: dict[str, None] = {}
+        """Arguments that kernels read, in order."""
+        self.device = next((one.name for one in lowered.arguments), "")
+        self.outputs = self._outputs()
+
+    def emitter(self) -> Emitter:
+        return Emitter(self.lowered, self.shapes)
+
+    def size(self, size: Size, tight: bool = False) -> str:
+        """A size as text of the host."""
+        self.sizes |= size.symbols
+        return size.text(tight)
+
+    def shape(self, shape: tuple[Size, ...]) -> str:
+        """A shape as a tuple of the host."""
+        sizes = [self.size(one) for one in shape]
+        return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+    def _outputs(self) -> list[tuple[Val, Buffer]]:
+        results = self.lowered.results
+        many = len(results) > 1
+        return [(one, Buffer(f"out{place}" if many else "out", one.dtype, self.shapes.of[one.name]))
+                for place, one in enumerate(results)]  # fmt: skip
+
+    def allocate(self, buffer: Buffer) -> None:
+        """A line that makes an empty tensor on the arguments' device."""
+        shape = self.shape(buffer.shape)
+        self.host.append(
+            f"{buffer.name} = torch.empty({shape}, device={self.device}.device, dtype=torch.{buffer.dtype})"
+        )
+
+    def kernel(self, name: str, emitter: Emitter, head: list[str], constants: dict[str, str], grid: str, options: str,
+               outputs: list[str], extra: tuple[str, ...] = (), given: dict[str, str] | None = None) -> None:  # fmt: skip
+        """Add a kernel, made of `head` and what the emitter holds, and its launch.
+
+        constants: value on the host by name of a `tl.constexpr`. extra: sizes that `head` reads. given: host expressions
+        of pointer parameters that are not plain arguments.
+        """
+        assert len(emitter.scopes) == 1
+        sizes = sorted(emitter.sizes | set(extra))
+        self.libdevice |= emitter.libdevice
+        given = given or {}
+        pointers = {pointer: name for name, pointer in emitter.pointers.items()}
+        for argument in pointers.values():
+            self.read[argument] = None
+        self.sizes |= {one for one in sizes if one in self.shapes.symbols}
+        inputs = [*pointers, *(one for one in given if one not in pointers)]
+        parameters = [
+            *inputs,
+            *(f"{one}_ptr" for one in outputs),
+            *sizes,
+            *(f"{one}: tl.constexpr" for one in constants),
+        ]
+        values = [*(given.get(one, pointers.get(one, one)) for one in inputs), *outputs, *sizes]
+        values += [f"{one}={text}" for one, text in constants.items()]
+        body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
+        self.kernels.append(f"@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n")
+        self.host.append(f"{name}[{grid}]({', '.join([*values, options])})")
+
+    def text(self) -> str:
+        """The whole file."""
+        imports = "import torch\nimport triton\nimport triton.language as tl\n"
+        if self.libdevice:
+            imports += "from triton.language.extra import libdevice\n"
+        if self.descriptors:
+            imports += "from triton.tools.tensor_descriptor import TensorDescriptor\n"
+        arguments = ", ".join(one.name for one in self.lowered.arguments)
+        lines = [f"{name} = {name}.contiguous()" for name in self.read]
+        lines += self._size_lines()
+        lines += self.host
+        lines.append(f"return {', '.join(buffer.name for _, buffer in self.outputs)}")
+        body = "\n".join(f"    {line}" for line in lines)
+        parts = [imports, *(HELPERS[name] for name in sorted(self.helpers)), *self.kernels]
+        parts.append(f"def kernel({arguments}):\n{body}\n")
+        return "\n\n".join(parts)
+
+    def _size_lines(self) -> list[str]:
+        lines: list[str] = []
+        done: set[str] = set()
+        wanted = [name for name in self.shapes.symbols if name in self.sizes]
+        for name in wanted:
+            self._define(name, lines, done, set(wanted))
+        return lines
+
+    def _define(self, name: str, lines: list[str], done: set[str], wanted: set[str]) -> None:
+        if name in done:
+            return
+        symbol = self.shapes.symbols[name]
+        for other in self.shapes.symbols:
+            if "{" + other + "}" in symbol.host:
+                self._define(other, lines, done, wanted)
+        if symbol.argument is None:
+            done.add(name)
+            lines.append(f"{name} = {symbol.host.replace('{', '').replace('}', '')}")
+            return
+        argument = symbol.argument[0]
+        own = {one.argument[1]: key for key, one in self.shapes.symbols.items()
+               if one.argument and one.argument[0] == argument and one.host.endswith("]") and key not in done
+               and (key in wanted or key == name)}  # fmt: skip
+        rank = len(next(one.shape for one in self.lowered.arguments if one.name == argument))
+        if len(own) > 1 and rank > 1:
+            done.update(own.values())
+            lines.append(f"{', '.join(own.get(dim, '_') for dim in range(rank))} = {argument}.shape")
+        else:
+            done.add(name)
+            lines.append(f"{name} = {symbol.host}")
+
+
+def numel(shape: tuple[Size, ...]) -> Size:
+    """Elements of a shape."""
+    return product(size for size in shape if size != ONE)
+
+
+def _identifier(label: str) -> str:
+    """A kernel's name from the operators' names."""
+    name = "_".join(part for part in label.replace("+", "_").split("_") if part)
+    return name[:48].strip("_") or "graph"

@@ -1,0 +1,89 @@
+"""Programs as Triton: a file that defines `def kernel(...)` over the graph's arguments, and its `@triton.jit` functions.
+
+Sizes are read from shapes at run time, so one file holds for a family of shapes. Raises `Unsupported` where the schedule's
+nest does not fit the graph. Does not guarantee correctness: the judge does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernelwright.graph.types import Graph
+from kernelwright.synth.lowering import Lowered
+from kernelwright.synth.program import Program
+from kernelwright.synth.schedules.attention import print_attention
+from kernelwright.synth.schedules.map import print_map
+from kernelwright.synth.schedules.product import print_product
+from kernelwright.synth.schedules.row import print_row
+from kernelwright.synth.shapes import Shapes
+from kernelwright.synth.source import Source
+
+PRINTERS: dict[str, Callable[[Source, Any], None]] = {
+    "map": print_map,
+    "row": print_row,
+    "product": print_product,
+    "attention": print_attention,
+}
+
+
+def source_of(graph: Graph) -> Source:
+    """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes."""
+    lowered = Lowered(graph)
+    shapes = Shapes(lowered)
+    name_sizes(shapes, lowered)
+    return Source(lowered, shapes, label_of(graph))
+
+
+def print_triton(program: Program) -> str:
+    """The candidate's code."""
+    source = source_of(program.graph)
+    PRINTERS[program.schedule.nest](source, program.schedule)
+    return source.text()
+
+
+def label_of(graph: Graph) -> str:
+    """The operators' names, joined by `+`, in order; views and casts left out."""
+    names = []
+    for node in graph.nodes:
+        name = node.op.split(".")[1].strip("_")
+        if name not in (
+            "view",
+            "permute",
+            "t",
+            "transpose",
+            "expand",
+            "to",
+            "to_copy",
+            "clone",
+            "unsqueeze",
+            "squeeze",
+        ):
+            names.append(name)
+    return "+".join(names) or "copy"
+
+
+def name_sizes(shapes: Shapes, lowered: Lowered) -> None:
+    """Names for sizes: M, N, K around a product, else letters in the order in which they appear."""
+    wanted: dict[str, str] = {}
+    taken = {one.name for one in lowered.arguments}
+
+    def name(symbols: frozenset[str], letter: str) -> None:
+        for symbol in sorted(symbols):
+            if symbol not in wanted and len(symbols) == 1 and letter not in wanted.values():
+                wanted[symbol] = letter
+
+    for prim in lowered.prims:
+        if prim.op == "matmul":
+            a, out = shapes.of[prim.args[0].name], shapes.of[prim.out.name]
+            for size, letter in ((out[-2], "M"), (out[-1], "N"), (a[-1], "K")):
+                name(size.symbols, letter)
+    used = sorted({symbol for shape in shapes.of.values() for size in shape for symbol in size.symbols},
+                  key=list(shapes.symbols).index)  # fmt: skip
+    letters = iter(
+        [*(one for one in "BSCHWDELPQRTUV" if one not in wanted.values()), *(f"N{i}" for i in range(99))]
+    )
+    for symbol in used:
+        if symbol not in wanted:
+            wanted[symbol] = next(letter for letter in letters if letter not in taken)
+    shapes.rename(wanted)

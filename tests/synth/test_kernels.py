@@ -1,0 +1,115 @@
+"""Every nest's kernels are right, in the judge's interpreter, at sizes that no tile divides."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_programs import agrees, graph_of
+
+from kernelwright.synth.program import AttentionSchedule, MapSchedule, ProductSchedule, RowSchedule
+
+SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}
+
+
+def linear_gelu(m: int, n: int, k: int, dtype: str = "bfloat16") -> Any:
+    return graph_of(lambda b: b.op("aten.gelu.default", b.op(
+        "aten.linear.default", b.input("x", dtype, (m, k)), b.input("w", dtype, (n, k), role="weight"),
+        b.input("c", dtype, (n,), role="weight"))))  # fmt: skip
+
+
+def layer_norm() -> Any:
+    return graph_of(lambda b: b.op("aten.layer_norm.default", b.input("x", "bfloat16", (3, 5, 100)), [100],
+                                   b.input("w", "bfloat16", (100,)), b.input("c", "bfloat16", (100,))))  # fmt: skip
+
+
+def attention(dtype: str, causal: bool, *mask: str) -> Any:
+    def make(b: Any) -> Any:
+        q, k, v = (b.input(name, dtype, (2, 3, 48, 32)) for name in "qkv")
+        masks = [b.input("mask", mask[0], (48, 48))] if mask else [None]
+        return b.op("aten.scaled_dot_product_attention.default", q, k, v, *masks, 0.0, causal)
+
+    return graph_of(make)
+
+
+PRODUCTS = {
+    "pointers": ProductSchedule(**SMALL),
+    "descriptors": ProductSchedule(**SMALL, loads="descriptor"),
+    "persistent in pieces": ProductSchedule(**SMALL, loads="descriptor", persistent=True, epilogue=2),
+    "split contraction": ProductSchedule(**SMALL, split_k=3),
+}
+
+
+@pytest.mark.parametrize("how", PRODUCTS)
+@pytest.mark.parametrize("sizes", [(70, 48, 200), (33, 49, 71)], ids=["aligned", "odd"])
+def test_products_agree_with_fp64(how: str, sizes: tuple[int, int, int], tmp_path: Path) -> None:
+    assert agrees(linear_gelu(*sizes), PRODUCTS[how], tmp_path) == ""
+
+
+ROWS = {
+    "one_pass": RowSchedule(),
+    "several rows": RowSchedule(rows=4),
+    "loop": RowSchedule(passes="loop", block=32, rows=2),
+}
+
+
+@pytest.mark.parametrize("how", ROWS)
+def test_rows_agree_with_fp64(how: str, tmp_path: Path) -> None:
+    assert agrees(layer_norm(), ROWS[how], tmp_path) == ""
+
+
+GRAPHS = {
+    "softmax over the middle": (lambda b: b.op("aten.softmax.int", b.input("x", "float32", (6, 7, 9)), 1),
+                                RowSchedule(passes="loop", block=4, rows=16)),
+    "everything summed": (lambda b: b.op("aten.sum.default", b.input("x", "float32", (60, 70))),
+                          RowSchedule(passes="split", split=8, block=64)),
+    "columns summed": (lambda b: b.op("aten.sum.dim_IntList", b.input("x", "float32", (60, 70)), [0]),
+                       RowSchedule(passes="split", split=8, block=8, rows=16)),
+    "argmax": (lambda b: b.op("aten.argmax.default", b.input("x", "float32", (60, 70)), 1),
+               RowSchedule(passes="loop", block=16)),
+    "group norm": (lambda b: b.op("aten.group_norm.default", b.input("x", "float32", (2, 8, 4, 5)), 2,
+                                  b.input("w", "float32", (8,)), b.input("c", "float32", (8,))), RowSchedule()),
+    "two results": (lambda b: b.op("aten.var_mean.correction", b.input("x", "float32", (60, 70)), [1], correction=1),
+                    RowSchedule()),
+    "halves": (lambda b: b.op("aten.glu.default", b.input("x", "float32", (2, 8, 4, 5)), 1), MapSchedule(block=64)),
+    "joined": (lambda b: b.op("aten.cat.default", [b.input("x", "float32", (2, 3, 9)), b.input("y", "float32", (2, 4, 9))], 1),
+               MapSchedule(block=64)),
+    "padded": (lambda b: b.op("aten.constant_pad_nd.default", b.input("x", "float32", (2, 3, 9)), [1, 2, 0, 1], 1.5),
+               MapSchedule(block=64)),
+    "looked up": (lambda b: b.op("aten.embedding.default", b.input("x", "float32", (12, 9)), b.input("i", "int64", (4, 3))),
+                  MapSchedule(block=64)),
+    "max pooling": (lambda b: b.op("aten.max_pool2d.default", b.input("x", "float32", (2, 3, 9, 9)), [3, 3], [2, 2], [1, 1]),
+                    MapSchedule(block=64)),
+    "average without padding": (lambda b: b.op("aten.avg_pool2d.default", b.input("x", "float32", (2, 3, 9, 9)), [3, 3], [2, 2],
+                                               [1, 1], False, False), MapSchedule(block=64)),
+    "integers": (lambda b: b.op("aten.where.self", b.op("aten.gt.Scalar", b.input("x", "int64", (12, 9)), 1),
+                                b.op("aten.floor_divide.default", b.op("aten.sub.Tensor", b.input("y", "int64", (12, 9)), 9), 4),
+                                b.op("aten.remainder.Scalar", b.input("z", "int64", (9,)), 3)), MapSchedule(block=64)),
+    "batches": (lambda b: b.op("aten.bmm.default", b.input("x", "bfloat16", (3, 33, 40)), b.input("y", "bfloat16", (3, 40, 50))),
+                ProductSchedule(**SMALL)),
+    "a turned operand": (lambda b: b.op("aten.mm.default", b.op("aten.t.default", b.input("x", "bfloat16", (40, 33))),
+                                        b.input("y", "bfloat16", (40, 50))), ProductSchedule(**SMALL)),
+    "heads of a projection": (lambda b: b.op("aten.permute.default", b.op("aten.view.default", b.op(
+        "aten.linear.default", b.input("x", "bfloat16", (2, 17, 40)), b.input("w", "bfloat16", (48, 40))),
+        [2, 17, 4, 12]), [0, 2, 1, 3]), ProductSchedule(**SMALL)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", GRAPHS)
+def test_graphs_agree_with_fp64(what: str, tmp_path: Path) -> None:
+    make, schedule = GRAPHS[what]
+    assert agrees(graph_of(make), schedule, tmp_path) == ""
+
+
+@pytest.mark.parametrize("loads", ["pointer", "descriptor"])
+@pytest.mark.parametrize(
+    "graph", [attention("bfloat16", True), attention("float32", False)], ids=["causal", "all keys"]
+)
+def test_attention_agrees_with_fp64(graph: Any, loads: Any, tmp_path: Path) -> None:
+    assert agrees(graph, AttentionSchedule(tile=(32, 16), warps=4, loads=loads), tmp_path) == ""
+
+
+@pytest.mark.parametrize("mask", ["bool", "float32"])
+def test_attention_takes_masks(mask: str, tmp_path: Path) -> None:
+    assert (
+        agrees(attention("float32", False, mask), AttentionSchedule(tile=(32, 16), warps=4), tmp_path) == ""
+    )
