@@ -1,7 +1,10 @@
 """One module through a stage of the pipeline, as a row of plain values: what was reached, in which time, or why not.
 
-`capture`: the forward as one graph that agrees with the module. A forward that breaks into several graphs counts as
-captured in parts, not as captured. Does not time kernels: there is no GPU here.
+`capture`    the forward as one graph; one that breaks into several graphs does not count as captured
+`partition`  its groups: how many, and which share of nodes and of modelled eager time (bfloat16 or float32 on an H200)
+             they hold, which bounds from above what own kernels can hold; every group is a graph that validates
+
+Does not check that a graph computes what the module does, nor time or judge kernels.
 """
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ from typing import Any
 import torch
 
 from field.cause import cause
+from field.eager_time import node_times
 from kernelwright.graph.capture import capture
+from kernelwright.graph.partition import partition
+from kernelwright.hardware import target
 
 Row = dict[str, Any]
 Case = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
@@ -36,7 +42,36 @@ def measure_capture(case: Case) -> Row:
     return row | {"ok": True, "seconds": round(time.monotonic() - started, 2)}
 
 
-STAGES: dict[str, Callable[[Case], Row]] = {"capture": measure_capture}
+def measure_partition(case: Case) -> Row:
+    """As `measure_capture`, and `groups`, `distinct`, `grouped` nodes, `eager_us` and `grouped_us` modelled."""
+    module, args, kwargs = case
+    started = time.monotonic()
+    try:
+        graph = capture(module, args, kwargs, breaks=False).graph
+    except Exception as error:  # whatever capture lets through is what is measured
+        return {"ok": False} | _failure("capture", error, started)
+    try:
+        split = partition(graph)
+        times = dict(zip(graph.nodes, node_times(graph, target("h200")), strict=True))
+    except Exception as error:  # the same of partition
+        return {"ok": False} | _failure("partition", error, started)
+    grouped = {node for group in split.groups for node in group.nodes}
+    total = sum(times.values())
+    row: Row = {
+        "ok": True,
+        "nodes": len(times),
+        "groups": len(split.groups),
+        "distinct": len(split.distinct()),
+    }
+    row["grouped"] = sum(node in grouped for node in times)
+    row |= {
+        "eager_us": round(total, 1),
+        "grouped_us": round(sum(times[node] for node in times if node in grouped), 1),
+    }
+    return row | {"seconds": round(time.monotonic() - started, 2)}
+
+
+STAGES: dict[str, Callable[[Case], Row]] = {"capture": measure_capture, "partition": measure_partition}
 
 
 def _failure(stage: str, error: BaseException, started: float) -> Row:

@@ -15,13 +15,23 @@ Row = dict[str, Any]
 def table(rows: Sequence[Row]) -> str:
     """Markdown: a line a package, one for all, then causes."""
     counted = [row for row in rows if "ok" in row]
-    lines = ["| package | modules | verified | share | median s | not counted |", "|---|---|---|---|---|---|"]
+    lines = ["| package | modules | ok | share | median s | not counted |", "|---|---|---|---|---|---|"]
     for package in dict.fromkeys(row["package"] for row in rows):
         name = f"{package} (measurement only)" if package in MEASUREMENT_ONLY else package
         lines.append(_line(name, [row for row in rows if row["package"] == package]))
     for dtype in ("float32", "bfloat16"):
         lines.append(_line(f"all, {dtype}", [row for row in rows if row.get("dtype") == dtype]))
     lines.append(_line("all", rows))
+    split = [row for row in counted if "grouped" in row]
+    if split:
+        totals = {
+            key: sum(row[key] for row in split)
+            for key in ("groups", "nodes", "grouped", "eager_us", "grouped_us")
+        }
+        lines.append(
+            f"\n{totals['groups']} groups of {len(split)} modules hold {totals['grouped'] / totals['nodes']:.1%} of ATen "
+            f"nodes and {totals['grouped_us'] / max(totals['eager_us'], 1e-9):.1%} of modelled eager time\n"
+        )
     causes = Counter(
         ("measurement only" if row["package"] in MEASUREMENT_ONLY else "open", row["cause"])
         for row in counted
