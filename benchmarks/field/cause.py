@@ -22,4 +22,4 @@ def cause(stage: str, error: BaseException) -> str:
     if raised:
         return f"{stage}: {raised[1]}: {raised[2]}"
     ours = re.split(r"['\"(;:,]|\d|\S*[._]\S*", text, maxsplit=1)[0].strip()
-    return f"{stage}: {type(error).__name__}: {ours[:80]}"
+    return f"{stage}: {type(error).__name__}: {ours[:80] or '(a message of torch)'}"

@@ -1,10 +1,11 @@
 """One module through a stage of the pipeline, as a row of plain values: what was reached, in which time, or why not.
 
-`capture`    the forward as one graph; one that breaks into several graphs does not count as captured
+`capture`    the forward as one graph that agrees with the module on secret values, in its dtype and in fp64; one that
+             breaks into several graphs does not count
 `partition`  its groups: how many, and which share of nodes and of modelled eager time (bfloat16 or float32 on an H200)
              they hold, which bounds from above what own kernels can hold; every group is a graph that validates
 
-Does not check that a graph computes what the module does, nor time or judge kernels.
+Does not time or judge kernels.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 
 from field.cause import cause
 from field.eager_time import node_times
+from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
 from kernelwright.hardware import target
@@ -37,8 +39,12 @@ def measure_capture(case: Case) -> Row:
     row |= {"how": captured.how, "parts": len(captured.parts)}
     row |= {"nodes": sum(len(part.graph.nodes) for part in captured.parts)}
     row |= {"capture_seconds": round(time.monotonic() - started, 2)}
-    if captured.call is None:
+    if captured.how == "dynamo":
         return row | {"cause": "capture: several graphs", "seconds": round(time.monotonic() - started, 2)}
+    try:
+        row["fp64"] = agree(captured.part, seed=0).fp64 is not None
+    except Exception as error:  # a disagreement, or a fault of the comparison: both are what is measured
+        return row | _failure("agree", error, started)
     return row | {"ok": True, "seconds": round(time.monotonic() - started, 2)}
 
 
