@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 from running_programs import agrees, graph_of
 
-from kernelwright.synth.program import AttentionSchedule, MapSchedule, ProductSchedule, RowSchedule
+from kernelwright.synth.program import (
+    AttentionSchedule,
+    ConvolutionSchedule,
+    MapSchedule,
+    ProductSchedule,
+    RowSchedule,
+)
 
 SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}
 
@@ -113,3 +119,34 @@ def test_attention_takes_masks(mask: str, tmp_path: Path) -> None:
     assert (
         agrees(attention("float32", False, mask), AttentionSchedule(tile=(32, 16), warps=4), tmp_path) == ""
     )
+
+
+def convolution(x: tuple[int, ...], w: tuple[int, ...], stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1,
+                transposed: bool = False) -> Any:  # fmt: skip
+    rank = len(x) - 2
+    filters = w[1] * groups if transposed else w[0]
+    sizes = [[one] * rank for one in (stride, padding, dilation)]
+    return graph_of(lambda b: b.op("aten.relu.default", b.op(
+        "aten.convolution.default", b.input("x", "float32", x), b.input("w", "float32", w, role="weight"),
+        b.input("c", "float32", (filters,), role="weight"), *sizes, transposed, [0] * rank, groups)))  # fmt: skip
+
+
+CONVOLUTIONS = {
+    "3x3": (convolution((2, 20, 7, 9), (24, 20, 3, 3), padding=1), "nhwc"),
+    "1x1": (convolution((2, 20, 7, 9), (24, 20, 1, 1)), "nchw"),
+    "strided": (convolution((2, 20, 9, 11), (24, 20, 3, 3), 2, 1), "nhwc"),
+    "dilated in one dimension": (convolution((2, 20, 33), (24, 20, 3), 1, 1, 2), "nchw"),
+    "three dimensions": (convolution((2, 6, 5, 4, 7), (8, 6, 3, 3, 3), 1, 1), "nchw"),
+    "groups": (convolution((2, 20, 7, 9), (24, 10, 3, 3), 1, 1, groups=2), "nhwc"),
+    "transposed": (convolution((2, 20, 5, 6), (20, 12, 3, 3), 2, 1, transposed=True), "nchw"),
+    "depthwise": (convolution((2, 20, 7, 9), (20, 1, 3, 3), 1, 1, groups=20), "direct"),
+    "two filters a channel": (convolution((2, 10, 7, 9), (20, 1, 3, 3), 2, 1, groups=10), "direct"),
+}
+
+
+@pytest.mark.parametrize("what", CONVOLUTIONS)
+def test_convolutions_agree_with_fp64(what: str, tmp_path: Path) -> None:
+    graph, how = CONVOLUTIONS[what]
+    kind: Any = {"algorithm": "direct"} if how == "direct" else {"layout": how}
+    schedule = ConvolutionSchedule(tile=(32, 16, 16), precision="ieee", **kind)
+    assert agrees(graph, schedule, tmp_path) == ""

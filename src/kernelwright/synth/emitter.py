@@ -82,6 +82,8 @@ class Emitter:
         self.scopes = [Scope()]
         self.pointers: dict[str, str] = {}
         self.sizes: set[str] = set()
+        self.compound: dict[str, tuple[str, ...]] = {}
+        """Parameters that are products of sizes."""
         self.libdevice = False
         self.given: dict[str, Callable[[Coordinates, tuple[Guard, ...]], Term]] = {}
         self.reduce: Callable[[Prim, Coordinates, tuple[Guard, ...]], Term] | None = None
@@ -99,20 +101,22 @@ class Emitter:
         return name
 
     def size(self, size: Size, tight: bool = False) -> str:
-        """A size as text, noted as a parameter."""
-        self.sizes |= size.symbols
-        return size.text(tight)
+        """A size as text. Products of symbols are parameters of their own, so that the compiler sees their divisors."""
+        terms: dict[tuple[str, ...], int] = {}
+        for names, factor in size.terms:
+            if len(names) > 1:
+                name = "".join(names)
+                self.compound[name] = names
+                self.names.add(name)
+                terms[name,] = factor
+            else:
+                self.sizes.update(names)
+                terms[names] = factor
+        return Size(terms).text(tight)
 
     def text(self, index: Index) -> str:
-        """An index as text, its sizes noted as parameters."""
-        for part, by in index.terms:
-            self.sizes |= by.symbols
-            if part.inner != ONE:
-                self.sizes |= part.inner.symbols
-            if part.inner * part.size != part.base.extent:
-                self.sizes |= part.size.symbols
-        self.sizes |= index.offset.symbols
-        return index.text()
+        """An index as text."""
+        return index.text(lambda size: self.size(size, tight=True))
 
     @property
     def root(self) -> Scope:
@@ -351,12 +355,23 @@ class Emitter:
         return Guard(made.text, made.axes, made.loops)
 
     def inside(self, index: Index, size: Size, low: bool = True, high: bool = True) -> Guard | None:
-        """Whether an index lies in [0, size)."""
-        text = self.text(index)
-        text = text if _atomic(text) else f"({text})"
+        """Whether an index lies in [0, size); None where it always does. Asked again, the same variable."""
+        low = low and (index.offset.negative or any(by.negative for _, by in index.terms))
+        short = len(index.terms) == 1 and index.terms[0][0].size == size and index.terms[0][1] == ONE
+        high = high and not (short and (index.offset == ZERO or index.offset.negative))
+        if not low and not high:
+            return None
+        key = ("inside", index, size, low, high)
+        for scope in reversed(self.scopes):
+            if key in scope.memo:
+                return _guard(scope.memo[key])
+        term = self.index_term(index)
+        text = term.text if _atomic(term.text) else f"({term.text})"
         tests = [f"({text} >= 0)"] if low else []
-        tests += [f"({text} < {self.size(size)})"] if high else []
-        return self.condition("inside", tests, index) if tests else None
+        tests += [f"({text} < {self.size(size, True)})"] if high else []
+        made = self.assign("inside", " & ".join(tests), "bool", [term])
+        self.scope_of(made.loops).memo[key] = made
+        return _guard(made)
 
     def _emit_pad(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         source, before = prim.args[0], prim.attr("before")
@@ -462,13 +477,14 @@ class Emitter:
                 )
                 if prim.attr("padding")[dim]:
                     test = self.inside(moved, shape[place])
-                    assert test is not None
-                    guards.append(test)
+                    guards += [test] if test is not None else []
                 found[place] = moved
             term = self.value(source, tuple(found), tuple(guards))
             own = guards[len(guard) :]
             parts = [term, *(Term(one.text, "bool", one.axes, one.loops) for one in own)]
-            if own:
+            if not own:
+                counted.append(Term("1", "int32"))
+            else:
                 test_text = " & ".join(one.text for one in own)
                 fill = 'float("-inf")' if peak else "0.0"
                 term = self.assign("part", f"tl.where({test_text}, {term.text}, {fill})", term.dtype, parts)
@@ -482,8 +498,9 @@ class Emitter:
         if peak:
             return total
         divisor = prim.attr("divisor") or math.prod(kernel)
-        if counted and not prim.attr("counts") and not prim.attr("divisor"):
-            count = " + ".join(f"{one.text}.to(tl.float32)" for one in counted)
+        padded = any(prim.attr("padding"))
+        if padded and not prim.attr("counts") and not prim.attr("divisor"):
+            count = " + ".join("1.0" if one.text == "1" else f"{one.text}.to(tl.float32)" for one in counted)
             return self.assign(prim.out.name, f"{total.text} / ({count})", total.dtype, [total, *counted])
         return self.assign(prim.out.name, f"{total.text} / {divisor}", total.dtype, [total])
 
@@ -530,6 +547,10 @@ class Emitter:
         mask = f", mask={' & '.join(place.masks)}" if place.masks else ""
         where = pointer if place.text == "0" else f"{pointer} + {place.text}"
         self.line(f"tl.store({where}, {value.text}{mask})")
+
+
+def _guard(term: Term) -> Guard:
+    return Guard(term.text, term.axes, term.loops)
 
 
 def _calculated(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) -> str:

@@ -8,7 +8,7 @@ whole back, so that contiguous tensors are read through the flat index. Pure: kn
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kernelwright.synth.sizes import ONE, ZERO, Size, contiguous_strides, product
 
@@ -37,13 +37,13 @@ class Part:
     inner: Size
     size: Size
 
-    @property
-    def text(self) -> str:
+    def text(self, show: Callable[[Size], str]) -> str:
+        """As Python, with sizes as `show` writes them."""
         text = self.base.name
         if self.inner != ONE:
-            text = f"{text} // {self.inner.text(tight=True)}"
+            text = f"{text} // {show(self.inner)}"
         if self.inner * self.size != self.base.extent:
-            text = f"{text} % {self.size.text(tight=True)}"
+            text = f"{text} % {show(self.size)}"
         return text
 
     @property
@@ -114,17 +114,23 @@ class Index:
                 return (rest + part.base.definition * by).merged()
         return index
 
-    def text(self) -> str:
-        """As Python, offset last."""
-        parts: list[str] = []
-        for part, by in sorted(self.terms, key=lambda term: term[1] == ONE):
-            text, compound = part.text, not part.plain
-            if by != ONE:
-                text = f"{f'({text})' if compound else text} * {by.text(tight=True)}"
-            parts.append(text)
+    def text(self, show: Callable[[Size], str]) -> str:
+        """As Python, offset last; `show` writes a size so that it can stand in a product."""
+        parts: list[tuple[bool, str]] = []
+        for part, by in sorted(self.terms, key=lambda term: (term[1].negative, term[1] == ONE)):
+            text, compound = part.text(show), not part.plain
+            step = by * -1 if by.negative else by
+            if step != ONE:
+                text = f"{f'({text})' if compound else text} * {show(step)}"
+            elif compound and by.negative:
+                text = f"({text})"
+            parts.append((by.negative, text))
         if self.offset != ZERO or not parts:
-            parts.append(self.offset.text())
-        return " + ".join(parts).replace(" + -", " - ")
+            negative = self.offset.negative
+            parts.append((negative, show(self.offset * -1 if negative else self.offset)))
+        first, *rest = parts
+        start = f"-{first[1]}" if first[0] else first[1]
+        return start + "".join(f" {'-' if negative else '+'} {text}" for negative, text in rest)
 
 
 def split(index: Index, sizes: Sequence[Size]) -> list[Index] | None:

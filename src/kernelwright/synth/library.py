@@ -21,6 +21,7 @@ from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
+    ConvolutionSchedule,
     Decisions,
     MapSchedule,
     ProductSchedule,
@@ -114,6 +115,16 @@ def _extents(source: Source, nest: str) -> tuple[int, ...]:
             prim.args[0].shape[2],
             prim.args[1].shape[2],
             prim.args[0].shape[3],
+        )
+    if nest == "convolution":
+        prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
+        places = math.prod(prim.out.shape) // prim.out.shape[1]
+        return (
+            places,
+            prim.out.shape[1],
+            *prim.args[1].shape[1:],
+            prim.attr("groups"),
+            math.prod(prim.attr("stride")),
         )
     if nest == "row":
         space = space_of(source)
@@ -229,6 +240,51 @@ def _precision(precision: str) -> str:
     return "tf32" if precision == "tf32" else "ieee"
 
 
+def _convolution_facts(source: Source) -> tuple[int, int, int, int, bool]:
+    """Places, filters and channels of a group, taps, and whether pixels map to pixels."""
+    prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
+    w, groups, transposed = prim.args[1].shape, prim.attr("groups"), prim.attr("transposed")
+    channels = w[0] // groups if transposed else w[1]
+    filters = w[1] if transposed else w[0] // groups
+    taps = math.prod(w[2:])
+    same = taps == 1 and math.prod(prim.attr("stride")) == 1 and not any(prim.attr("padding"))
+    return math.prod(prim.out.shape) // prim.out.shape[1], filters, channels, taps, same
+
+
+def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
+    places, filters, channels, taps, same = _convolution_facts(source)
+    how = "ieee" if precision == "ieee" else "tf32"
+    if filters < 16 and taps * channels <= 64:
+        yield ConvolutionSchedule(algorithm="direct", tile=(512, 16, 16), warps=4)
+    n = min(128, max(16, 1 << (filters - 1).bit_length()))
+    k = min(64 if _itemsize(source) == 2 else 32, max(16, 1 << (channels - 1).bit_length()))
+    m, warps = (128, 8 if n == 128 else 4) if places >= 128 * 64 else (64, 4)
+    if how == "ieee" and _itemsize(source) == 4:
+        m, n, k, warps = 64, min(n, 64), 16, 4
+    if not same and channels % 8 == 0 and channels >= 16:
+        yield from _made(
+            ConvolutionSchedule, layout="nhwc", tile=(m, n, k), warps=warps, stages=3, precision=how
+        )
+    yield from _made(ConvolutionSchedule, layout="nchw", tile=(m, n, k), warps=warps, stages=3, precision=how)
+
+
+def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
+    _, filters, channels, taps, same = _convolution_facts(source)
+    how, wide = "ieee" if precision == "ieee" else "tf32", _itemsize(source) == 4
+    if taps * channels <= 64:
+        for block, warps in ((256, 2), (256, 4), (512, 4), (1024, 4), (1024, 8)):
+            yield from _made(ConvolutionSchedule, algorithm="direct", tile=(block, 16, 16), warps=warps)
+    if filters < 16:
+        return
+    layouts = ("nchw",) if same else ("nhwc", "nchw")
+    tiles = ((128, 128, 64, 8), (128, 128, 64, 4), (128, 256, 64, 8), (256, 128, 64, 8), (128, 64, 64, 4), (64, 128, 64, 4),
+             (256, 64, 64, 8), (128, 128, 32, 4), (64, 64, 64, 4))  # fmt: skip
+    for layout, (m, n, k, warps), stages, group in itertools.product(layouts, tiles, (3, 4), (1, 8)):
+        if n <= max(16, filters) and (layout == "nhwc" or same or stages == 3):
+            yield from _made(ConvolutionSchedule, layout=layout, tile=(m, n, min(k // 2 if wide else k, max(16, channels))),
+                             warps=warps, stages=stages, group=group, precision=how)  # fmt: skip
+
+
 # -- spaces ---------------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +360,7 @@ def _attention_space(source: Source, precision: str) -> Iterator[Any]:
         for loads in ("pointer", "descriptor"):
             yield from _made(
                 AttentionSchedule,
+                ConvolutionSchedule,
                 tile=(m, n),
                 warps=warps,
                 stages=stages,
@@ -317,5 +374,12 @@ _DEFAULTS = {
     "row": _row_defaults,
     "product": _product_defaults,
     "attention": _attention_defaults,
+    "convolution": _convolution_defaults,
 }
-_SPACES = {"map": _map_space, "row": _row_space, "product": _product_space, "attention": _attention_space}
+_SPACES = {
+    "map": _map_space,
+    "row": _row_space,
+    "product": _product_space,
+    "attention": _attention_space,
+    "convolution": _convolution_space,
+}

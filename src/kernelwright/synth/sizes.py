@@ -63,6 +63,11 @@ class Size:
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     @property
+    def negative(self) -> bool:
+        """Whether all of its terms are."""
+        return bool(self.terms) and all(factor < 0 for _, factor in self.terms)
+
+    @property
     def symbols(self) -> frozenset[str]:
         return frozenset(name for names, _ in self.terms for name in names)
 

@@ -79,7 +79,7 @@ class Source:
         of pointer parameters that are not plain arguments.
         """
         assert len(emitter.scopes) == 1
-        sizes = sorted(emitter.sizes | set(extra))
+        sizes = sorted(emitter.sizes | set(extra) | set(emitter.compound))
         self.libdevice |= emitter.libdevice
         given = given or {}
         pointers = {pointer: name for name, pointer in emitter.pointers.items()}
@@ -93,7 +93,13 @@ class Source:
             *sizes,
             *(f"{one}: tl.constexpr" for one in constants),
         ]
-        values = [*(given.get(one, pointers.get(one, one)) for one in inputs), *outputs, *sizes]
+        shown = {name: " * ".join(parts) for name, parts in emitter.compound.items()}
+        self.sizes.update(part for parts in emitter.compound.values() for part in parts)
+        values = [
+            *(given.get(one, pointers.get(one, one)) for one in inputs),
+            *outputs,
+            *(shown.get(one, one) for one in sizes),
+        ]
         values += [f"{one}={text}" for one, text in constants.items()]
         body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
         self.kernels.append(f"@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n")

@@ -13,6 +13,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.program import Program
 from kernelwright.synth.schedules.attention import print_attention
+from kernelwright.synth.schedules.convolution import print_convolution
 from kernelwright.synth.schedules.map import print_map
 from kernelwright.synth.schedules.product import print_product
 from kernelwright.synth.schedules.row import print_row
@@ -24,6 +25,7 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
     "row": print_row,
     "product": print_product,
     "attention": print_attention,
+    "convolution": print_convolution,
 }
 
 
@@ -78,11 +80,17 @@ def name_sizes(shapes: Shapes, lowered: Lowered) -> None:
             a, out = shapes.of[prim.args[0].name], shapes.of[prim.out.name]
             for size, letter in ((out[-2], "M"), (out[-1], "N"), (a[-1], "K")):
                 name(size.symbols, letter)
+        if prim.op == "conv":
+            x, out = shapes.of[prim.args[0].name], shapes.of[prim.out.name]
+            letters = {3: ("BCW", "BFQ"), 4: ("BCHW", "BFPQ"), 5: ("BCDHW", "BFOPQ")}.get(len(x), ("", ""))
+            for shape, row in zip((x, out), letters, strict=True):
+                for size, letter in zip(shape, row, strict=False):
+                    name(size.symbols, letter)
+    rank = max((len(one.shape) for one in lowered.arguments), default=0)
+    order = "BCHWSDELPQRTUV" if rank == 4 else "BSCHWDELPQRTUV"
     used = sorted({symbol for shape in shapes.of.values() for size in shape for symbol in size.symbols},
                   key=list(shapes.symbols).index)  # fmt: skip
-    letters = iter(
-        [*(one for one in "BSCHWDELPQRTUV" if one not in wanted.values()), *(f"N{i}" for i in range(99))]
-    )
+    letters = iter([*(one for one in order if one not in wanted.values()), *(f"N{i}" for i in range(99))])
     for symbol in used:
         if symbol not in wanted:
             wanted[symbol] = next(letter for letter in letters if letter not in taken)

@@ -1,0 +1,351 @@
+"""Convolutions in one to three dimensions, plain or transposed, grouped, dilated, strided, with maps after them.
+
+implicit: output places are rows, output channels columns, and taps with input channels the contraction of a tile product
+(implicit GEMM). Weights are laid out by tap first, so that channels run fastest. With `nhwc`, an input whose pixels run
+fastest is turned by a kernel of its own before. direct: one program takes places of one channel and adds tap by tap, for
+groups of few channels. Does not use FFTs or Winograd's transform.
+"""
+
+from __future__ import annotations
+
+import math
+
+from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
+from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.program import ConvolutionSchedule
+from kernelwright.synth.sizes import ONE, Size
+from kernelwright.synth.source import Source, numel
+
+_NAMES = ("m", "n", "k", "acc", "tile", "group", "step", "steps", "tap", "in_m", "in_n", "in_k", "tile_m", "tile_n", "tiles_m",
+          "tiles_n", "first_m", "rows_m", "width", "plane")  # fmt: skip
+_AXES = ("z", "y", "x")
+_MOST_TAPS = 64
+"""Taps times channels that `direct` unrolls."""
+
+TURN = """@triton.jit
+def to_channels_last(x_ptr, out_ptr, C, PIXELS, BLOCK_C: tl.constexpr, BLOCK_P: tl.constexpr):
+    p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    image = tl.program_id(2).to(tl.int64) * C * PIXELS
+    inside = (c < C)[:, None] & (p < PIXELS)[None, :]
+    x = tl.load(x_ptr + image + c[:, None] * PIXELS + p[None, :], mask=inside, other=0.0)
+    tl.store(out_ptr + image + p[:, None] * C + c[None, :], tl.trans(x), mask=tl.trans(inside))
+"""
+
+
+def convolution_of(source: Source) -> Prim:
+    """The one convolution of a graph. Raises Unsupported."""
+    found = [
+        prim
+        for prim in source.lowered.prims
+        if prim.op in ("matmul", "conv", "attention", *REDUCTIONS, "cumsum")
+    ]
+    if len(found) != 1 or found[0].op != "conv":
+        raise Unsupported("not one convolution with maps")
+    arguments = {one.name for one in source.lowered.arguments}
+    if found[0].args[1].name not in arguments:
+        raise Unsupported("a convolution whose weights are computed")
+    return found[0]
+
+
+class ConvolutionPrinter:
+    """What both algorithms share: sizes, taps and the places that a tap reads."""
+
+    def __init__(self, source: Source, schedule: ConvolutionSchedule) -> None:
+        self.source, self.schedule, self.prim = source, schedule, convolution_of(source)
+        shapes = source.shapes
+        self.x: Val = self.prim.args[0]
+        self.w: Val = self.prim.args[1]
+        self.kernel: tuple[int, ...] = self.w.shape[2:]
+        self.taps = math.prod(self.kernel)
+        self.transposed: bool = self.prim.attr("transposed")
+        self.groups: int = self.prim.attr("groups")
+        self.x_shape, self.out_shape = shapes.of[self.x.name], shapes.of[self.prim.out.name]
+        w_shape = shapes.of[self.w.name]
+        self.channels = w_shape[1] if not self.transposed else self._share(self.x_shape[1])
+        """Input channels of one group."""
+        self.filters = w_shape[1] if self.transposed else self._share(self.out_shape[1])
+        """Output channels of one group."""
+        self.emitter: Emitter = source.emitter()
+        self.emitter.names |= set(_NAMES)
+        self.places = (self.out_shape[0], *self.out_shape[2:])
+        self.emitter.given[self.prim.out.name] = self._accumulated
+        self.out_coordinates: Coordinates = ()
+
+    def _share(self, size: Size) -> Size:
+        if self.groups == 1:
+            return size
+        if self.w.shape[0] == self.groups:
+            return ONE
+        part = size.over(Size.of(self.groups))
+        if part is None and self.transposed:
+            raise Unsupported("a transposed convolution in groups of sizes that vary")
+        if part is None:
+            part = self.source.shapes._fresh(
+                "group_filters", self.w.shape[0] // self.groups, f"{self.w.name}.shape[0] // {self.groups}"
+            )
+            self.source.shapes.symbols.setdefault("G", self.source.shapes.symbols.pop("group_filters"))
+            part = Size.of("G")
+        return part
+
+    def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+        if tuple(one.merged() for one in coordinates) != tuple(one.merged() for one in self.out_coordinates):
+            raise Unsupported("a convolution at other places than its tile's")
+        axes = frozenset().union(*(base.axes for one in coordinates for base in one.bases))
+        masks = tuple(dict.fromkeys(mask for one in coordinates for base in one.bases for mask in base.masks))
+        return Term("acc", "float32", axes, frozenset(), masks)
+
+    def reach(
+        self, places: tuple[Index, ...], taps: tuple[Index, ...]
+    ) -> tuple[tuple[Index, ...], tuple[Guard, ...]]:
+        """Where in the input a tap reads for output places, and whether that is inside."""
+        found, guards = [], []
+        for dim, (place, tap) in enumerate(zip(places, taps, strict=True)):
+            stride, padding, dilation = (
+                self.prim.attr(name)[dim] for name in ("stride", "padding", "dilation")
+            )
+            size = self.x_shape[2 + dim]
+            if self.transposed:
+                moved, tests = self._backward(place, tap, dim, stride, padding, dilation)
+                guards += tests
+            else:
+                moved = place * stride + tap * dilation + (-padding)
+                free = padding == 0 and self.out_shape[2 + dim] == size and self.kernel[dim] == 1
+                if padding or self.transposed:
+                    test = self.emitter.inside(moved, size) if not free else None
+                    guards += [test] if test is not None else []
+            found.append(moved)
+        return tuple(found), tuple(guards)
+
+    def _backward(
+        self, place: Index, tap: Index, dim: int, stride: int, padding: int, dilation: int
+    ) -> tuple[Index, list[Guard]]:
+        """A transposed convolution reads where a step of the stride lands."""
+        emitter, size = self.emitter, self.x_shape[2 + dim]
+        from_index = place + tap * -dilation + padding
+        term = emitter.index_term(from_index)
+        made = emitter.assign(f"from_{_AXES[3 - len(self.kernel) + dim]}", term.text, "int64", [term])
+        tests = [f"({made.text} >= 0)", f"({made.text} < {emitter.size(size * stride, True)})"]
+        if stride > 1:
+            tests.append(f"({made.text} % {stride} == 0)")
+        guard = emitter.assign("inside", " & ".join(tests), "bool", [made])
+        base = Base(made.text, size * stride, made.axes, made.masks, made.loops)
+        part = split(Index.whole(base), [size, Size.of(stride)])
+        assert part is not None
+        return part[0], [Guard(guard.text, guard.axes, guard.loops)]
+
+
+class ImplicitPrinter(ConvolutionPrinter):
+    """The tile product over places, channels and taps."""
+
+    def __init__(self, source: Source, schedule: ConvolutionSchedule) -> None:
+        super().__init__(source, schedule)
+        self.m = numel(self.places)
+        self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",))
+        self.n_base = Base("n[None, :]", self.filters, frozenset({1}), ("in_n[None, :]",))
+        found = split(Index.whole(self.m_base), self.places)
+        assert found is not None
+        self.out_coordinates = (found[0], self._channel(self.n_base, self.filters), *found[1:])
+        self.turned = schedule.layout == "nhwc"
+        if self.turned:
+            if self.x.name not in {one.name for one in source.lowered.arguments}:
+                raise Unsupported("another layout of an input that is computed")
+            self.emitter.given[self.x.name] = self._from_turned
+
+    def _channel(self, base: Base, size: Size) -> Index:
+        index = Index.whole(base)
+        return index if self.groups == 1 else index + Index.whole(Base("group", Size.of(self.groups))) * size
+
+    def _from_turned(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+        """A load of the input from its copy with channels last."""
+        emitter = self.emitter
+        order = (0, *range(2, len(self.x_shape)), 1)
+        shape = tuple(self.x_shape[one] for one in order)
+        place = emitter.index_term(emitter.address(shape, tuple(coordinates[one] for one in order)))
+        masks = " & ".join([*place.masks, *(one.text for one in guard)])
+        loops = place.loops.union(*(one.loops for one in guard))
+        name = emitter.name(self.x.name)
+        other = f", mask={masks}, other=0.0" if masks else ""
+        emitter.scope_of(loops).add(f"{name} = tl.load({self.x.name}_last_ptr + {place.text}{other})")
+        return Term(name, self.x.dtype, place.axes, loops, place.masks, zero=True)
+
+    def walk(self) -> None:
+        """The loop over taps and channels."""
+        emitter, loops, rank = self.emitter, frozenset({"step"}), len(self.kernel)
+        channels = emitter.size(self.channels)
+        emitter.line("acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)")
+        emitter.line(f"steps = tl.cdiv({channels}, BLOCK_K)")
+        emitter.open(
+            "step",
+            f"for step in range(0, {self.taps} * steps):"
+            if self.taps > 1
+            else "for step in range(0, steps):",
+        )
+        taps: list[Index] = []
+        if self.taps > 1:
+            emitter.line("tap = step // steps")
+            emitter.line("k = step % steps * BLOCK_K + tl.arange(0, BLOCK_K)")
+            base = Base("tap", Size.of(self.taps), loops=loops)
+            found = split(Index.whole(base), [Size.of(one) for one in self.kernel])
+            assert found is not None
+            taps = found
+        else:
+            emitter.line("k = step * BLOCK_K + tl.arange(0, BLOCK_K)")
+            taps = [Index()] * rank
+        emitter.line(f"in_k = (k < {channels}) | EVEN_K")
+        k_row = Base("k[None, :]", self.channels, frozenset({1}), ("in_k[None, :]",), loops)
+        places, guards = self.reach((*self.out_coordinates[2:],), tuple(taps))
+        x = emitter.value(
+            self.x, (self.out_coordinates[0], self._channel(k_row, self.channels), *places), guards, raw=True
+        )
+        k_column = Base("k[:, None]", self.channels, frozenset({0}), ("in_k[:, None]",), loops)
+        w = self._weights(k_column, loops)
+        precision = f', input_precision="{self.schedule.precision}"' if self.x.dtype == "float32" else ""
+        emitter.line(f"acc = tl.dot({emitter.cast(x, self.w.dtype).text}, {w}, acc{precision})")
+        emitter.close()
+
+    def _weights(self, k: Base, loops: frozenset[str]) -> str:
+        """A tile of the weights as (filters, taps, channels)."""
+        emitter = self.emitter
+        index = self._channel(self.n_base, self.filters) * (self.channels * self.taps)
+        if self.taps > 1:
+            index = index + Index.whole(Base("tap", Size.of(self.taps), loops=loops)) * self.channels
+        term = emitter.index_term(index + Index.whole(k))
+        emitter.line(
+            f"w = tl.load({self.w.name}_taps_ptr + {term.text}, mask={' & '.join(term.masks)}, other=0.0)"
+        )
+        return "w"
+
+    def find_tile(self) -> None:
+        """Lines that find this program's tile."""
+        emitter = self.emitter
+        m, n = emitter.size(self.m), emitter.size(self.filters)
+        emitter.line(f"tiles_n = tl.cdiv({n}, BLOCK_N)")
+        emitter.line("tile = tl.program_id(0)")
+        if self.groups > 1:
+            emitter.line("group = tl.program_id(1)")
+        if self.schedule.group > 1:
+            emitter.line(f"tiles_m = tl.cdiv({m}, BLOCK_M)")
+            emitter.line("width = GROUP * tiles_n")
+            emitter.line("first_m = tile // width * GROUP")
+            emitter.line("rows_m = tl.minimum(tiles_m - first_m, GROUP)")
+            emitter.line("tile_m = first_m + tile % width % rows_m")
+            emitter.line("tile_n = tile % width // rows_m")
+        else:
+            emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
+        emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
+        emitter.line("n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)")
+        emitter.line(f"in_m = m < {m}")
+        emitter.line(f"in_n = n < {n}")
+
+    def host(self) -> dict[str, str]:
+        """The weights by tap, and the input with channels last; parameters with what is handed to them."""
+        source, rank = self.source, len(self.kernel)
+        axes = ", ".join(str(2 + dim) for dim in range(rank))
+        name = f"{self.w.name}_taps"
+        if self.transposed and self.groups > 1:
+            raise Unsupported("a transposed convolution in groups")
+        order = f"1, {axes}, 0" if self.transposed else f"0, {axes}, 1"
+        source.host.append(f"{name} = {self.w.name}.permute({order}).contiguous()")
+        given = {f"{name}_ptr": name}
+        if self.turned:
+            last = f"{self.x.name}_last"
+            pixels = numel(self.x_shape[2:])
+            batch, channels = self.x_shape[0], self.x_shape[1]
+            shape = source.shape((batch, *self.x_shape[2:], channels))
+            source.host.append(
+                f"{last} = torch.empty({shape}, device={self.x.name}.device, dtype={self.x.name}.dtype)"
+            )
+            grid = f"(triton.cdiv({source.size(pixels)}, 64), triton.cdiv({source.size(channels)}, 64), {source.size(batch)})"
+            source.host.append(f"to_channels_last[{grid}]({self.x.name}, {last}, {source.size(channels)}, {source.size(pixels)}, "
+                               f"BLOCK_C=64, BLOCK_P=64, num_warps=4)")  # fmt: skip
+            source.kernels.append(TURN)
+            source.read[self.x.name] = None
+            given[f"{last}_ptr"] = last
+        return given
+
+
+def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
+    """Raises Unsupported where a convolution does not fit the graph."""
+    if schedule.algorithm == "direct":
+        _print_direct(source, schedule)
+        return
+    printer = ImplicitPrinter(source, schedule)
+    emitter = printer.emitter
+    printer.find_tile()
+    printer.walk()
+    given = printer.host()
+    _store(printer)
+    m, n, k = schedule.tile
+    constants = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_K": str(k)}
+    if schedule.group > 1:
+        constants["GROUP"] = str(schedule.group)
+    constants["EVEN_K"] = f"{source.size(printer.channels)} % {k} == 0"
+    tiles = f"triton.cdiv({source.size(printer.m)}, {m}) * triton.cdiv({source.size(printer.filters)}, {n})"
+    grid = f"({tiles}, {printer.groups})" if printer.groups > 1 else f"({tiles},)"
+    options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
+    source.kernel(f"{source.label}_kernel", emitter, [], constants, grid, options,
+                  [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
+
+
+def _store(printer: ConvolutionPrinter) -> None:
+    """Maps after the sum, and the stores."""
+    emitter, source = printer.emitter, printer.source
+    for value, buffer in source.outputs:
+        if numel(buffer.shape) != numel(printer.out_shape):
+            raise Unsupported("an output of another size than the convolution")
+        where = emitter.forward(value, frozenset({printer.prim.out.name}), printer.out_coordinates)
+        emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
+        source.allocate(buffer)
+
+
+def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
+    """One channel of one image a program along one axis of the grid, its places along the other."""
+    printer = ConvolutionPrinter(source, schedule)
+    emitter, channels = (
+        printer.emitter,
+        printer.channels.constant or printer.w.shape[0 if printer.transposed else 1],
+    )
+    if printer.transposed or printer.taps * channels > _MOST_TAPS:
+        raise Unsupported("a direct sum over so many taps")
+    channels = printer.w.shape[1]
+    pixels = numel(printer.out_shape[2:])
+    plane = Base("plane", printer.out_shape[0] * printer.out_shape[1])
+    base = Base("m", pixels, frozenset({0}), ("in_m",))
+    images = split(Index.whole(plane), [printer.out_shape[0], printer.out_shape[1]])
+    found = split(Index.whole(base), printer.out_shape[2:])
+    assert images is not None
+    assert found is not None
+    printer.out_coordinates = (*images, *found)
+    emitter.line("plane = tl.program_id(1)")
+    emitter.line("m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
+    emitter.line(f"in_m = m < {emitter.size(pixels)}")
+    emitter.line("acc = tl.zeros((BLOCK,), dtype=tl.float32)")
+    first = _first_channel(printer, images[1], channels)
+    for step in range(printer.taps * channels):
+        rest, taps = step, []
+        for size in reversed(printer.kernel):
+            taps.append(Index((), Size.of(rest % size)))
+            rest //= size
+        places, guards = printer.reach(tuple(found), tuple(reversed(taps)))
+        x = emitter.value(printer.x, (images[0], first + rest, *places), guards)
+        w = emitter.value(printer.w, (images[1], Index((), Size.of(rest)), *reversed(taps)))
+        emitter.line(f"acc += {x.text} * {w.text}")
+    _store(printer)
+    block = schedule.tile[0]
+    grid = f"(triton.cdiv({source.size(pixels)}, {block}), {source.size(plane.extent)})"
+    source.kernel(f"{source.label}_kernel", emitter, [], {"BLOCK": str(block)}, grid, f"num_warps={schedule.warps}",
+                  [buffer.name for _, buffer in source.outputs])  # fmt: skip
+
+
+def _first_channel(printer: ConvolutionPrinter, filter_index: Index, channels: int) -> Index:
+    """The first input channel that a filter reads."""
+    if printer.groups == 1:
+        return Index()
+    filters = printer.w.shape[0] // printer.groups
+    if filters == 1:
+        return filter_index * channels
+    term = printer.emitter.index_term(filter_index)
+    made = printer.emitter.assign("group", f"({term.text}) // {filters}", "int64", [term])
+    return Index.whole(Base(made.text, Size.of(printer.groups))) * channels
