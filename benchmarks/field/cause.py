@@ -17,7 +17,7 @@ def cause(stage: str, error: BaseException) -> str:
     """`capture: it cannot be traced: TorchRuntimeError`."""
     if not isinstance(error, UserError):
         return f"{stage}: {type(error).__name__}"
-    text = str(error)
+    text = re.sub(r"^\w+: ", "", str(error))  # the graph's name
     raised = _RAISED.match(text)
     if raised:
         return f"{stage}: {raised[1]}: {raised[2]}"
