@@ -88,6 +88,8 @@ class Prompt(Record):
     agent: Agent
     messages: tuple[Message, ...] = Field(min_length=1)
     max_tokens: int = Field(gt=0)
+    task: Task | None = Field(default=None, exclude=True, repr=False)
+    """For policies that read no text; it is not logged."""
 
 
 class Completion(Record):

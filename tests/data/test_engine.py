@@ -15,8 +15,9 @@ from kernelwright.data import edits, fingerprint, golds, library, mutations, nor
 from kernelwright.data.config import CorpusConfig
 from kernelwright.data.corpus import drafts
 from kernelwright.data.graphs import Graph, Step, draw
-from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
+from kernelwright.data.operators import POINTWISE, ROWS
 from kernelwright.data.probe import is_sound
+from kernelwright.policy.compiler.helpers import HELPERS
 from kernelwright.records import Candidate, Example, Task
 from kernelwright.tasks.reference import Reference
 from kernelwright.verify import VerifierPool

@@ -91,12 +91,13 @@ def inductor(
     seconds: Annotated[float, typer.Option(help="Limit for one task.", min=1)] = 60.0,
 ) -> int:
     """Have torch Inductor write kernels for tasks, rewritten into stand-alone modules; no GPU needed."""
-    from kernelwright.data.inductor import Workers, teach
+    from kernelwright.data.inductor import teach
+    from kernelwright.policy.compiler import Compiler
     from kernelwright.tasks import load_suite
 
     tasks = load_suite(suite)
-    with Workers(target, seconds) as workers, Steps() as steps:
-        ended = teach(tasks, out, workers, steps)
+    with Compiler(target, seconds) as compiler, Steps() as steps:
+        ended = teach(tasks, out, compiler, steps)
     for reason, count in ended.most_common():
         typer.echo(f"{count:7} {reason}")
     typer.echo(f"{ended['rewritten']} drafts in {out}; what has none, and why: {out.stem}.skipped.jsonl")

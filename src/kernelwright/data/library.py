@@ -17,8 +17,9 @@ from typing import Literal
 
 from kernelwright.data.graphs import Graph
 from kernelwright.data.numbering import marked
-from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
+from kernelwright.data.operators import POINTWISE, ROWS
 from kernelwright.data.source import Reference
+from kernelwright.policy.compiler.helpers import HELPERS
 
 BLOCKS = (64, 128, 256, 512, 1024)
 ROW_BLOCKS = (256, 512, 1024, 2048)

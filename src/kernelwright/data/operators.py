@@ -6,8 +6,8 @@ a sum, maximum or minimum over the row, then either a final expression per eleme
 statistic itself (a reduction). Templates for row operators may use `n`, the row length.
 
 The first spelling of an operator is also its definition: the sampler evaluates it. Where a plain formula loses
-digits near zero (exp(x) - 1, log(1 + x), tanh), the Triton template calls a helper of `HELPERS`, which the kernel's
-module then carries. Does not guarantee that a composition is well conditioned or not degenerate; `probe` decides
+digits near zero (exp(x) - 1, log(1 + x), tanh), the Triton template calls a helper of
+`policy.compiler.helpers.HELPERS`, which the kernel's module then carries. Does not guarantee that a composition is well conditioned or not degenerate; `probe` decides
 that with numbers.
 """
 
@@ -32,7 +32,7 @@ class Pointwise:
     module: str = ""
     """Spelling as an `nn` module, where there is one."""
     helpers: tuple[str, ...] = ()
-    """Names in `HELPERS` that `triton` calls."""
+    """Names in `helpers.HELPERS` that `triton` calls."""
     constants: tuple[tuple[float, ...], ...] = ()
     """For each of `{c}`, `{d}`: the values the sampler draws from."""
     binary: bool = False
@@ -62,30 +62,6 @@ class RowOperator:
     def reduces(self) -> bool:
         return self.final is None
 
-
-HELPERS: Mapping[str, str] = MappingProxyType(
-    {
-        "expm1": """
-def expm1(x):
-    series = x * (1.0 + x / 2 * (1.0 + x / 3 * (1.0 + x / 4 * (1.0 + x / 5 * (1.0 + x / 6)))))
-    return tl.where(tl.abs(x) < 0.25, series, tl.exp(x) - 1.0)
-""".strip(),
-        # Kahan: log(1 + x) rescaled by what rounding 1 + x did to x.
-        "log1p": """
-def log1p(x):
-    u = 1.0 + x
-    d = u - 1.0
-    return tl.where(d == 0.0, x, tl.log(u) * (x / tl.where(d == 0.0, 1.0, d)))
-""".strip(),
-        # The Taylor series to x^9 near zero, where 2 sigmoid(2x) - 1 cancels.
-        "tanh": """
-def tanh(x):
-    s = x * x
-    series = x * (1.0 - s * (1 / 3 - s * (2 / 15 - s * (17 / 315 - s * 62 / 2835))))
-    return tl.where(s < 0.09, series, 2.0 * tl.sigmoid(2.0 * x) - 1.0)
-""".strip(),
-    }
-)
 
 SCALES = (0.1, 0.25, 0.5, 1.5, 2.0, 3.0, 2, 4)
 OFFSETS = (0.1, 0.5, 1.0, 2.0, 1, 3)

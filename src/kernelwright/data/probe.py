@@ -12,7 +12,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kernelwright.data.operators import HELPERS, POINTWISE, ROWS
+from kernelwright.data.operators import POINTWISE, ROWS
+from kernelwright.policy.compiler.helpers import HELPERS
 
 if TYPE_CHECKING:
     from kernelwright.data.graphs import Step

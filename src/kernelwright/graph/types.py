@@ -75,6 +75,12 @@ class Size(_Noun):
     size: str
 
 
+class Scale(_Noun):
+    """A float argument that follows from symbols, such as one over a root: `Scale(scale="(n//2)**-0.5")`."""
+
+    scale: str
+
+
 class DtypeArg(_Noun):
     """A dtype, layout, device or memory format handed to an operator."""
 
@@ -92,7 +98,8 @@ class Other(_Noun):
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Operand = TypeAliasType(
-    "Operand", "Ref | Size | DtypeArg | Other | bool | int | Finite | str | tuple[Operand, ...] | None"
+    "Operand",
+    "Ref | Size | Scale | DtypeArg | Other | bool | int | Finite | str | tuple[Operand, ...] | None",
 )
 """What an operator can be handed. `device` is the device of the graph's tensors, wherever it runs."""
 

@@ -70,7 +70,7 @@ def render(
             Message(role="system", content=_fill("chat_system", fields)),
             Message(role="user", content=_fill(f"chat_{agent}", fields)),
         )
-    return Prompt(task_id=task.id, agent=agent, messages=messages, max_tokens=max_tokens)
+    return Prompt(task_id=task.id, agent=agent, messages=messages, max_tokens=max_tokens, task=task)
 
 
 def completion_text(plan: str, code: str) -> str:

@@ -18,9 +18,9 @@ from kernelwright.data.bulk import BulkConfig, benchmarks, card, merge, problems
 from kernelwright.data.bulk.hear import Entry, Heard, ask, decide
 from kernelwright.data.bulk.problems import Kernel, Problem, Skipped, problem
 from kernelwright.data.bulk.values import _run, same, varies
-from kernelwright.data.inductor import Lesson
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Outcome
+from kernelwright.policy.compiler import Answer
 from kernelwright.records import Example, Task, read_jsonl, write_jsonl
 from kernelwright.train.prompts import read_splits
 
@@ -159,10 +159,10 @@ def test_a_judge_that_fails_is_no_verdict() -> None:
 
 
 def test_inductor_answers_beside_the_library() -> None:
-    made = problem(SMALL, "inductor", 0, lambda task: Lesson(code="import torch", graph="g"))
+    made = problem(SMALL, "inductor", 0, lambda task: Answer(code="import torch", graph="g"))
     assert [kernel.teacher for kernel in made.kernels] == ["inductor", "families"]
     with pytest.raises(Skipped, match=r"inductor: extern: aten\.mm"):
-        problem(SMALL, "inductor", 0, lambda task: Lesson(reason="extern: aten.mm"))
+        problem(SMALL, "inductor", 0, lambda task: Answer(reason="extern: aten.mm"))
 
 
 def test_examples_of_others_are_heard_too() -> None:

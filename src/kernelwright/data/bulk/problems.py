@@ -19,12 +19,12 @@ from kernelwright.data.bulk.config import FUNCTIONS, WEIGHTS, BulkConfig, Teache
 from kernelwright.data.families.spec import Family
 from kernelwright.data.families.table import chosen, pair
 from kernelwright.data.fingerprint import prints
-from kernelwright.data.inductor import Lesson
 from kernelwright.data.numbering import numbered, plain
+from kernelwright.policy.compiler import Answer
 from kernelwright.records import Example, Record, Task
 from kernelwright.tasks import lowered
 
-Teach = Callable[[Task], Lesson]
+Teach = Callable[[Task], Answer]
 _ATTEMPTS = 400
 TRACED = (
     *("activation", "norm", "reduction", "scan", "loss", "pooling", "training"),
@@ -127,11 +127,11 @@ def _practice(config: BulkConfig, rng: random.Random, seed: str, sampled: bool) 
 
 def taught(given: Problem, teach: Teach) -> Problem:
     """A problem with Inductor's kernel besides its own. Raises Skipped with Inductor's reason."""
-    lesson = teach(given.wordings[0])
-    if lesson.reason:
-        raise Skipped(f"inductor: {lesson.reason}")
-    kernels = (Kernel(teacher="inductor", code=lesson.code), *given.kernels)
-    return given.model_copy(update={"kernels": kernels, "graph": given.graph or lesson.graph})
+    answer = teach(given.wordings[0])
+    if answer.reason:
+        raise Skipped(f"inductor: {answer.reason}")
+    kernels = (Kernel(teacher="inductor", code=answer.code), *given.kernels)
+    return given.model_copy(update={"kernels": kernels, "graph": given.graph or answer.graph})
 
 
 def _of_task(config: BulkConfig, task: Task, teach: Teach) -> Problem:

@@ -20,9 +20,9 @@ from kernelwright.data.bulk.hear import Entry, Practice, ask, decide, practice
 from kernelwright.data.bulk.problems import Problem, Skipped, problem
 from kernelwright.data.bulk.values import varies
 from kernelwright.data.bulk.work import Chunk
-from kernelwright.data.inductor import Lesson, Workers
 from kernelwright.data.validate import Rejected
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.policy.compiler import Answer, Compiler
 from kernelwright.records import Example, Record, Task, read_jsonl
 from kernelwright.runs import write_text
 from kernelwright.tasks.probe import ReferenceProbe
@@ -37,21 +37,21 @@ class Worker:
 
     def __init__(self, config: BulkConfig, parts: Path, pool: Any, stack: ExitStack) -> None:
         self.config, self.parts, self.pool, self._stack = config, parts, pool, stack
-        self._inductor: Workers | None = None
+        self._compiler: Compiler | None = None
         self._probe: ReferenceProbe | None = None
         self._tasks: list[Task] = []
         self._examples: list[Example] = []
 
-    def teach(self, task: Task) -> Lesson:
+    def teach(self, task: Task) -> Answer:
         """Inductor's answer. A helper that dies is replaced, once a task."""
         for _ in range(2):
-            if self._inductor is None:
-                self._inductor = self._stack.enter_context(Workers(self.config.target))
+            if self._compiler is None:
+                self._compiler = self._stack.enter_context(Compiler(self.config.target))
             try:
-                return self._inductor.teach(task)
+                return self._compiler.module(task)
             except InfrastructureError:
-                self._inductor = None
-        return Lesson(reason="crash: the helper died")
+                self._compiler = None
+        return Answer(reason="crash: the helper died")
 
     def given(self, teacher: Teacher, number: int) -> Task | Example | None:
         """That line of the teacher's file, with small shapes; None where the teacher has none."""

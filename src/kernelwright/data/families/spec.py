@@ -87,7 +87,7 @@ class Stage:
     body: tuple[str, ...]
     """The host function's lines; the last one returns."""
     helpers: tuple[str, ...] = ()
-    """Names in `operators.HELPERS` that the kernels call."""
+    """Names in `policy.compiler.helpers.HELPERS` that the kernels call."""
     result: str = ""
     """What `forward` calls its value, where a later stage takes it by name."""
 

@@ -16,7 +16,7 @@ from kernelwright.data.families.dress import dress
 from kernelwright.data.families.reference import Argument, wrapped, write_reference
 from kernelwright.data.families.spec import Design, Draw
 from kernelwright.data.numbering import plain
-from kernelwright.data.operators import HELPERS
+from kernelwright.policy.compiler.helpers import HELPERS
 from kernelwright.records import Task
 
 

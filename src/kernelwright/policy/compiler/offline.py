@@ -1,6 +1,6 @@
 """A GPU for Inductor where there is none: what it asks of the machine is answered from a sheet.
 
-Everything that depends on torch's insides or on its version stands here and in `trace.py`'s list of settings:
+Everything that depends on torch's insides or on its version stands here and in `lower.py`'s list of settings:
 stand-ins for device properties and streams, the offline Triton driver, the one hook that takes Inductor's output,
 and the choice of a GEMM template without a benchmark. `install` changes this process for good: call it in a worker.
 """
@@ -38,6 +38,14 @@ SETTINGS: dict[str, Any] = {
     "triton.descriptive_names": "original_aten",
 }
 """Inductor's configuration; names that a version of torch does not know are passed over."""
+
+LIBRARY: dict[str, Any] = {
+    "max_autotune": False,
+    "max_autotune_gemm_backends": "ATEN",
+    "max_autotune_conv_backends": "ATEN",
+    "size_asserts": True,
+}
+"""What is different where contractions stay with the library; the asserts tell the sizes of what it makes."""
 
 TILE = (128, 128, 32)
 """Preferred (M, N, K) tile of a GEMM or convolution template, where the output is as large."""
@@ -78,12 +86,13 @@ def attach(own_choices: bool = False) -> None:
     _inductor(own_choices)
 
 
-def settings() -> dict[str, Any]:
-    """`SETTINGS` as far as this torch knows them."""
+def settings(contractions: str = "own") -> dict[str, Any]:
+    """`SETTINGS` as far as this torch knows them; with `auto`, products and convolutions stay with the library."""
     from torch._inductor import config
 
     known = config.get_config_copy()
-    return {name: value for name, value in SETTINGS.items() if name in known}
+    wanted = SETTINGS if contractions == "own" else {**SETTINGS, **LIBRARY}
+    return {name: value for name, value in wanted.items() if name in known}
 
 
 def _host() -> None:
@@ -267,17 +276,17 @@ def _distance(choice: Any) -> float:
     import ast
 
     try:
-        tile = ast.literal_eval(choice.log_info["tile_shape"])
+        tall, deep, broad = ast.literal_eval(choice.log_info["tile_shape"])
         stages = int(choice.log_info.get("num_stages", 3))
-        if 4 * stages * (int(tile[0]) + int(tile[1])) * int(tile[2]) > SHARED:
+        element = max(node.get_dtype().itemsize for node in choice.input_nodes)
+        if element * stages * (int(tall) + int(broad)) * int(deep) > SHARED:
             return 90.0
         *_, rows, columns = [_hint(side) for side in choice.layout.size]
-        wanted = (
-            (min(TILE[0], rows), min(TILE[1], columns), TILE[2]) if choice.name.find("conv") < 0 else TILE
-        )
+        small = choice.name.find("conv") < 0
+        wanted = (min(TILE[0], rows), min(TILE[1], columns), TILE[2]) if small else TILE
         return sum(
             abs(int(side).bit_length() - int(want).bit_length())
-            for side, want in zip(tile, wanted, strict=True)
+            for side, want in zip((tall, broad, deep), wanted, strict=True)
         )
     except (AttributeError, KeyError, TypeError, ValueError, SyntaxError):
         return 99.0

@@ -1,10 +1,10 @@
-"""Why a task has no Inductor pair: one exception, whose kind is counted and whose detail is read."""
+"""Why a graph has no answer of the compiler: one exception, whose kind is counted and whose detail is read."""
 
 from __future__ import annotations
 
 
-class Fallback(Exception):
-    """A task that this teacher leaves to others. `str()` is the counted reason, such as `extern: aten.mm`."""
+class CannotCompile(Exception):
+    """A graph that the compiler leaves to others. `str()` is the reason in one line, such as `extern: aten.sort`."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
@@ -13,6 +13,7 @@ class Fallback(Exception):
 
 KINDS = (
     "broken task",
+    "capture",
     "constant tensor",
     "crash",
     "data-dependent",
@@ -20,9 +21,8 @@ KINDS = (
     "helper",
     "in-place input",
     "inductor",
-    "non-tensor input",
+    "number argument",
     "random",
-    "rubbish",
     "size",
     "timeout",
     "too long",

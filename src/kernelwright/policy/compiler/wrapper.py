@@ -1,7 +1,7 @@
 """Reads Inductor's `call`: which buffers it makes, which kernels it launches on what, and what it returns.
 
-The result is plain data over expressions in symbols of the task; nothing is executed. Calls of anything but Triton
-kernels raise `Fallback("extern: aten.mm")` and so on; forms of wrapper code that are not known, `unsupported`.
+The result is plain data over expressions in symbols of the graph; nothing is executed. Calls of anything but Triton
+kernels raise `CannotCompile("extern: aten.mm")` and so on; forms of wrapper code that are not known, `unsupported`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from kernelwright.data.inductor.reasons import Fallback
-from kernelwright.data.inductor.trace import Traced
+from kernelwright.graph.types import Dim
+from kernelwright.policy.compiler.lower import Lowered
+from kernelwright.policy.compiler.reasons import CannotCompile
 
 _IGNORED = {
     "copy_if_misaligned",
@@ -29,12 +30,12 @@ _IGNORED = {
 
 @dataclass(eq=False)
 class Tensor:
-    """A tensor of `call`: an input, a piece of state, or a buffer that it makes."""
+    """A tensor of `call`: an argument, or a buffer that it makes."""
 
     name: str
-    """Dotted name of state, name of an input, or Inductor's of a buffer."""
+    """Of an argument, or Inductor's of a buffer."""
     kind: str
-    """`input`, `state` or `buffer`."""
+    """`input` or `buffer`."""
     size: list[ast.expr]
     stride: list[ast.expr]
     dtype: str
@@ -74,9 +75,9 @@ class Plan:
     """Source by kernel name."""
 
 
-def read(traced: Traced) -> Plan:
-    """Raises Fallback."""
-    tree = ast.parse(traced.code)
+def read(lowered: Lowered) -> Plan:
+    """Raises CannotCompile."""
+    tree = ast.parse(lowered.code)
     plan = Plan()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -84,17 +85,17 @@ def read(traced: Traced) -> Plan:
             if ast.unparse(call.func) == "async_compile.triton":
                 plan.kernels[call.args[0].value] = call.args[1].value  # type: ignore[attr-defined]
             elif ast.unparse(call.func).startswith("async_compile."):
-                raise Fallback("unsupported", ast.unparse(call.func))
+                raise CannotCompile("unsupported", ast.unparse(call.func))
     body = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "call")
-    _Reader(traced, plan).run(body)
+    _Reader(lowered, plan).run(body)
     if not any(isinstance(step, Launch) for step in plan.steps):
-        raise Fallback("unsupported", "no kernel: only views")
+        raise CannotCompile("unsupported", "no kernel: only views")
     return plan
 
 
 class _Reader:
-    def __init__(self, traced: Traced, plan: Plan) -> None:
-        self.traced, self.plan = traced, plan
+    def __init__(self, lowered: Lowered, plan: Plan) -> None:
+        self.lowered, self.plan = lowered, plan
         self.scalars: dict[str, ast.expr] = {}
         self.tensors: dict[str, Tensor] = {}
 
@@ -114,20 +115,20 @@ class _Reader:
         elif isinstance(node, ast.Delete) or _is_note(node):
             return
         else:
-            raise Fallback("unsupported", f"wrapper statement {ast.unparse(node)[:60]}")
+            raise CannotCompile("unsupported", f"wrapper statement {ast.unparse(node)[:60]}")
 
     def _output(self, value: ast.expr | None) -> Tensor:
         if isinstance(value, ast.Name) and value.id in self.tensors:
             return self.tensors[value.id]
         if isinstance(value, ast.Call) and "reinterpret_tensor" in ast.unparse(value.func):
             return self._view("output", value)
-        raise Fallback("unsupported", f"output {ast.unparse(value)[:60] if value else None}")
+        raise CannotCompile("unsupported", f"output {ast.unparse(value)[:60] if value else None}")
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple):
             return self._arguments([element.id for element in target.elts if isinstance(element, ast.Name)])
         if not isinstance(target, ast.Name):
-            raise Fallback("unsupported", f"wrapper assignment to {ast.unparse(target)[:60]}")
+            raise CannotCompile("unsupported", f"wrapper assignment to {ast.unparse(target)[:60]}")
         name = target.id
         if isinstance(value, ast.Name) and value.id in self.tensors:
             self.tensors[name] = self.tensors[value.id]
@@ -150,16 +151,15 @@ class _Reader:
         return None
 
     def _arguments(self, names: Sequence[str]) -> None:
-        traced = self.traced
-        skip, states = len(traced.symbols), len(traced.state)
-        for number, name in enumerate(names):
-            if number < skip:
-                self.scalars[name] = ast.Name(symbol_name(traced.symbols[number]), ast.Load())
-                continue
-            kind = "state" if number < skip + states else "input"
-            label = [*traced.state, *traced.inputs][number - skip]
-            size = [ast.parse(identifiers(text), mode="eval").body for text in traced.shapes[label]]
-            self.tensors[name] = Tensor(label, kind, size, contiguous_strides(size), traced.dtypes[label])
+        lowered = self.lowered
+        skip = len(lowered.symbols)
+        for name, symbol in zip(names, lowered.symbols, strict=False):
+            self.scalars[name] = ast.Name(symbol, ast.Load())
+        for name, label in zip(names[skip:], lowered.arguments, strict=True):
+            kind = lowered.types[label]
+            size = dims(kind.shape)
+            stride = contiguous_strides(size) if kind.strides is None else dims(kind.strides)
+            self.tensors[name] = Tensor(label, "input", size, stride, f"torch.{kind.dtype}")
 
     def _call(self, call: ast.Call) -> None:
         text = ast.unparse(call.func)
@@ -184,7 +184,7 @@ class _Reader:
     def _view(self, name: str, call: ast.Call) -> Tensor:
         of = self._argument(call.args[0])
         if not isinstance(of, Tensor):
-            raise Fallback("unsupported", "a view of something unknown")
+            raise CannotCompile("unsupported", "a view of something unknown")
         size, stride = self._list(call.args[1]), self._list(call.args[2])
         offset = self.resolve(call.args[3]) if len(call.args) > 3 else ast.Constant(0)
         plain = isinstance(offset, ast.Constant) and offset.value == 0
@@ -208,14 +208,9 @@ class _Reader:
         return cast(ast.expr, Put().visit(copy.deepcopy(node)))
 
 
-def symbol_name(name: str) -> str:
-    """A constant's name as an identifier: `shape[0]` -> `shape_0`."""
-    return re.sub(r"\[(\d+)\]", r"_\1", name)
-
-
-def identifiers(formula: str) -> str:
-    """A formula over constants with their names as identifiers."""
-    return re.sub(r"([A-Za-z_]\w*)\[(\d+)\]", r"\1_\2", formula)
+def dims(sizes: Sequence[Dim]) -> list[ast.expr]:
+    """Sizes of a graph as expressions."""
+    return [ast.parse(str(size), mode="eval").body for size in sizes]
 
 
 def contiguous_strides(size: Sequence[ast.expr]) -> list[ast.expr]:
@@ -238,11 +233,11 @@ def dense(size: Sequence[ast.expr], stride: Sequence[ast.expr]) -> bool:
 
 
 def same(one: ast.expr, other: ast.expr) -> bool:
-    """Whether two size expressions agree, at sizes drawn at random."""
+    """Whether two size expressions agree, at sizes drawn at random, of magnitudes far apart for quotients of them."""
     dice = random.Random(7)
     names = {node.id for tree in (one, other) for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for _ in range(4):
-        space = {name: dice.randrange(64, 4096) for name in sorted(names - {"max", "min"})}
+    for _ in range(12):
+        space = {name: int(2 ** dice.uniform(1, 20)) for name in sorted(names - {"max", "min"})}
         if evaluate(one, space) != evaluate(other, space):
             return False
     return True
@@ -269,12 +264,12 @@ def _is_note(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
-def _extern(call: ast.Call) -> Fallback:
+def _extern(call: ast.Call) -> CannotCompile:
     text = ast.unparse(call.func)
     operator = re.search(r"(?:extern_kernels|aten)\.(\w+)", text)
     if operator:
         name = operator[1]
         if name.startswith("inductor_") or "rand" in name:
-            return Fallback("random", f"aten.{name}")
-        return Fallback("extern", f"aten.{name}")
-    return Fallback("extern" if "torch.ops" in text else "unsupported", f"call of {text[:60]}")
+            return CannotCompile("random", f"aten.{name}")
+        return CannotCompile("extern", f"aten.{name}")
+    return CannotCompile("extern" if "torch.ops" in text else "unsupported", f"call of {text[:60]}")

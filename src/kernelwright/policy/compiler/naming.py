@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kernelwright.parsing import called
 
 if TYPE_CHECKING:
-    from kernelwright.data.inductor.kernels import Kernel
+    from kernelwright.policy.compiler.kernels import Kernel
 
 _MADE = {"sum": "total", "max": "top", "min": "low", "exp": "e", "rsqrt": "rstd", "sqrt": "root", "dot": "product",
     "where": "picked", "cumsum": "running", "cumprod": "running", "log": "log", "sigmoid": "gate",

@@ -271,6 +271,11 @@ class Fold(ast.NodeTransformer):
             return _typed(literal.value, wanted) or node
         if self.facts.type_of(value) == wanted and wanted is not None:
             return value
+        names = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
+        if names and wanted is not None and names <= self.facts.parameters - set(self.facts.types):
+            # A size of 1 is a plain number to Triton, which has no casts.
+            whole = wanted.startswith(("int", "uint"))
+            return value if whole else ast.BinOp(value, ast.Mult(), ast.Constant(1.0))
         inner = value
         if isinstance(inner, ast.Call) and called(inner) == "to" and isinstance(inner.func, ast.Attribute):
             narrow = self.facts.type_of(inner.func.value)

@@ -1,8 +1,8 @@
-"""Writes the stand-alone module: kernels, then `ModelNew` with the reference's constructor and a new `forward`.
+"""Writes the candidate: the `@triton.jit` functions, then `def kernel(x, weight, ...)`, which launches them.
 
-Names: pointers are called after the tensors they point to, sizes after the task's constants or after their role,
+Names: pointers are called after the tensors they point to, sizes after the graph's symbols or after their role,
 buffers `out` and `h0`, ..., and what a kernel computes after the operation that made it. Sizes are read off the
-arguments' shapes, so that the module serves every shape of its task.
+arguments' shapes, so that the code serves every shape of its graph.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kernelwright.data.inductor import helpers, kernels, wrapper
-from kernelwright.data.inductor.constructor import constructor
-from kernelwright.data.inductor.naming import Names, local_names
-from kernelwright.data.inductor.reasons import Fallback
-from kernelwright.data.inductor.trace import Traced
-from kernelwright.data.inductor.wrapper import Launch, Tensor, same
+from kernelwright.graph.types import Graph, NumberType, TensorType
+from kernelwright.policy.compiler import helpers, kernels, wrapper
+from kernelwright.policy.compiler.lower import Lowered
+from kernelwright.policy.compiler.naming import Names, local_names
+from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.policy.compiler.wrapper import Launch, Tensor, same
 
 WIDTH = 100
-MOST_KERNELS = 10
 _NOISE = re.compile(r"(_to_copy|_unsafe_view|view|expand|clone|permute|transpose|unsqueeze|squeeze|scalar_tensor|"
                     r"convert_element_type|native_|_no_training|legit_|prims|aten|reshape|(?<=_)t(?=_|$))")  # fmt: skip
 
@@ -36,45 +35,32 @@ class _Use:
     grid: list[ast.expr]
 
 
-def write(traced: Traced, source: str) -> str:
-    """The module's text. Raises Fallback."""
-    plan = wrapper.read(traced)
+def write(lowered: Lowered) -> str:
+    """The candidate's text. Raises CannotCompile."""
+    plan = wrapper.read(lowered)
     launches = [step for step in plan.steps if isinstance(step, Launch)]
-    if len(launches) > MOST_KERNELS:
-        raise Fallback("too long", f"more than {MOST_KERNELS} launches")
     parsed: dict[str, kernels.Kernel] = {}
     raw: dict[str, list[str]] = {}
     for launch in launches:
         if launch.kernel not in parsed:
-            kernel = parsed[launch.kernel] = kernels.parse(launch.kernel, plan.kernels[launch.kernel])
-            raw[launch.kernel] = [
-                argument.arg for argument in kernel.function.args.args if argument.annotation is None
-            ]
-            kernels.plain(kernel)
+            one = parsed[launch.kernel] = kernels.parse(launch.kernel, plan.kernels[launch.kernel])
+            raw[launch.kernel] = [item.arg for item in one.function.args.args if item.annotation is None]
+            kernels.plain(one)
     uses = [_use(parsed[launch.kernel], raw[launch.kernel], launch) for launch in launches]
     _merge_sizes(parsed, uses)
-    host = _Host(traced, plan, uses)
+    host = _Host(lowered, plan, uses)
     texts: list[str] = []
     used: dict[str, None] = {}
-    for kernel in parsed.values():
-        first = next(use for use in uses if use.kernel is kernel)
-        host.name_kernel(kernel)
-        _rename_parameters(kernel, host.parameter_names(first))
-        used |= kernel.helpers
-        mentioned = {node.id for node in ast.walk(kernel.function) if isinstance(node, ast.Name)}
-        texts += [_function(combine) for combine in kernel.combines if combine.name in mentioned]
-        texts.append(_function(kernel.function))
-    header, model = constructor(source)
-    forward = host.forward()
-    preamble = ["import torch", "import torch.nn as nn", "import triton", "import triton.language as tl"]
-    preamble += [line for line in header if line.startswith(("import ", "from ")) and line not in preamble]
-    rest = [line for line in header if not line.startswith(("import ", "from "))]
-    parts = ["\n".join(preamble)]
-    parts += rest
+    for one in parsed.values():
+        host.name_kernel(one)
+        _rename_parameters(one, host.parameter_names(next(use for use in uses if use.kernel is one)))
+        used |= one.helpers
+        mentioned = {node.id for node in ast.walk(one.function) if isinstance(node, ast.Name)}
+        texts += [_function(combine) for combine in one.combines if combine.name in mentioned]
+        texts.append(_function(one.function))
+    parts = ["import torch\nimport triton\nimport triton.language as tl"]
     parts += [f"@triton.jit\n{helpers.SOURCES[name]}" for name in used]
-    parts += texts
-    model = model.replace(":\n\n    def __init__", ":\n    def __init__", 1)
-    parts.append(model + "\n\n" + "\n".join(f"    {line}".rstrip() for line in forward))
+    parts += [*texts, "\n".join(host.kernel())]
     return "\n\n\n".join(parts) + "\n"
 
 
@@ -87,7 +73,7 @@ def _use(kernel: kernels.Kernel, names: Sequence[str], launch: Launch) -> _Use:
             # The batch, which the kernel took apart.
             grid = [grid[0], grid[2].args[1].left.right]  # type: ignore[attr-defined]
     if len(values) != len(names):
-        raise Fallback("unsupported", "a launch whose arguments do not match its kernel")
+        raise CannotCompile("unsupported", "a launch whose arguments do not match its kernel")
     arguments = dict(zip(names, values, strict=True))
     for name, expression in kernel.scalars.items():
         arguments[name] = _substitute(expression, arguments)
@@ -134,14 +120,14 @@ def _merge_sizes(parsed: Mapping[str, kernels.Kernel], uses: Sequence[_Use]) -> 
 
 
 class _Host:
-    """Names for everything that `forward` mentions, and its lines."""
+    """Names for everything that `kernel` mentions, and its lines."""
 
-    def __init__(self, traced: Traced, plan: wrapper.Plan, uses: Sequence[_Use]) -> None:
-        self.traced, self.plan, self.uses = traced, plan, uses
-        self.names = Names({"self", "torch", "triton", "tl", "nn", *traced.inputs})
+    def __init__(self, lowered: Lowered, plan: wrapper.Plan, uses: Sequence[_Use]) -> None:
+        self.lowered, self.plan, self.uses = lowered, plan, uses
+        self.names = Names({"kernel", "torch", "triton", "tl", *lowered.parameters})
+        numbers = set(lowered.parameters)
         self.symbols = {
-            wrapper.symbol_name(symbol): self.names.fresh(wrapper.symbol_name(symbol))
-            for symbol in traced.symbols
+            symbol: symbol if symbol in numbers else self.names.fresh(symbol) for symbol in lowered.symbols
         }
         self.tensors: dict[str, str] = {}
         outputs = {output.base.name for output in plan.outputs if output.base.kind == "buffer"}
@@ -196,15 +182,12 @@ class _Host:
         return found
 
     def _short(self, tensor: Tensor) -> str:
-        if tensor.kind == "buffer":
-            return self.tensors[tensor.name]
-        parts = [part for part in tensor.name.split(".") if not part.isdigit()]
-        return parts[-1].lstrip("_") or "state"
+        return self.tensors[tensor.name] if tensor.kind == "buffer" else tensor.name
 
-    # -- forward -----------------------------------------------------------------------------------------------
+    # -- the function ------------------------------------------------------------------------------------------
 
-    def forward(self) -> list[str]:
-        """The lines of `forward`, without the class's indentation."""
+    def kernel(self) -> list[str]:
+        """The lines of `def kernel`."""
         body: list[str] = []
         for step, use in self._steps():
             if isinstance(step, Tensor):
@@ -212,11 +195,19 @@ class _Host:
             else:
                 assert use is not None
                 body += self._launch(use)
-        form = self.traced.output
-        body.append(f"return {self._form(form)}")
-        sizes = self._sizes("\n".join(body))
-        arguments = ", ".join(["self", *self.traced.inputs])
-        return [f"def forward({arguments}):", *(f"    {line}" for line in [*sizes, *body])]
+        results = [self._output(tensor) for tensor in self.plan.outputs]
+        body.append(f"return {', '.join(results)}")
+        text = "\n".join(body)
+        whole = [f"{name} = {name}.contiguous()" for name in self.lowered.inputs if self._reads(name)]
+        head = _wrapped("def kernel(", list(self.lowered.parameters), "):", WIDTH)
+        return [*head, *(f"    {line}" for line in [*self._sizes(text), *whole, *body])]
+
+    def _reads(self, name: str) -> bool:
+        """Whether a kernel is handed the argument of that name, taken to have no gaps."""
+        given = (value for use in self.uses for value in use.arguments.values() if isinstance(value, Tensor))
+        return self.lowered.types[name].strides is None and any(
+            value.base.kind == "input" and value.base.name == name for value in given
+        )
 
     def _steps(self) -> Iterable[tuple[Tensor | Launch, _Use | None]]:
         uses = iter(self.uses)
@@ -225,22 +216,19 @@ class _Host:
 
     def _allocation(self, tensor: Tensor) -> str:
         made = "zeros" if tensor.zeroed else "empty"
-        device = f"{self.traced.inputs[0]}.device" if self.traced.inputs else "'cuda'"
+        device = f"{self.lowered.arguments[0]}.device" if self.lowered.arguments else "'cuda'"
         contiguous = wrapper.dense(tensor.size, tensor.stride)
         if contiguous and not tensor.zeroed:
-            for name in self.traced.inputs:
-                shape = [
-                    ast.parse(wrapper.identifiers(t), mode="eval").body for t in self.traced.shapes[name]
-                ]
-                if self.traced.dtypes[name] == tensor.dtype and wrapper.all_same(shape, tensor.size) and (
-                    name in self.traced.contiguous
-                ):  # fmt: skip
+            for name in self.lowered.inputs:
+                kind = self.lowered.types[name]
+                same_type = kind.strides is None and f"torch.{kind.dtype}" == tensor.dtype
+                if same_type and wrapper.all_same(wrapper.dims(kind.shape), tensor.size):
                     return f"torch.empty_like({name})"
         size = self._tuple(tensor.size)
         if contiguous:
             return f"torch.{made}({size}, device={device}, dtype={tensor.dtype})"
         if tensor.zeroed:
-            raise Fallback("unsupported", "a zeroed buffer with strides")
+            raise CannotCompile("unsupported", "a zeroed buffer with strides")
         return f"torch.empty_strided({size}, {self._tuple(tensor.stride)}, device={device}, dtype={tensor.dtype})"
 
     def _tuple(self, items: Sequence[ast.expr]) -> str:
@@ -294,38 +282,22 @@ class _Host:
         if offset is None:
             return name
         if not self._dense(base):
-            raise Fallback("unsupported", "a view with an offset")
+            raise CannotCompile("unsupported", "a view with an offset")
         return f"{name}.view(-1)[{self.text(offset)}:]"
 
     def _base(self, tensor: Tensor) -> str:
         base = tensor.base
-        if base.kind == "buffer":
-            return self.tensors[base.name]
-        return base.name if base.kind == "input" else state_path(base.name)
+        return self.tensors[base.name] if base.kind == "buffer" else base.name
 
     def _dense(self, base: Tensor) -> bool:
-        if base.kind == "buffer":
-            return wrapper.dense(base.size, base.stride)
-        return base.kind == "input" and base.name in self.traced.contiguous
-
-    def _form(self, form: Any) -> str:
-        if isinstance(form, int):
-            return self._output(self.plan.outputs[form])
-        if isinstance(form, list):
-            items = [self._form(item) for item in form[1:]]
-            if form[0] == "list":
-                return f"[{', '.join(items)}]"
-            return f"({items[0]},)" if len(items) == 1 else f"{', '.join(items)}" if items else "()"
-        if isinstance(form, dict):
-            return "{" + ", ".join(f"{key!r}: {self._form(value)}" for key, value in form.items()) + "}"
-        return "None"
+        return wrapper.dense(base.size, base.stride)
 
     def _output(self, tensor: Tensor) -> str:
         name = self._base(tensor)
         base = tensor.base
         if tensor.start is not None:
             if not self._dense(base):
-                raise Fallback("unsupported", "a view with an offset")
+                raise CannotCompile("unsupported", "a view with an offset")
             place = f"{self._tuple(tensor.size)}, {self._tuple(tensor.stride)}, {self.text(tensor.start)}"
             return f"{name}.as_strided({place})"
         if tensor is base or (
@@ -340,7 +312,7 @@ class _Host:
     # -- sizes -------------------------------------------------------------------------------------------------
 
     def text(self, expression: ast.expr) -> str:
-        """An expression in forward's names."""
+        """An expression in the function's names."""
         tree = copy.deepcopy(expression)
         for node in ast.walk(tree):
             if isinstance(node, ast.Name) and node.id in self.symbols:
@@ -348,15 +320,13 @@ class _Host:
         return ast.unparse(_Tidy().visit(tree))
 
     def _sizes(self, body: str) -> list[str]:
-        """Lines that read every symbol in use off a shape. Raises Fallback for one that stands nowhere."""
+        """Lines that read every symbol in use off a shape. Raises CannotCompile for one that stands nowhere."""
         used = set(re.findall(r"[A-Za-z_]\w*", body))
         wanted = [symbol for symbol, name in self.symbols.items() if name in used]
-        known: set[str] = set()
+        known = set(self.lowered.symbols) & set(self.lowered.parameters)
         lines: list[str] = []
-        sources = [(name, name) for name in self.traced.inputs]
-        sources += [(name, state_path(name)) for name in self.traced.state]
-        for label, path in sources:
-            shape = [wrapper.identifiers(text) for text in self.traced.shapes[label]]
+        for label, kind in self.lowered.types.items():
+            shape = [str(dim) for dim in kind.shape]
             new = [text for text in dict.fromkeys(shape) if text in wanted and text not in known]
             if not new:
                 continue
@@ -367,36 +337,59 @@ class _Host:
                 seen.add(text)
                 targets.append(self.symbols[text] if take else "_")
             if len(new) == 1 and len(shape) > 1:
-                lines.append(f"{self.symbols[new[0]]} = {path}.shape[{shape.index(new[0])}]")
+                lines.append(f"{self.symbols[new[0]]} = {label}.shape[{shape.index(new[0])}]")
             else:
-                lines.append(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {path}.shape")
+                lines.append(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {label}.shape")
             known |= set(new)
         for symbol in wanted:
             if symbol not in known:
-                lines.append(f"{self.symbols[symbol]} = {self._solved(symbol, known, sources)}")
+                lines.append(f"{self.symbols[symbol]} = {self._solved(symbol, known)}")
                 known.add(symbol)
         return lines
 
-    def _solved(self, symbol: str, known: set[str], sources: Sequence[tuple[str, str]]) -> str:
-        for path, text in self.traced.attributes.items():
-            if wrapper.identifiers(text) == symbol and not any(p.startswith("_") for p in path.split(".")):
-                owner, bracket, index = path.partition("[")
-                return f"{state_path(owner)}{bracket}{index}"
-        for label, path in sources:
-            for axis, text in enumerate(self.traced.shapes[label]):
-                side, place = wrapper.identifiers(text), f"{path}.shape[{axis}]"
-                if found := re.fullmatch(rf"(\d+) \* {symbol}", side):
-                    return f"{place} // {found[1]}"
-                if found := re.fullmatch(rf"{symbol} ([+-]) (\d+)", side):
-                    return f"{place} {'-' if found[1] == '+' else '+'} {found[2]}"
-                found = re.fullmatch(rf"(?:(\w+) \* {symbol}|{symbol} \* (\w+))", side)
-                other = (found[1] or found[2]) if found else ""
-                if other in known:
-                    return f"{place} // {self.symbols[other]}"
-                found = re.fullmatch(rf"(\w+) // {symbol}", side)
-                if found and found[1] in known:
-                    return f"{self.symbols[found[1]]} // {place}"
-        raise Fallback("size", f"{symbol} cannot be told from any shape")
+    def _solved(self, symbol: str, known: set[str]) -> str:
+        """The symbol from a size that is a formula over it and symbols that are known."""
+        for label, kind in self.lowered.types.items():
+            for axis, dim in enumerate(kind.shape):
+                found = solve(str(dim), symbol, f"{label}.shape[{axis}]", known)
+                if found is not None:
+                    return self.text(ast.parse(found, mode="eval").body)
+        raise CannotCompile("size", f"{symbol} cannot be told from any shape")
+
+
+def untold(graph: Graph) -> list[str]:
+    """Symbols of a graph that the shapes of its arguments do not tell."""
+    known = {one.name for one in graph.arguments if isinstance(one.type, NumberType)}
+    shapes = [
+        str(dim) for one in graph.arguments if isinstance(one.type, TensorType) for dim in one.type.shape
+    ]
+    left = [one.name for one in graph.symbols if one.name not in known and one.name not in shapes]
+    known |= {one.name for one in graph.symbols if one.name in shapes}
+    while True:
+        found = [name for name in left if any(solve(dim, name, "size", known) for dim in shapes)]
+        if not found:
+            return left
+        known.update(found)
+        left = [name for name in left if name not in found]
+
+
+def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | None:
+    """An expression for `symbol`, given that `formula` is the size at `place`; None where there is no such."""
+    import sympy
+
+    names = set(re.findall(r"[A-Za-z_]\w*", formula))
+    if symbol not in names or not names - {symbol} <= set(known) or "//" in formula:
+        return None
+    space = {name: sympy.Symbol(name, positive=True, integer=True) for name in names}
+    size = sympy.Symbol("size_", positive=True, integer=True)
+    roots = sympy.solve(sympy.Eq(eval(formula, {"__builtins__": {}}, space), size), space[symbol])
+    if len(roots) != 1:
+        return None
+    top, bottom = sympy.fraction(sympy.together(roots[0]))
+    if size in bottom.free_symbols:
+        return None
+    text = f"({top}) // ({bottom})" if bottom != 1 else str(top)
+    return re.sub(r"\bsize_\b", place, text)
 
 
 class _Tidy(ast.NodeTransformer):
@@ -433,14 +426,6 @@ def _substitute(expression: ast.expr, values: Mapping[str, Any]) -> ast.expr:
             return copy.deepcopy(values.get(node.id, node))
 
     return cast(ast.expr, Put().visit(copy.deepcopy(expression)))
-
-
-def state_path(name: str) -> str:
-    """`net.0.weight` -> `self.net[0].weight`."""
-    text = "self"
-    for part in name.split("."):
-        text += f".{part}" if part.isidentifier() else f"[{part}]" if part.isdigit() else f"[{part!r}]"
-    return text
 
 
 def _rename_parameters(kernel: kernels.Kernel, names: Mapping[str, str]) -> None:

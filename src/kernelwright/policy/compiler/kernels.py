@@ -4,7 +4,7 @@
     heuristics' decorators gone, constants folded, helpers replaced, sizes of tiles as constexpr parameters   plain
 
 Tile sizes are chosen here, in the autotuner's stead: from the kind of kernel and the sizes of the full shapes.
-Raises Fallback for kinds of kernels and grids that are not known here.
+Raises CannotCompile for kinds of kernels and grids that are not known here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.data.inductor import helpers
-from kernelwright.data.inductor.reasons import Fallback
-from kernelwright.data.inductor.simplify import assignments, simplify
 from kernelwright.parsing import called
+from kernelwright.policy.compiler import helpers
+from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.policy.compiler.simplify import assignments, simplify
 
 AXES = ("x", "y", "z")
 _GRIDS = {
@@ -71,22 +71,22 @@ class Kernel:
 
 
 def parse(name: str, source: str) -> Kernel:
-    """Read one `async_compile.triton` source. Raises Fallback where it is of no known form."""
+    """Read one `async_compile.triton` source. Raises CannotCompile where it is of no known form."""
     tree = ast.parse(source)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     function = functions[-1]
     decorator = next((node for node in function.decorator_list if isinstance(node, ast.Call)), None)
     if decorator is None:
-        raise Fallback("unsupported", "a kernel without heuristics")
+        raise CannotCompile("unsupported", "a kernel without heuristics")
     words = {word.arg: word.value for word in decorator.keywords if word.arg}
     meta = _entries(words.get("triton_meta"))
     facts = _entries(words.get("inductor_meta"))
     kind = called(decorator)
     if kind not in ("pointwise", "reduction", "persistent_reduction", "template"):
-        raise Fallback("unsupported", f"a {kind} kernel")
+        raise CannotCompile("unsupported", f"a {kind} kernel")
     grid = facts.get("grid_type", "FixedGrid" if kind == "template" else "Grid1D")
     if grid not in _GRIDS:
-        raise Fallback("unsupported", f"a {grid} grid")
+        raise CannotCompile("unsupported", f"a {grid} grid")
     hint = words.get("reduction_hint")
     function.decorator_list = [ast.parse("triton.jit", mode="eval").body]
     return Kernel(
@@ -127,7 +127,7 @@ def plain(kernel: Kernel) -> None:
     _whole_operands(function)
     simplify(function, types)
     if any(isinstance(node, ast.Return) for node in ast.walk(function)):
-        raise Fallback("unsupported", "a kernel that returns early")
+        raise CannotCompile("unsupported", "a kernel that returns early")
     used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     kernel.function.args.args = [argument for argument in function.args.args if argument.arg in used]
     kernel.tiles = {name: size for name, size in kernel.tiles.items() if name in used}
@@ -440,7 +440,7 @@ def _without_tile(value: ast.expr) -> ast.expr:
     """`tl.program_id(0) * XBLOCK` without the factor."""
     if isinstance(value, ast.BinOp) and _is_name(value.right, "XBLOCK"):
         return value.left
-    raise Fallback("unsupported", f"a row index of {ast.unparse(value)[:60]}")
+    raise CannotCompile("unsupported", f"a row index of {ast.unparse(value)[:60]}")
 
 
 def _fit_unmasked(kernel: Kernel) -> None:

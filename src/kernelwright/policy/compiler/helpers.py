@@ -1,7 +1,7 @@
 """What Inductor's helper functions are in plain Triton, on syntax trees.
 
 `plain` replaces calls of `triton_helpers`, `libdevice` and `tl_math` by `tl` operations, by formulas, or by calls of
-a helper whose source then travels in the module (`SOURCES`). A helper that has none raises Fallback. NaN is not
+a helper whose source then travels in the module (`SOURCES`). A helper that has none raises CannotCompile. NaN is not
 propagated where Inductor's maximum and minimum would.
 """
 
@@ -11,8 +11,32 @@ import ast
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kernelwright.data.inductor.reasons import Fallback
-from kernelwright.data.operators import HELPERS
+from kernelwright.policy.compiler.reasons import CannotCompile
+
+HELPERS: Mapping[str, str] = MappingProxyType(
+    {
+        "expm1": """
+def expm1(x):
+    series = x * (1.0 + x / 2 * (1.0 + x / 3 * (1.0 + x / 4 * (1.0 + x / 5 * (1.0 + x / 6)))))
+    return tl.where(tl.abs(x) < 0.25, series, tl.exp(x) - 1.0)
+""".strip(),
+        # Kahan: log(1 + x) rescaled by what rounding 1 + x did to x.
+        "log1p": """
+def log1p(x):
+    u = 1.0 + x
+    d = u - 1.0
+    return tl.where(d == 0.0, x, tl.log(u) * (x / tl.where(d == 0.0, 1.0, d)))
+""".strip(),
+        # The Taylor series to x^9 near zero, where 2 sigmoid(2x) - 1 cancels.
+        "tanh": """
+def tanh(x):
+    s = x * x
+    series = x * (1.0 - s * (1 / 3 - s * (2 / 15 - s * (17 / 315 - s * 62 / 2835))))
+    return tl.where(s < 0.09, series, 2.0 * tl.sigmoid(2.0 * x) - 1.0)
+""".strip(),
+    }
+)
+"""Functions whose plain formula loses digits near zero; kernels carry those that they call."""
 
 SOURCES: Mapping[str, str] = MappingProxyType(
     {
@@ -133,7 +157,7 @@ class Plain(ast.NodeTransformer):
             return ast.Call(_tl("where"), [positive, *sides], [])
         if name == "tan":
             return ast.BinOp(ast.Call(_tl("sin"), [first], []), ast.Div(), ast.Call(_tl("cos"), [first], []))
-        raise Fallback("helper", f"libdevice.{name}")
+        raise CannotCompile("helper", f"libdevice.{name}")
 
     def _helper(self, node: ast.Call, name: str) -> ast.AST:
         if name in _ELEMENTWISE:
@@ -161,7 +185,7 @@ class Plain(ast.NodeTransformer):
             return column
         if name == "promote_to_tensor":
             return node.args[0]
-        raise Fallback("helper", f"triton_helpers.{name}")
+        raise CannotCompile("helper", f"triton_helpers.{name}")
 
 
 def _tl(name: str) -> ast.Attribute:

@@ -1,0 +1,189 @@
+"""One graph from several of the same program, captured at different sizes: what differs becomes a formula over symbols.
+
+    unify([at_64, at_48], [{"n": 64}, {"n": 48}])      a graph with the symbol n
+
+Reshape constants, baked-in sizes and windows need no tracing with symbols: each integer is held against all captures,
+and a formula that fits them all is taken for true (sums, multiples, quotients and products of sizes seen before it).
+The more captures vary one size at a time, the fewer formulas fit by chance; a judge that runs other sizes decides.
+A size of a computed value that no formula fits is left as the first capture has it: whoever runs the graph finds it anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kernelwright.graph.types import Graph
+
+_DIVISORS = tuple(range(2, 65))
+_DEPTH = 3
+"""Factors and terms of a formula at most."""
+_SCALES: tuple[tuple[str, Callable[[float], float]], ...] = (
+    ("{}**-0.5", lambda value: value**-2),
+    ("{}**0.5", lambda value: value**2),
+    ("1.0/{}", lambda value: 1 / value),
+    ("1.0*{}", lambda value: value),
+)
+"""Forms of a float that is made of a size, and what gives the size back."""
+
+
+class NoFamily(Exception):
+    """The graphs are not of one program, or an integer follows no formula; `str()` says which, in one line."""
+
+
+def unify(graphs: Sequence[Graph], sizes: Sequence[Mapping[str, int]]) -> Graph:
+    """A graph whose symbols are the names in `sizes` that vary; each graph was captured at its own sizes, the first of
+    which are the symbols' hints. Raises NoFamily."""
+    first = sizes[0]
+    names = [name for name in first if any(one[name] != first[name] for one in sizes)]
+    formulas = Formulas({name: [one[name] for one in sizes] for name in names})
+    whole = _Merge(formulas).of([graph.model_dump(mode="python") for graph in graphs], "graph")
+    least = {name: min(one[name] for one in sizes) for name in names}
+    used = set(re.findall(r"[a-z_][a-z0-9_]*", repr([dims for dims in formulas.told])))
+    whole["symbols"] = tuple(
+        {"name": name, "hint": first[name], "least": max(1, least[name])} for name in names if name in used
+    )
+    return Graph.model_validate(whole)
+
+
+class Formulas:
+    """Expressions over the sizes that vary, by the values that they take at each capture."""
+
+    def __init__(self, rows: Mapping[str, Sequence[int]]) -> None:
+        self.rows = {name: tuple(row) for name, row in rows.items()}
+        self.known: dict[tuple[int, ...], str] = {row: name for name, row in reversed(self.rows.items())}
+        self.told: list[str] = []
+
+    def of(self, values: Sequence[int]) -> int | str:
+        """An expression that takes these values; a number where they are all the same. Raises NoFamily."""
+        row = tuple(values)
+        if len(set(row)) == 1:
+            return row[0]
+        found = self._of(row, _DEPTH)
+        if found is None:
+            raise NoFamily(
+                f"a size that is {', '.join(map(str, row))} follows no formula over {', '.join(self.rows)}"
+            )
+        self.known.setdefault(row, found)
+        self.told.append(found)
+        return found
+
+    def scale(self, values: Sequence[float]) -> str:
+        """An expression of one of the forms that scale factors have. Raises NoFamily."""
+        for form, back in _SCALES:
+            try:
+                sizes = [round(back(value)) for value in values]
+                made = [eval(form.format(size)) for size in sizes]
+                if all(abs(a - b) <= 1e-12 * abs(b) for a, b in zip(made, values, strict=True)):
+                    return form.format(f"({self.of(sizes)})")
+            except (ArithmeticError, ValueError, TypeError, NoFamily):
+                continue
+        raise NoFamily(f"a number that is {', '.join(map(str, values))} follows no formula over sizes")
+
+    def _of(self, row: tuple[int, ...], depth: int) -> str | None:
+        if len(set(row)) == 1:
+            return str(row[0])
+        if row in self.known:
+            return self.known[row]
+        negated = tuple(-value for value in row)
+        if negated in self.known:
+            return f"-{_factor(self.known[negated])}"
+        for text in self._simple(row):
+            return text
+        if depth <= 1:
+            return None
+        for other, name in list(self.known.items()):
+            if all(size and not value % size for value, size in zip(row, other, strict=True)):
+                rest = self._of(
+                    tuple(value // size for value, size in zip(row, other, strict=True)), depth - 1
+                )
+                if rest is not None:
+                    return f"{_factor(name)}*{_factor(rest)}" if rest != "1" else name
+        for other, name in list(self.known.items()):
+            if all(value and not size % value for value, size in zip(row, other, strict=True)):
+                rest = self._of(
+                    tuple(size // value for value, size in zip(row, other, strict=True)), depth - 1
+                )
+                if rest is not None:
+                    return f"{_factor(name)}//{_factor(rest)}"
+        for other, name in list(self.known.items()):
+            rest = self._of(tuple(value - size for value, size in zip(row, other, strict=True)), 1)
+            if rest is not None:
+                return f"{name} + {rest}" if not rest.startswith("-") else f"{name} - {rest[1:]}"
+        return None
+
+    def _simple(self, row: tuple[int, ...]) -> Iterator[str]:
+        """Multiples, shifts and rounded quotients of one size."""
+        for name, base in self.rows.items():
+            if len(set(base)) == 1:
+                continue
+            low = min(range(len(base)), key=base.__getitem__)
+            high = max(range(len(base)), key=base.__getitem__)
+            slope, rest = divmod(row[high] - row[low], base[high] - base[low])
+            if not rest and slope:
+                shift = row[low] - slope * base[low]
+                if all(value == slope * size + shift for value, size in zip(row, base, strict=True)):
+                    yield _linear(name, slope, shift)
+            for divisor in _DIVISORS:
+                if abs((row[high] - row[low]) * divisor - (base[high] - base[low])) >= divisor:
+                    continue
+                for shift in range(-divisor, 2 * divisor):
+                    ends = {value - (size + shift) // divisor for value, size in zip(row, base, strict=True)}
+                    if len(ends) == 1:
+                        yield _quotient(name, shift, divisor, ends.pop())
+
+
+class _Merge:
+    """Dumps of graphs, leaf by leaf."""
+
+    def __init__(self, formulas: Formulas) -> None:
+        self.formulas = formulas
+
+    def of(self, values: Sequence[Any], path: str) -> Any:
+        first = values[0]
+        if all(type(one) is type(first) and one == first for one in values):
+            return first
+        if all(isinstance(one, dict) for one in values):
+            if any(one.keys() != first.keys() for one in values):
+                raise NoFamily(f"{path} has another form at other sizes")
+            return {key: self.of([one[key] for one in values], f"{path}.{key}") for key in first}
+        if all(isinstance(one, tuple | list) for one in values):
+            if any(len(one) != len(first) for one in values):
+                raise NoFamily(
+                    f"{path} has {', '.join(sorted({str(len(one)) for one in values}))} parts at other sizes"
+                )
+            keys = [
+                one["op"] if isinstance(one, dict) and "op" in one else str(at)
+                for at, one in enumerate(first)
+            ]
+            return tuple(self.of([one[at] for one in values], f"{path}.{key}") for at, key in enumerate(keys))
+        if all(type(one) is int for one in values):
+            inside = re.search(r"\.(shape|strides)\.\d+$", path)
+            try:
+                found = self.formulas.of(values)
+            except NoFamily:
+                if inside and ".outputs." in path:
+                    return first
+                raise
+            return found if inside or isinstance(found, int) else {"size": found}
+        if all(type(one) is float for one in values) and not path.startswith("graph.arguments"):
+            return {"scale": self.formulas.scale(values)}
+        raise NoFamily(
+            f"{path} is {first!r} at some sizes and {next(one for one in values if one != first)!r} at others"
+        )
+
+
+def _linear(name: str, slope: int, shift: int) -> str:
+    text = name if slope == 1 else f"-{name}" if slope == -1 else f"{slope}*{name}"
+    return text if not shift else f"{text} + {shift}" if shift > 0 else f"{text} - {-shift}"
+
+
+def _quotient(name: str, shift: int, divisor: int, end: int) -> str:
+    inner = _linear(name, 1, shift)
+    text = f"{_factor(inner)}//{divisor}"
+    return text if not end else f"{text} + {end}" if end > 0 else f"{text} - {-end}"
+
+
+def _factor(text: str) -> str:
+    return text if re.fullmatch(r"\w+", text) else f"({text})"

@@ -1,0 +1,144 @@
+"""How operators are taken apart before Inductor sees them, where its own way needs a library or loses digits.
+
+    semantic(contractions)   by a graph's operator names: called in the operator's stead while the graph is traced
+    table()                  by torch's operators: Inductor's own table, with ours over it
+
+Products and plain convolutions of two and three dimensions stay whole: Inductor has Triton templates for those.
+Functions here only compose operators of torch, take sizes that may be symbolic, and return NotImplemented where the
+operator's own way is the better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kernelwright.policy.compiler import convolutions, pooling
+from kernelwright.policy.compiler.reasons import CannotCompile
+
+
+def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
+    """Functions by the names that graphs give operators. With `auto`, those that stay with ATen are not among them."""
+    found: dict[str, Callable[..., Any]] = {
+        "aten.linear.default": _linear,
+        "aten.group_norm.default": _group_norm,
+        "aten.avg_pool1d.default": pooling.average(1),
+        "aten.avg_pool2d.default": pooling.average(2),
+        "aten.avg_pool3d.default": pooling.average(3),
+        "aten.max_pool2d.default": pooling.largest(2),
+        "aten.max_pool3d.default": pooling.largest(3),
+        "aten.max_pool2d_with_indices.default": pooling.largest_with_indices(2),
+        "aten.max_pool3d_with_indices.default": pooling.largest_with_indices(3),
+        "aten.scaled_dot_product_attention.default": _attention,
+    }
+    return found
+
+
+def table() -> dict[Any, Any]:
+    """Inductor's own, with variances in two passes (a mean, then a sum of squares) instead of Welford's method."""
+    import torch
+    from torch._inductor.decomposition import select_decomp_table
+
+    aten = torch.ops.aten
+    found = dict(select_decomp_table())
+    found[aten.convolution.default] = convolutions.convolution
+    found[aten.var_mean.correction] = _mean_and_spread
+    found[aten.var.correction] = _spread
+    found[aten.mm.default] = _whole_product(found.get(aten.mm.default))
+    found[aten.bmm.default] = _whole_product(found.get(aten.bmm.default))
+    return found
+
+
+def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """As one product of two dimensions, whatever the rank of `x`: [..., K] by [N, K] -> [..., N]."""
+    import torch
+
+    lead = list(x.shape[:-1])
+    rows = x if x.dim() == 2 else x.reshape(-1 if not lead else _product(lead), x.shape[-1])
+    found = torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
+    return found if x.dim() == 2 else found.reshape([*lead, weight.shape[0]])
+
+
+def _group_norm(
+    x: Any, groups: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, _cudnn: bool = True
+) -> Any:
+    """For a number of groups that is a symbol, which torch's own takes as a number only."""
+    import torch
+
+    if not pooling.symbolic(groups):
+        return NotImplemented
+    grouped = x.reshape(x.shape[0], groups, -1).float()
+    spread, mean = _mean_and_spread(grouped, [2], correction=0, keepdim=True)
+    normal = ((grouped - mean) * torch.rsqrt(spread + eps)).reshape(x.shape)
+    wide = [1, x.shape[1], *([1] * (x.dim() - 2))]
+    normal = normal if weight is None else normal * weight.reshape(wide)
+    return (normal if bias is None else normal + bias.reshape(wide)).to(x.dtype)
+
+
+def _attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    *, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """softmax(Q K' scale + mask) V, with scores in float32."""
+    import torch
+
+    if dropout_p:
+        raise CannotCompile("random", "attention with dropout")
+    if enable_gqa and query.shape[-3] != key.shape[-3]:
+        times = query.shape[-3] // key.shape[-3]
+        key, value = (one.repeat_interleave(times, -3) for one in (key, value))
+    q, k, v = (one.to(torch.float32) for one in (query, key, value))
+    scores = torch.matmul(q * (query.shape[-1] ** -0.5 if scale is None else scale), k.transpose(-2, -1))
+    if is_causal:
+        rows = torch.arange(query.shape[-2], device=query.device)[:, None]
+        columns = torch.arange(key.shape[-2], device=query.device)[None, :]
+        scores = torch.where(columns <= rows, scores, float("-inf"))
+    if attn_mask is not None:
+        hides = attn_mask.dtype == torch.bool
+        scores = torch.where(attn_mask, scores, float("-inf")) if hides else scores + attn_mask
+    weights = torch.softmax(scores, -1)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        weights = torch.where(
+            attn_mask.any(-1, keepdim=True), weights, 0.0
+        )  # a row that sees nothing is zero
+    return torch.matmul(weights, v).to(query.dtype)
+
+
+def _mean_and_spread(
+    x: Any, dim: Any = None, correction: Any = None, keepdim: bool = False
+) -> tuple[Any, Any]:
+    import torch
+
+    axes = [axis % x.dim() for axis in (dim or range(x.dim()))]
+    count = _product([x.shape[axis] for axis in axes])
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    mean = wide.sum(axes, keepdim=True) / count
+    centred = wide - mean
+    correction = 1 if correction is None else correction
+    spread = (centred * centred).sum(axes, keepdim=keepdim) / (count - correction if correction else count)
+    if not keepdim:
+        for axis in sorted(axes, reverse=True):
+            mean = mean.squeeze(axis)
+    return spread.to(x.dtype), mean.to(x.dtype)
+
+
+def _spread(x: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    return _mean_and_spread(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+def _whole_product(otherwise: Any) -> Callable[..., Any]:
+    """Products of integers, for which there is no template, as a sum of products."""
+
+    def product(left: Any, right: Any) -> Any:
+        if not left.is_floating_point():
+            return (left.unsqueeze(-1) * right.unsqueeze(-3)).sum(-2, dtype=left.dtype)
+        return NotImplemented if otherwise is None else otherwise(left, right)
+
+    return product
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    found = 1
+    for size in sizes:
+        found = found * size
+    return found

@@ -1,0 +1,342 @@
+"""Asks Inductor for a graph's code: one symbolic trace on fake CUDA tensors, compiled down to source text.
+
+    Graph -> its operators, decomposed -> aten graph -> Inductor's wrapper and kernels
+
+Runs in a process that `offline.install` or `offline.attach` has prepared. Nothing is executed on data and no GPU is
+asked. Raises `CannotCompile` for what Inductor or this room cannot write; does not guarantee that the code is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.graph.types import Dim, DtypeArg, Graph, Operand, Other, Ref, Scale, Size, TensorType
+from kernelwright.policy.compiler import decompositions, offline
+from kernelwright.policy.compiler.reasons import CannotCompile
+
+_FLOATS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+_DEPENDENT = ("DataDependent", "GuardOnDataDependent", "DynamicOutputShape", "UnbackedSymInt")
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What Inductor made of a graph, and what the arguments of its `call` are."""
+
+    code: str
+    """Inductor's module: kernels as strings, and `call`."""
+    symbols: tuple[str, ...]
+    """Names of the first arguments of `call`: the graph's symbols."""
+    parameters: tuple[str, ...]
+    """Names of the graph's arguments, numbers among them."""
+    arguments: tuple[str, ...]
+    """Names of the tensors among them: the other arguments of `call`."""
+    inputs: tuple[str, ...]
+    """Those of them that are given at each call, and are no weights."""
+    types: Mapping[str, TensorType]
+    """Of the arguments."""
+
+
+def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, int]] = ()) -> Lowered:
+    """Inductor's code for `graph`, that holds at its symbols' hints and at each of `sizes`. Raises CannotCompile."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    env = ShapeEnv()
+    mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+    symbols = _symbols(graph, env, sizes)
+    types: dict[str, TensorType] = {}
+    for argument in graph.arguments:
+        if isinstance(argument.type, TensorType):
+            types[argument.name] = argument.type
+        elif argument.name not in symbols:
+            raise CannotCompile("number argument", f"{argument.name}, which is no size: {argument.type.of}")
+    with mode:
+        host, device = ([_tensor(one, symbols, where) for one in types.values()] for where in ("cpu", "cuda"))
+    given = list(symbols.values())
+    traced = _trace(_Run(graph, list(symbols), contractions), [*given, *host], mode)
+    guards = len(env.guards)
+    _to_device(traced, [*given, *device], mode)
+    _keep_strides(traced)
+    code = _compile(traced, [*given, *device], mode, contractions)
+    _check(env, guards, symbols, graph, sizes)
+    return Lowered(
+        code=code,
+        symbols=tuple(symbols),
+        parameters=tuple(one.name for one in graph.arguments),
+        arguments=tuple(types),
+        inputs=tuple(one.name for one in graph.arguments if one.role == "input" and one.name in types),
+        types=types,
+    )
+
+
+def _symbols(graph: Graph, env: Any, sizes: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+    """A symbolic integer for each of the graph's symbols."""
+    import torch
+    from torch._dynamo.source import ConstantSource
+    from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+    made: dict[str, Any] = {}
+    for symbol in graph.symbols:
+        hint = max(2, symbol.hint)
+        source = ConstantSource(f"kw_{symbol.name}")
+        expression = env.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC)
+        made[symbol.name] = env.create_symintnode(expression, hint=hint, source=source)
+        least = min([symbol.least, symbol.hint, *(one.get(symbol.name, symbol.hint) for one in sizes)])
+        torch._check(made[symbol.name] >= max(2, least))
+    return made
+
+
+def size_of(dim: Dim, symbols: Mapping[str, Any]) -> Any:
+    """A size of a graph over the given values of its symbols."""
+    import torch
+
+    space = {"__builtins__": {}, "min": torch.sym_min, "max": torch.sym_max}
+    return dim if isinstance(dim, int) else eval(dim, space, dict(symbols))
+
+
+def _tensor(kind: TensorType, symbols: Mapping[str, Any], device: str) -> Any:
+    import torch
+
+    shape = [size_of(dim, symbols) for dim in kind.shape]
+    dtype = getattr(torch, kind.dtype)
+    if kind.strides is None:
+        return torch.empty(shape, dtype=dtype, device=device)
+    strides = [size_of(dim, symbols) for dim in kind.strides]
+    return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+
+class _Run:
+    """A graph as a function of (symbols, arguments)."""
+
+    def __init__(self, graph: Graph, symbols: Sequence[str], contractions: str) -> None:
+        self.graph, self.symbols = graph, symbols
+        self.table = decompositions.semantic(contractions)
+        self.types = graph.types()
+
+    def __call__(self, *flat: Any) -> list[Any]:
+
+        skip = len(self.symbols)
+        symbols = dict(zip(self.symbols, flat, strict=False))
+        tensors = [one.name for one in self.graph.arguments if isinstance(one.type, TensorType)]
+        values: dict[str, Any] = {**symbols, **dict(zip(tensors, flat[skip:], strict=True))}
+        for node in self.graph.nodes:
+            operator = resolve(node.op)
+            args = [_operand(one, values, symbols) for one in node.args]
+            kwargs = {name: _operand(one, values, symbols) for name, one in node.kwargs}
+            found = NotImplemented
+            if node.op in self.table:
+                found = self.table[node.op](*args, **kwargs)
+            if found is NotImplemented:
+                found = operator(*args, **kwargs)
+            results = found if isinstance(found, (list, tuple)) else (found,)
+            for value, result in zip(node.outputs, results, strict=True):
+                if value is not None:
+                    values[value.name] = result
+        moves_nothing = all(_is_view(node.op) for node in self.graph.nodes)
+        return [self._result(name, values[name], moves_nothing) for name in self.graph.results]
+
+    def _result(self, name: str, value: Any, copy: bool) -> Any:
+        """Results whose strides the graph leaves open are contiguous, as the arguments of the next graph are."""
+        import torch
+
+        kind = self.types[name]
+        assert isinstance(kind, TensorType)
+        if copy or (kind.strides is None and not _is_contiguous(value)):
+            return value.clone(memory_format=torch.contiguous_format)
+        return value
+
+
+def resolve(name: str) -> Any:
+    """The operator of torch with that name. Raises CannotCompile where there is none."""
+    import torch
+
+    space, packet, overload = name.split(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, space), packet), overload)
+    except AttributeError:
+        raise CannotCompile("unsupported", f"no operator {name} in this torch") from None
+
+
+def _is_view(name: str) -> bool:
+    return bool(resolve(name).is_view)
+
+
+def _operand(operand: Operand, values: Mapping[str, Any], symbols: Mapping[str, Any]) -> Any:
+    import torch
+
+    if isinstance(operand, Ref):
+        return values[operand.ref]
+    if isinstance(operand, Size):
+        return size_of(operand.size, symbols)
+    if isinstance(operand, Scale):
+        return size_of(operand.scale, symbols)
+    if isinstance(operand, DtypeArg):
+        return getattr(torch, operand.dtype)
+    if isinstance(operand, Other):
+        if operand.other in _FLOATS:
+            return _FLOATS[operand.other]
+        if operand.other == "device":
+            return torch.device("cpu")
+        return getattr(torch, operand.other.removeprefix("torch."))
+    if isinstance(operand, tuple):
+        return [_operand(one, values, symbols) for one in operand]
+    return operand
+
+
+def _trace(run: _Run, flat: list[Any], mode: Any) -> Any:
+    """The aten graph, without mutations, on the CPU: a torch without CUDA has no functionalisation for it."""
+    import torch
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.traceback import preserve_node_meta
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with (
+        mode,
+        enable_python_dispatcher(),
+        preserve_node_meta(),
+        torch.no_grad(),
+        sdpa_kernel(SDPBackend.MATH),
+    ):
+        try:
+            made = make_fx(
+                torch.func.functionalize(run),
+                decomposition_table=decompositions.table(),
+                tracing_mode="real",
+            )(*flat)
+        except CannotCompile:
+            raise
+        except Exception as error:
+            raise _sorted(error) from None
+    made.graph.set_codegen(torch.fx.graph.CodeGen())
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    for node in made.graph.nodes:
+        if node.op == "get_attr":
+            raise CannotCompile("constant tensor", "made while the graph was decomposed")
+        if isinstance(node.target, torch._ops.OpOverload):
+            name = node.target.overloadpacket.__name__
+            if torch.Tag.nondeterministic_seeded in node.target.tags:
+                raise CannotCompile("random", f"aten.{name}")
+            if torch.Tag.dynamic_output_shape in node.target.tags:
+                raise CannotCompile("data-dependent", f"aten.{name}")
+    return made
+
+
+def _to_device(traced: Any, flat: list[Any], mode: Any) -> None:
+    """Move the graph to the GPU: the devices it names, and what is known of every value."""
+    import torch
+
+    gpu = torch.device("cuda", 0)
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=gpu)
+
+    given = iter(flat)
+    for node in traced.graph.nodes:
+        for part in ("args", "kwargs"):
+            named = torch.fx.node.map_aggregate(
+                getattr(node, part), lambda value: gpu if isinstance(value, torch.device) else value
+            )
+            setattr(node, part, named)
+        with mode:
+            value = next(given) if node.op == "placeholder" else node.meta.get("val")
+            node.meta["val"] = torch.utils._pytree.tree_map(moved, value)
+        node.meta.pop("tensor_meta", None)
+    traced.recompile()
+
+
+def _is_contiguous(value: Any) -> bool:
+    """Whether a tensor of symbolic sizes is known to have no gaps, without a guard."""
+    from torch._prims_common import make_contiguous_strides_for
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    wanted = make_contiguous_strides_for(value.shape)
+    return all(
+        statically_known_true(size == 1) or statically_known_true(stride == want)
+        for size, stride, want in zip(value.shape, value.stride(), wanted, strict=True)
+    )
+
+
+def _keep_strides(traced: Any) -> None:
+    """Tell Inductor that the strides of the results are those that the trace found."""
+    output = next(node for node in traced.graph.nodes if node.op == "output")
+    output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))
+
+
+def _compile(traced: Any, flat: list[Any], mode: Any, contractions: str) -> str:
+    import torch
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx_inner
+
+    context = torch._guards.TracingContext(mode)
+    try:
+        with torch._guards.tracing(context), torch.no_grad(), config.patch(offline.settings(contractions)):
+            compile_fx_inner(traced, flat, is_inference=True)
+    except offline.Emitted as emitted:
+        return emitted.code
+    except Exception as error:
+        raise _sorted(error) from None
+    raise CannotCompile("inductor", "nothing was emitted")
+
+
+def _check(
+    env: Any, traced: int, symbols: Mapping[str, Any], graph: Graph, sizes: Sequence[Mapping[str, int]]
+) -> None:
+    """Raises CannotCompile where the trace does not hold at all of `sizes`.
+
+    Of the guards, `traced` are the graph's own; Inductor's later ones only count where they fix a size: its
+    inequalities choose tiles and index types.
+    """
+    import sympy
+
+    held = [
+        guard.expr
+        for number, guard in enumerate(env.guards)
+        if number < traced or isinstance(guard.expr, sympy.Eq)
+    ]
+    held += [sympy.Eq(symbol, other) for symbol, other in env.replacements.items()]
+    hints = {symbol.name: symbol.hint for symbol in graph.symbols}
+    for one in ({}, *sizes):
+        at = {symbols[name].node._expr: value for name, value in {**hints, **one}.items() if name in symbols}
+        for expression in held:
+            if expression.subs(at) == sympy.false:
+                raise CannotCompile("size", f"specialised: {_named(expression, symbols)}")
+
+
+def _named(expression: Any, symbols: Mapping[str, Any]) -> str:
+    text = str(expression)
+    for name, symbol in symbols.items():
+        text = re.sub(rf"\b{symbol.node._expr}\b", name, text)
+    return text[:100]
+
+
+def _sorted(error: BaseException) -> CannotCompile:
+    """The reason that an exception of the trace or of Inductor stands for."""
+    chain = list(_causes(error))
+    text = " ".join(f"{type(cause).__name__}: {cause}" for cause in chain)
+    for cause in chain:
+        if isinstance(cause, CannotCompile):
+            return cause
+    if any(word in text for word in _DEPENDENT):
+        return CannotCompile("data-dependent", "control flow or sizes that depend on values")
+    if "NoValidChoices" in text or "No choices" in text:
+        operator = re.search(r"target: aten\.(\w+)", text)
+        return CannotCompile("extern", f"aten.{operator[1]}" if operator else "no template")
+    if "SymFloat" in text:
+        return CannotCompile("size", "a float made of sizes")
+    last = chain[-1]
+    line = (str(last).strip().splitlines() or [""])[0]
+    return CannotCompile("inductor", f"{type(last).__name__}: {line}"[:160])
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__

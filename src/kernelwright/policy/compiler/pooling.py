@@ -1,0 +1,189 @@
+"""Sums and maxima over windows, for those that Inductor leaves to a library because they are large.
+
+Sizes may be symbolic; windows, strides and paddings are integers. Small windows stay with Inductor's own lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_SMALL = 25
+"""Elements of a window up to which Inductor writes the whole sum out."""
+
+
+def windows(
+    x: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+    edges: Sequence[tuple[Any, Any]], fill: float,
+) -> Any:  # fmt: skip
+    """[N, C, *in] -> [N, C, *out, *kernel], with `fill` beyond the edges (before, after) of each axis."""
+    import torch
+
+    rank = len(kernel)
+    lead = x.dim() - rank
+    if any(not (_zero(before) and _zero(after)) for before, after in edges):
+        x = torch.constant_pad_nd(x, [edge for pair in reversed(edges) for edge in pair], fill)
+    spans = [step * (size - 1) + 1 for step, size in zip(dilation, kernel, strict=True)]
+    if any(symbolic(size) for size in (*spans, *stride)):
+        return _gathered(x, kernel, stride, dilation, spans)
+    for axis in range(rank):
+        x = x.unfold(lead + axis, spans[axis], stride[axis])
+    for axis in range(rank):
+        if dilation[axis] > 1:
+            x = x[(..., slice(None, None, dilation[axis]), *([slice(None)] * (rank - 1 - axis)))]
+    # Strides of windows depend on their sizes; of a copy they do not, and Inductor makes none.
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def _gathered(
+    x: Any, kernel: Sequence[Any], stride: Sequence[Any], dilation: Sequence[Any], spans: Sequence[Any]
+) -> Any:
+    """The windows of a padded tensor by computed places, which may follow from symbols."""
+    import torch
+
+    rank = len(kernel)
+    places = []
+    for axis in range(rank):
+        count = (x.shape[axis - rank] - spans[axis]) // stride[axis] + 1
+        starts = torch.arange(count, device=x.device) * stride[axis]
+        taps = torch.arange(kernel[axis], device=x.device) * dilation[axis]
+        starts = starts.reshape([-1 if place == axis else 1 for place in range(2 * rank)])
+        places.append(starts + taps.reshape([-1 if place == rank + axis else 1 for place in range(2 * rank)]))
+    return torch.ops.aten._unsafe_index.Tensor(x, [*([None] * (x.dim() - rank)), *places])
+
+
+def average(rank: int) -> Callable[..., Any]:
+    """`aten.avg_pool1d` to `3d`."""
+
+    def pool(
+        x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: Any = None,
+    ) -> Any:  # fmt: skip
+        import torch
+
+        kernel, step, edge = _given(rank, kernel_size, stride, padding)
+        if any(map(symbolic, (*kernel, *step, *edge))) or (product(kernel) <= _SMALL and rank < 3):
+            return NotImplemented
+        beyond = [
+            _beyond(x.shape[axis - rank], kernel[axis], step[axis], edge[axis], ceil_mode)
+            for axis in range(rank)
+        ]
+        edges = [(before, before + more) for before, more in zip(edge, beyond, strict=True)]
+        exact = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        seen = windows(exact, kernel, step, [1] * rank, edges, 0.0)
+        total = seen.sum(tuple(range(seen.dim() - rank, seen.dim())))
+        if divisor_override is not None:
+            return (total / divisor_override).to(x.dtype)
+        if (not any(edge) and not any(beyond)) or (count_include_pad and not any(beyond)):
+            return (total / product(kernel)).to(x.dtype)
+        for axis in range(rank):
+            place = axis - rank
+            size, pad = x.shape[place], edge[axis] if count_include_pad else 0
+            start = torch.arange(total.shape[place], device=x.device) * step[axis] - edge[axis]
+            stop = (start + kernel[axis]).clamp(max=size + pad)
+            count = (stop - start.clamp(min=-pad)).to(total.dtype)
+            total = total / count.reshape([-1, *([1] * (rank - 1 - axis))])
+        return total.to(x.dtype)
+
+    return pool
+
+
+def largest(rank: int) -> Callable[..., Any]:
+    """`aten.max_pool2d` and `3d`."""
+    both = largest_with_indices(rank)
+
+    def pool(*args: Any, **kwargs: Any) -> Any:
+        found = both(*args, **kwargs)
+        return found if found is NotImplemented else found[0]
+
+    return pool
+
+
+def largest_with_indices(rank: int) -> Callable[..., Any]:
+    """`aten.max_pool2d_with_indices` and `3d`."""
+
+    def pool(
+        x: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> Any:
+        kernel, step, edge = _given(rank, kernel_size, stride, padding)
+        apart = wide(dilation, rank)
+        if product(kernel) <= _SMALL and all(one == 1 for one in apart):
+            return NotImplemented
+        if not x.is_floating_point() or any(map(symbolic, (*kernel, *step, *edge, *apart))):
+            return NotImplemented
+        spans = [one * (size - 1) + 1 for one, size in zip(apart, kernel, strict=True)]
+        beyond = [
+            _beyond(x.shape[axis - rank], spans[axis], step[axis], edge[axis], ceil_mode)
+            for axis in range(rank)
+        ]
+        edges = [(before, before + more) for before, more in zip(edge, beyond, strict=True)]
+        seen = windows(x, kernel, step, apart, edges, float("-inf"))
+        flat = seen.reshape([*seen.shape[: seen.dim() - rank], product(kernel)])
+        best = flat.argmax(-1)
+        return flat.amax(-1), _place(best, x, kernel, step, edge, apart)
+
+    return pool
+
+
+def _place(
+    best: Any, x: Any, kernel: Sequence[int], step: Sequence[int], edge: Sequence[int], apart: Sequence[int]
+) -> Any:
+    """Where in a flattened image the taps numbered `best` lie."""
+    import torch
+
+    rank, place, rest = len(kernel), None, best
+    taps: list[Any] = []
+    for size in reversed(kernel):
+        taps.insert(0, rest % size)
+        rest = torch.div(rest, size, rounding_mode="floor")
+    for axis in range(rank):
+        start = torch.arange(best.shape[axis - rank], device=x.device) * step[axis] - edge[axis]
+        at = start.reshape([-1, *([1] * (rank - 1 - axis))]) + taps[axis] * apart[axis]
+        place = at if place is None else place * x.shape[axis - rank] + at
+    return place
+
+
+def _given(rank: int, kernel: Any, stride: Any, padding: Any) -> tuple[list[int], list[int], list[int]]:
+    sizes = wide(kernel, rank)
+    return sizes, wide(stride, rank) if stride not in (None, [], ()) else sizes, wide(padding, rank)
+
+
+def _beyond(size: Any, span: int, step: int, edge: int, ceil: bool) -> int:
+    """Elements that the last window of `ceil_mode` reaches beyond the padding."""
+    if not ceil:
+        return 0
+    size = int(size)
+    count = -(-(size + 2 * edge - span) // step) + 1
+    if (count - 1) * step >= size + edge:
+        count -= 1
+    return max(0, (count - 1) * step + span - size - 2 * edge)
+
+
+def wide(value: Any, rank: int) -> list[Any]:
+    """A window's parameter by axis, given for each or once for all."""
+    found = list(value) if isinstance(value, Sequence) else [value]
+    return found * rank if len(found) == 1 else found
+
+
+def symbolic(size: Any) -> bool:
+    """Whether a size is no number."""
+    import torch
+
+    return isinstance(size, torch.SymInt)
+
+
+def _zero(size: Any) -> bool:
+    return isinstance(size, int) and size == 0
+
+
+def product(sizes: Sequence[Any]) -> Any:
+    """Of sizes, of which some may be symbolic."""
+    found = 1
+    for size in sizes:
+        found = found * size
+    return found

@@ -1,0 +1,368 @@
+"""A task in the KernelBench form as one graph with symbols, and the module that calls its kernel.
+
+    whole = read(task)                   builds the reference at several of its sizes, captures each, unifies the graphs
+    whole.graph, whole.sizes             for `lower`
+    module(whole, code)                  `kernel` with a `ModelNew` of the same state around it
+
+A reference is trusted code, and is executed here: call this where it may run. Raises CannotCompile. Does not guarantee
+that the graph holds at sizes that were not built: the judge runs the task's own shape sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.errors import UserError
+from kernelwright.graph import Argument, Graph
+from kernelwright.graph.family import Formulas, NoFamily, unify
+from kernelwright.graph.sizes import evaluate
+from kernelwright.graph.types import NumberType, TensorType
+from kernelwright.policy.compiler.function import untold
+from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.records import Task
+from kernelwright.shapes import apply_shape, constants
+from kernelwright.tasks.reference import Reference, on_meta
+
+_LITERAL = 256
+"""Elements of a constant tensor that is written out."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """The task at one shape set."""
+
+    sizes: dict[str, int]
+    init: tuple[Any, ...]
+    graph: Graph
+    captured: Any
+    state: dict[str, Any]
+    """The module's parameters and buffers, by dotted name."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A task as a graph."""
+
+    graph: Graph
+    sizes: tuple[dict[str, int], ...]
+    """Values of the symbols at each shape set of the task."""
+    state: dict[str, tuple[str, str, tuple[int | str, ...]]]
+    """By dotted name: `parameter` or `buffer`, dtype, and shape as expressions over the constructor's arguments."""
+    numbers: dict[str, int | str]
+    """Number arguments of the graph, as expressions over the constructor's arguments."""
+    signature: tuple[str, ...]
+    """Names of the constructor's arguments."""
+    constants: dict[str, Any]
+    """Tensors by argument that are neither state nor inputs."""
+    call: Any
+    """How arguments and results nest: `graph.capture.Call`; None for a task that was printed from a graph."""
+    inputs: tuple[str, ...]
+    """Names of forward's arguments."""
+
+
+def read(task: Task) -> Whole:
+    """The task's graph over its constants that vary; its own, where it was printed from one. Raises CannotCompile."""
+    if task.graph:
+        return _printed(task)
+    builds, sets = _builds(task)
+    names = _symbol_names(builds)
+    renamed = [{names[key]: value for key, value in build.sizes.items()} for build in builds]
+    try:
+        graph = unify([build.graph for build in builds], renamed)
+    except NoFamily as error:
+        raise CannotCompile("size", str(error)[:160]) from None
+    graph = _with_numbers(graph)
+    symbols = {one.name for one in graph.symbols}
+    full = {names[key]: value for key, value in sets[0].items()}
+    hints = tuple(one.model_copy(update={"hint": full[one.name]}) for one in graph.symbols)
+    graph = graph.model_copy(update={"symbols": hints})
+    held = [{names[k]: v for k, v in one.items() if names[k] in symbols} for one in sets]
+    first = builds[0]
+    signature = tuple(inspect.signature(first.captured["model"].__init__).parameters)[: len(first.init)]
+    formulas = _constructor(builds, signature)
+    _check_full(task, graph, {name: full[name] for name in symbols})
+    given = [one.name for one in graph.arguments if isinstance(one.type, NumberType)]
+    return Whole(
+        graph=graph,
+        sizes=tuple(held),
+        state=_state(builds, formulas),
+        numbers={name: _from_constructor(formulas, name, [one[name] for one in renamed]) for name in given},
+        signature=signature,
+        constants=_constants(graph, builds),
+        call=first.captured["call"],
+        inputs=tuple(inspect.signature(first.captured["model"].forward).parameters),
+    )
+
+
+def _printed(task: Task) -> Whole:
+    """A task in function form: its arguments are the graph's, and there is no state."""
+    graph = Graph.model_validate_json(task.graph)
+    names = tuple(one.name for one in graph.arguments)
+    upper = {one.name.upper(): one.name for one in graph.symbols}
+    sizes = tuple(
+        {upper[key]: value for key, value in over.items() if key in upper} for over in task.shapes.values()
+    )
+    return Whole(graph, sizes, {}, {}, (), {}, None, names)
+
+
+def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
+    """Captures at the small shape sets and near them; and the sizes of each shape set, the full one first."""
+    full = constants(apply_shape(task.source, task.shapes.get("full", {})))
+    small = [dict(over) for over in task.shape_sets("small").values()] or [{}]
+    sets = [full, *(constants(apply_shape(task.source, over)) for over in small)]
+    found = [_build(task, over) for over in small]
+    varying = [name for name in full if any(one[name] != full[name] for one in sets)]
+    base = small[-1]
+    for name in varying:
+        wanted = 2 if len(varying) < 4 else 1
+        for size in _near(sets[-1][name]):
+            try:
+                other = _build(task, {**base, name: size})
+            except CannotCompile:
+                continue
+            if _alike(found[0], other):
+                found.append(other)
+                wanted -= 1
+            if not wanted:
+                break
+    for name in varying:
+        if len({one.sizes[name] for one in found}) == 1:
+            raise CannotCompile("size", f"{name} cannot be changed by itself")
+    return found, sets
+
+
+def _near(size: int) -> tuple[int, ...]:
+    """Other values of a constant, to be tried one at a time: the first that the reference takes tell formulas apart."""
+    return size + 3, 2 * size, size + 8, 3 * size, size - 1
+
+
+def _alike(one: Build, other: Build) -> bool:
+    return [node.op for node in one.graph.nodes] == [node.op for node in other.graph.nodes]
+
+
+def _build(task: Task, overrides: Mapping[str, int]) -> Build:
+    import torch
+
+    from kernelwright.graph.capture import capture
+
+    source = apply_shape(task.source, overrides)
+    try:
+        with torch.no_grad():
+            reference = Reference(source)
+            init = tuple(reference.init_inputs())
+            model, inputs = reference.module(), reference.inputs()
+    except Exception as error:  # a reference may raise anything
+        raise CannotCompile("broken task", f"{type(error).__name__}: {error}"[:160]) from None
+    try:
+        captured = capture(model, inputs, breaks=False)
+        graph, part, call = captured.graph, captured.part, captured.call
+    except UserError as error:
+        raise CannotCompile("capture", str(error)[:160]) from None
+    state: dict[str, Any] = {
+        name: ("parameter", value) for name, value in model.named_parameters(remove_duplicate=False)
+    }
+    kept = model.state_dict()
+    state |= {
+        name: ("buffer", value) for name, value in model.named_buffers(remove_duplicate=False) if name in kept
+    }
+    things = {"model": model, "call": call, "values": part.values}
+    return Build(constants(source), init, _forward_only(graph), things, state)
+
+
+def _forward_only(graph: Graph) -> Graph:
+    """The graph without new values of its buffers: forward's output does not depend on them."""
+    if any(one.mutated and one.role == "input" for one in graph.arguments):
+        raise CannotCompile("in-place input", "forward writes to what it is given")
+    mutated = sum(one.mutated for one in graph.arguments)
+    arguments = tuple(one.model_copy(update={"mutated": False}) for one in graph.arguments)
+    return graph.model_copy(update={"arguments": arguments, "results": graph.results[mutated:]})
+
+
+def _check_full(task: Task, graph: Graph, symbols: Mapping[str, int]) -> None:
+    """Raises CannotCompile where the shapes of weights and inputs at full size are not what the formulas say."""
+    try:
+        with on_meta(apply_shape(task.source, task.shapes.get("full", {}))) as (model, inputs):
+            state = dict(model.named_parameters()) | dict(model.named_buffers())
+    except Exception:  # some references cannot be made without data: the judge runs them
+        return
+    given = iter([value for value in inputs if hasattr(value, "shape")])
+    for argument in graph.arguments:
+        if not isinstance(argument.type, TensorType):
+            continue
+        value = next(given, None) if argument.role == "input" else state.get(argument.origin)
+        wanted = tuple(evaluate(dim, symbols) for dim in argument.type.shape)
+        if value is not None and tuple(value.shape) != wanted:
+            what = argument.origin or argument.name
+            raise CannotCompile("size", f"{what} is {tuple(value.shape)} at full size, not {wanted}")
+
+
+def _symbol_names(builds: Sequence[Build]) -> dict[str, str]:
+    """The task's constants as names of symbols that no value has."""
+    taken = set(builds[0].graph.types()) | {"min", "max", "kernel"}
+    found: dict[str, str] = {}
+    for name in builds[0].sizes:
+        stem = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_") or "size"
+        stem = stem if stem[0].isalpha() else f"size_{stem}"
+        new, number = stem, 1
+        while new in taken or new in ("is", "in", "if", "as", "or", "and", "not", "del", "for", "def"):
+            number += 1
+            new = f"{stem}_{number}"
+        taken.add(new)
+        found[name] = new
+    return found
+
+
+def _with_numbers(graph: Graph) -> Graph:
+    """The graph with its symbols that no shape tells as number arguments."""
+    more = tuple(Argument(name=name, type=NumberType(of="int")) for name in untold(graph))
+    return graph.model_copy(update={"arguments": (*graph.arguments, *more)})
+
+
+def _constructor(builds: Sequence[Build], signature: Sequence[str]) -> Formulas:
+    """Formulas over the integers that the constructor is given."""
+    rows: dict[str, list[int]] = {}
+    for place, name in enumerate(signature):
+        rows |= dict(_integers(name, [build.init[place] for build in builds]))
+    return Formulas(rows)
+
+
+def _from_constructor(formulas: Formulas, what: str, values: Sequence[int]) -> int | str:
+    try:
+        return formulas.of(values)
+    except NoFamily as error:
+        raise CannotCompile("size", f"{what}: {error}"[:160]) from None
+
+
+def _state(builds: Sequence[Build], formulas: Formulas) -> dict[str, tuple[str, str, tuple[int | str, ...]]]:
+    names = list(builds[0].state)
+    if any(list(build.state) != names for build in builds):
+        raise CannotCompile("size", "the module's parameters are others at other sizes")
+    found = {}
+    for name in names:
+        kind, first = builds[0].state[name]
+        shapes = [tuple(build.state[name][1].shape) for build in builds]
+        dims = tuple(
+            _from_constructor(formulas, f"shape of {name}", row) for row in zip(*shapes, strict=True)
+        )
+        found[name] = (kind, str(first.dtype), dims)
+    return found
+
+
+def _integers(path: str, values: Sequence[Any]) -> list[tuple[str, list[int]]]:
+    """Integers in a constructor's argument, by the expression that reads each."""
+    if all(type(value) is int for value in values):
+        return [(path, list(values))]
+    if all(isinstance(value, (tuple, list)) and len(value) == len(values[0]) for value in values):
+        rows = [_integers(f"{path}[{at}]", [one[at] for one in values]) for at in range(len(values[0]))]
+        return [one for row in rows for one in row]
+    return []
+
+
+def _constants(graph: Graph, builds: Sequence[Build]) -> dict[str, Any]:
+    import torch
+
+    found = {}
+    for argument in graph.arguments:
+        if argument.role == "input" or argument.origin in builds[0].state:
+            continue
+        values = [build.captured["values"][argument.name] for build in builds]
+        if any(value.shape != values[0].shape or not torch.equal(value, values[0]) for value in values[1:]):
+            raise CannotCompile("constant tensor", f"{argument.origin or argument.name} depends on a size")
+        if values[0].numel() > _LITERAL:
+            raise CannotCompile(
+                "constant tensor", f"{argument.origin or argument.name} has more than {_LITERAL} elements"
+            )
+        found[argument.name] = values[0]
+    return found
+
+
+def structure(graph: Graph) -> str:
+    """Identity of a graph's operators and their wiring, sizes apart: 16 hex digits."""
+    numbers: dict[str, int] = {}
+    for name in graph.types():
+        numbers[name] = len(numbers)
+    lines = [f"{node.op}({','.join(str(numbers[name]) for name in node.refs())})" for node in graph.nodes]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def module(whole: Whole, code: str) -> str:
+    """The code with a `ModelNew` that holds the reference's state and calls `kernel`."""
+    lines = [
+        "class ModelNew(nn.Module):",
+        f"    def __init__({', '.join(['self', *whole.signature])}):",
+        "        super().__init__()",
+    ]
+    owners: dict[str, None] = {}
+    for name in whole.state:
+        parts = name.split(".")[:-1]
+        owners |= dict.fromkeys(".".join(parts[:count]) for count in range(1, len(parts) + 1))
+    for owner in owners:
+        lines.append(f"        {_owner(owner)}.add_module({owner.rpartition('.')[2]!r}, nn.Module())")
+    for name, (kind, dtype, dims) in whole.state.items():
+        tensor = f"torch.empty({_shape(dims)}, dtype={dtype})"
+        if kind == "parameter":
+            tensor = f"nn.Parameter({tensor}, requires_grad={'True' if 'float' in dtype else 'False'})"
+        lines.append(f"        {_owner(name)}.register_{kind}({name.rpartition('.')[2]!r}, {tensor})")
+    for name, value in whole.constants.items():
+        literal = f"torch.tensor({value.tolist()!r}, dtype={value.dtype})".replace(
+            "inf", "float('inf')"
+        ).replace("nan", "float('nan')")
+        lines.append(f"        self.register_buffer({name!r}, {literal}, persistent=False)")
+    lines += [f"        self.{name} = {text}" for name, text in whole.numbers.items()]
+    lines += ["", f"    def forward({', '.join(['self', *whole.inputs])}):"]
+    given: dict[str, str] = {}
+    for place, leaf in enumerate(whole.inputs if whole.call is None else whole.call.leaves):
+        if isinstance(leaf, str):
+            given[leaf] = whole.inputs[place]
+    arguments = []
+    for argument in whole.graph.arguments:
+        if argument.name in given:
+            arguments.append(given[argument.name])
+        elif argument.name in whole.constants or argument.name in whole.numbers:
+            arguments.append(f"self.{argument.name}")
+        else:
+            kind = whole.state[argument.origin][0]
+            arguments.append(f"self.get_{kind}({argument.origin!r})")
+    lines += [f"        {line}" for line in _returned(whole, f"kernel({', '.join(arguments)})")]
+    head, _, rest = code.partition("import torch\n")
+    return f"{head}import torch\nimport torch.nn as nn\n{rest}\n\n" + "\n".join(lines) + "\n"
+
+
+def _owner(name: str) -> str:
+    path = name.rpartition(".")[0]
+    return f"self.get_submodule({path!r})" if path else "self"
+
+
+def _shape(dims: Sequence[int | str]) -> str:
+    return ", ".join(map(str, dims)) if dims else "()"
+
+
+def _returned(whole: Whole, call: str) -> list[str]:
+    """Lines that call `kernel` and return its results in the form of the reference's."""
+    from torch.utils import _pytree as pytree
+
+    if whole.call is None:
+        return [f"return {call}"]
+    several = len(whole.graph.results) > 1
+    flat = [f"found[{at}]" if several else "found" for at in range(len(whole.graph.results))]
+    shift = min((at for at in whole.call.results if isinstance(at, int)), default=0)
+    leaves = [flat[at - shift] if isinstance(at, int) else repr(at[0]) for at in whole.call.results]
+    form = _written(pytree.tree_unflatten(leaves, whole.call.outputs))
+    return [f"return {call}"] if form == "found" else [f"found = {call}", f"return {form}"]
+
+
+def _written(tree: Any) -> str:
+    if isinstance(tree, str):
+        return tree
+    if type(tree) is dict:
+        return "{" + ", ".join(f"{key!r}: {_written(value)}" for key, value in tree.items()) + "}"
+    if type(tree) is list:
+        return f"[{', '.join(map(_written, tree))}]"
+    if type(tree) is tuple:
+        return f"({', '.join(map(_written, tree))}{',' if len(tree) == 1 else ''})"
+    raise CannotCompile("unsupported", f"an output of type {type(tree).__name__}")

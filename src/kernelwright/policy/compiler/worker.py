@@ -1,0 +1,145 @@
+"""Inductor in processes of its own: one helper that imports torch once and forks for each graph.
+
+    with Compiler() as compiler:
+        compiler.answer(graph)      # Answer(code=..., ...) or Answer(reason="extern: aten.sort")
+        compiler.module(task)       # the same with `class ModelNew`; executes the task's reference
+
+A graph on which Inductor crashes, hangs or asks for too much memory ends its child and is a counted reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, Literal
+
+from kernelwright.children import Helper, forked, serve
+from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
+from kernelwright.hardware import target as target_sheet
+from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.records import Record, Task
+
+Contractions = Literal["own", "auto"]
+SECONDS = 60.0
+MEMORY = 12 * 2**30
+"""Bytes of address space for one graph."""
+
+
+class Answer(Record):
+    """What came of one graph: code that defines `kernel`, or the reason why there is none."""
+
+    code: str = ""
+    reason: str = ""
+    raw: str = ""
+    """Inductor's own module; there, too, where it could not be rewritten."""
+    graph: str = ""
+    """Digest of a task's operators and their wiring, sizes apart."""
+
+
+class Compiler(Helper):
+    """The helper process, and the talk with it. `target` is a name of `hardware`, such as `h200`."""
+
+    def __init__(self, target: str = "h200", seconds: float = SECONDS) -> None:
+        self.target, self.seconds = target_sheet(target).name, seconds
+        super().__init__("kernelwright.policy.compiler.worker", self.target, does="runs Inductor", quiet=True)
+
+    def answer(
+        self,
+        graph: Graph,
+        contractions: Contractions = "own",
+        sizes: Sequence[Mapping[str, int]] = (),
+    ) -> Answer:
+        """`sizes`: values of symbols at which the code must hold, besides their hints. Raises InfrastructureError when
+        the helper itself has died."""
+        question = {"graph": graph.model_dump_json(), "sizes": [dict(one) for one in sizes]}
+        return self._ask(question, contractions)
+
+    def module(self, task: Task, contractions: Contractions = "own") -> Answer:
+        """A module for a task in the KernelBench form, whose reference the helper executes: trusted code. Raises
+        InfrastructureError when the helper itself has died."""
+        return self._ask({"task": task.model_dump(mode="json")}, contractions)
+
+    def _ask(self, question: dict[str, Any], contractions: Contractions) -> Answer:
+        return Answer.model_validate(
+            self.ask({**question, "contractions": contractions, "seconds": self.seconds})
+        )
+
+
+def answer(
+    graph: Graph, contractions: Contractions = "own", sizes: Sequence[Mapping[str, int]] = ()
+) -> Answer:
+    """The whole way in this process, which `offline.install` or `attach` has prepared. Never raises."""
+    from kernelwright.policy.compiler import function, lower
+
+    raw = ""
+    try:
+        lowered = lower.lower(graph, contractions, sizes)
+        raw = lowered.code
+        return Answer(code=function.write(lowered), raw=raw)
+    except CannotCompile as reason:
+        return Answer(reason=str(reason), raw=raw)
+    except Exception as error:  # Inductor and the rewriter may meet anything: it is data, not a crash
+        return Answer(reason=f"unsupported: {type(error).__name__}: {error}"[:160], raw=raw)
+
+
+def module(task: Task, contractions: Contractions = "own") -> Answer:
+    """The same for a task in the KernelBench form, with a `ModelNew` around the kernel. Never raises."""
+    from kernelwright.policy.compiler import task as tasks
+
+    try:
+        whole = tasks.read(task)
+        found = answer(whole.graph, contractions, whole.sizes)
+        code = tasks.module(whole, found.code) if found.code else ""
+        return found.model_copy(update={"code": code, "graph": tasks.structure(whole.graph)})
+    except CannotCompile as reason:
+        return Answer(reason=str(reason))
+    except Exception as error:  # a reference may raise anything
+        return Answer(reason=f"unsupported: {type(error).__name__}: {error}"[:160])
+
+
+def _reply(question: dict[str, Any]) -> dict[str, Any]:
+    """An Answer, as JSON, from a forked, limited child."""
+
+    def learn(out: BinaryIO) -> None:
+        if "task" in question:
+            found = module(Task.model_validate(question["task"]), question["contractions"])
+        else:
+            graph = Graph.model_validate_json(question["graph"])
+            found = answer(graph, question["contractions"], question["sizes"])
+        out.write(found.model_dump_json().encode())
+
+    ended = forked(learn, question["seconds"], memory=MEMORY)
+    if ended.status is None:
+        found = Answer(reason=f"timeout: more than {question['seconds']:g} s")
+    elif ended.status == 0 and ended.data:
+        found = Answer.model_validate_json(ended.data)
+    else:
+        found = Answer(reason=f"crash: status {ended.status}")
+    return found.model_dump(mode="json")
+
+
+def _warm_up() -> Graph:
+    x = TensorType(dtype="float32", shape=(128, 128))
+
+    def node(op: str, name: str, *args: Any) -> Node:
+        return Node(op=op, args=args, outputs=(Value(name=name, type=x),))
+
+    return Graph(
+        arguments=(Argument(name="x", type=x), Argument(name="w", type=x, role="weight")),
+        nodes=(
+            node("aten.mm.default", "h", Ref(ref="x"), Ref(ref="w")),
+            node("aten._softmax.default", "p", Ref(ref="h"), 1, False),
+        ),
+        results=("p",),
+    )
+
+
+if __name__ == "__main__":
+    import torch
+
+    from kernelwright.policy.compiler import offline
+
+    torch.set_num_threads(1)
+    offline.install(target_sheet(sys.argv[1]))
+    answer(_warm_up())  # first-use imports, paid once instead of in every child
+    serve(_reply)

@@ -1,0 +1,99 @@
+"""The compiler on graphs: a function of tensors and sizes, dtypes kept, several results, a reason for what it leaves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
+from kernelwright.graph.types import NumberType, Size, Symbol
+from kernelwright.policy.compiler import Compiler
+
+X, W = Ref(ref="x"), Ref(ref="w")
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[Compiler]:
+    with Compiler(seconds=100) as opened:
+        yield opened
+
+
+def tensor(*shape: int | str, dtype: Any = "float32") -> TensorType:
+    return TensorType(dtype=dtype, shape=shape)
+
+
+def graph(*nodes: tuple[str, tuple[Any, ...], TensorType], **arguments: TensorType | NumberType) -> Graph:
+    """Nodes as (operator, operands, type of the result h1, h2, ...); the last one's result is returned."""
+    made = tuple(
+        Node(op=op, args=args, outputs=(Value(name=f"h{at}", type=kind),))
+        for at, (op, args, kind) in enumerate(nodes, 1)
+    )
+    shapes = [dim for one in arguments.values() if isinstance(one, TensorType) for dim in one.shape]
+    names = dict.fromkeys(dim for dim in shapes if isinstance(dim, str) and dim.isidentifier())
+    return Graph(
+        arguments=tuple(Argument(name=name, type=kind) for name, kind in arguments.items()),
+        nodes=made,
+        results=(f"h{len(made)}",),
+        symbols=tuple(Symbol(name=name, hint=64) for name in names),
+    )
+
+
+def test_the_code_is_a_function_of_the_arguments(compiler: Compiler) -> None:
+    given = graph(("aten.add.Tensor", (X, W), tensor("n", 8)), x=tensor("n", 8), w=tensor(8))
+    found = compiler.answer(given)
+    functions = [node for node in ast.parse(found.code).body if isinstance(node, ast.FunctionDef)]
+    assert [argument.arg for argument in functions[-1].args.args] == ["x", "w"]
+    assert functions[-1].name == "kernel"
+    assert "n = x.shape[0]" in found.code
+
+
+def test_narrow_floats_stay_narrow(compiler: Compiler) -> None:
+    half = tensor("n", 64, dtype="bfloat16")
+    found = compiler.answer(graph(("aten._softmax.default", (X, 1, False), half), x=half))
+    assert "empty_like(x)" in found.code
+    assert ".to(tl.float32)" in found.code
+
+
+def test_a_size_that_no_shape_tells_is_an_argument(compiler: Compiler) -> None:
+    given = graph(
+        ("aten.reshape.default", (X, (Size(size="n"), -1)), tensor("n", "m//n")),
+        ("aten.sum.dim_IntList", (Ref(ref="h1"), (1,)), tensor("n")),
+        x=tensor("m"),
+        n=NumberType(of="int"),
+    )
+    given = given.model_copy(update={"symbols": (Symbol(name="m", hint=64), Symbol(name="n", hint=4))})
+    assert "def kernel(x, n):" in compiler.answer(given).code
+
+
+@pytest.mark.parametrize(
+    ("op", "weight", "rest", "result"),
+    [
+        ("transposed", (8, 6, 3, 3), ((2, 2), (1, 1), (1, 1), True, (1, 1), 1), ("b", 6, 32, 32)),
+        ("dilated", (6, 8, 3, 3), ((1, 1), (2, 2), (2, 2), False, (0, 0), 1), ("b", 6, 16, 16)),
+        ("plain", (6, 8, 3, 3), ((1, 1), (1, 1), (1, 1), False, (0, 0), 1), ("b", 6, 16, 16)),
+    ],
+    ids=["transposed", "dilated", "plain"],
+)
+def test_convolutions_are_products_of_our_own(
+    compiler: Compiler, op: str, weight: tuple[int, ...], rest: tuple[Any, ...], result: tuple[Any, ...]
+) -> None:
+    given = graph(
+        ("aten.convolution.default", (X, W, None, *rest), tensor(*result)),
+        x=tensor("b", 8, 16, 16),
+        w=tensor(*weight),
+    )
+    found = compiler.answer(given)
+    assert "tl.dot" in found.code, found.reason
+
+
+def test_a_random_operator_has_its_reason(compiler: Compiler) -> None:
+    given = graph(("aten.bernoulli.p", (X, 0.5), tensor("n")), x=tensor("n"))
+    assert compiler.answer(given).reason.startswith("random: ")
+
+
+def test_an_operator_without_triton_has_its_reason(compiler: Compiler) -> None:
+    given = graph(("aten.linalg_inv_ex.default", (X,), tensor(8, 8)), x=tensor(8, 8))
+    assert compiler.answer(given).code == ""
