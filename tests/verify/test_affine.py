@@ -12,9 +12,9 @@ from kernelwright.verify import VerifierPool
 from kernelwright.verify.trace import affine
 
 
-def built(make: Callable[[], nn.Module]) -> nn.Module:
-    torch.manual_seed(5)
-    with affine.varied() as finished:
+def built(make: Callable[[], nn.Module], seed: int = 5) -> nn.Module:
+    torch.manual_seed(seed)
+    with affine.varied(seed) as finished:
         module = make()
         finished(module)
     return module
@@ -54,20 +54,66 @@ def test_names_and_order_do_not_matter_and_constructors_see_the_values() -> None
     assert torch.equal(other.copied, other.factor)
 
 
-def test_what_is_drawn_or_does_not_learn_stays() -> None:
+class Known(nn.Module):
+    """What anybody can know of a module without its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(0.25))
+        self.gate = nn.Parameter(torch.zeros(()))
+        self.scale = nn.Parameter(torch.ones([]) * 2.659)
+        self.frozen = nn.Parameter(torch.zeros(4), requires_grad=False)
+        self.kernel = nn.Parameter(torch.empty(4, 4, 3))
+        nn.init.dirac_(self.kernel)
+        self.turn = nn.Linear(4, 4, bias=False)
+        nn.init.eye_(self.turn.weight)
+        self.rates = nn.Parameter(torch.arange(1.0, 5.0).log())
+
+
+def test_every_value_that_anybody_knows_varies_with_the_seed() -> None:
+    torch.manual_seed(5)
+    plain, one, two = Known().state_dict(), built(Known).state_dict(), built(Known, 6).state_dict()
+    for name in plain:
+        assert not torch.equal(plain[name], one[name]), name
+        assert not torch.equal(two[name], one[name]), name
+
+
+def test_parameters_of_one_shape_and_value_get_different_ones() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.LayerNorm(8), nn.LayerNorm(8)
+
+    state = built(Twice).state_dict()
+    assert not torch.equal(state["first.weight"], state["second.weight"])
+    assert not torch.equal(state["first.bias"], state["second.bias"])
+
+
+def test_what_is_drawn_and_what_is_no_weight_stays() -> None:
     class Drawn(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.norm = nn.LayerNorm(4)
             self.linear = nn.Linear(4, 4)
+            self.single = nn.Parameter(torch.randn(1) * 0.1)
             self.register_buffer("mask", torch.ones(4))
-            self.frozen = nn.Parameter(torch.ones(4), requires_grad=False)
-            self.slope = nn.Parameter(torch.tensor(0.25))
+            self.table = nn.Parameter(torch.tril(torch.ones(4, 4)), requires_grad=False)
 
     torch.manual_seed(5)
     plain, varied = Drawn().state_dict(), built(Drawn).state_dict()
-    for name in ("linear.weight", "linear.bias", "mask", "frozen", "slope"):
+    for name in ("linear.weight", "linear.bias", "single", "mask", "table"):
         assert torch.equal(plain[name], varied[name]), name
+
+
+def test_what_a_constructor_lays_out_anew_is_not_varied_twice() -> None:
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Parameter(torch.eye(4))
+            self.turned = nn.Parameter(self.inner.detach().t().contiguous())
+
+    turned = built(Turned)
+    assert torch.equal(turned.turned, turned.inner.t())
 
 
 def test_a_tensor_that_a_parameter_is_made_of_stays() -> None:
@@ -96,7 +142,7 @@ def test_blank_memory_is_filled_before_it_varies() -> None:
 
 def test_other_threads_and_later_modules_are_left_alone() -> None:
     found = []
-    with affine.varied():
+    with affine.varied(5):
         thread = threading.Thread(target=lambda: found.append(nn.LayerNorm(4).weight))
         thread.start()
         thread.join()

@@ -164,12 +164,14 @@ def test_no_run_of_a_reference_on_a_gpu_draws_between_anothers_seed_and_its_inpu
     assert all(alone)
 
 
-def test_weights_are_those_of_the_public_seed() -> None:
+def test_weights_are_drawn_under_the_secret_and_are_public_where_a_protocol_varies_none() -> None:
     made = task("return self.w * x", init="        self.w = nn.Parameter(torch.randn(N))\n")
-    first, second = (Judge(STRICT, "h200", secret).cases(made)[0].state["w"] for secret in (1, 2))
+    first, again, second = (Judge(STRICT, "h200", secret).cases(made)[0].state["w"] for secret in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
+    public = Judge(protocol("kernelbench"), "h200", 1).cases(made)[0].state["w"]
     torch.manual_seed(oracle.INIT_SEED)
-    assert torch.equal(first, second)
-    assert torch.equal(first, torch.randn(64))
+    assert torch.equal(public, torch.randn(64))
 
 
 def test_shape_sets_change_the_constants() -> None:

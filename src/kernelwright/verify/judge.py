@@ -173,6 +173,7 @@ class Judge:
         return plan
 
     def _make_gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
+        from kernelwright.verify.reference import oracle
         from kernelwright.verify.reference.gpu_cases import GpuCases
 
         base = self.baseline(task)
@@ -186,7 +187,10 @@ class Judge:
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
             full = name == "full"
             plan = self.gpu_draws(full, position)
-            cases = GpuCases(task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full, products)
+            seed = oracle.init_seed(self.protocol, self._secret)
+            cases = GpuCases(
+                task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full, products, seed
+            )
             cases.make()
             found.append(cases)
         return found

@@ -227,10 +227,12 @@ class Hearing:
         state: dict[str, Any],
         values: bool = True,
         many: bool = False,
+        seed: int | None = None,
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
-        `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small.
+        `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small. Weights are drawn under
+        `seed`.
         """
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.sandbox import channel
@@ -243,7 +245,7 @@ class Hearing:
                 "command": "trace",
                 "init": channel.encode(init, tensors),
                 "inputs": inputs,
-                "seed": oracle.INIT_SEED,
+                "seed": oracle.INIT_SEED if seed is None else seed,
                 "shapes": {name: describe(value) for name, value in state.items()},
                 "state": channel.encode(small, tensors),
                 "calls": (_MANY_CALLS if many else 2) + secrets.randbelow(3),
@@ -256,6 +258,21 @@ class Hearing:
             ) from None
         answer, blobs = host.ask(gate, body, tensors)
         return Trace(gate, answer, blobs)
+
+    def _not_folded(self, host: Confined, shape: Any, inputs: Any, trace: Trace) -> None:
+        """Built under other weights, the candidate's constructor makes the same of them, or lays them out anew."""
+        from kernelwright.verify import folding
+
+        if not (self.protocol.honesty and self.protocol.affine):
+            return
+        if not (suspects := folding.suspects(trace, shape.state)):
+            return
+        other = self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, seed=shape.seed ^ 0x55555555)
+        if what := folding.folded(trace, other, suspects, shape.state):
+            detail = (
+                f"{what} is computed from weights in the constructor: weights loaded later would not reach it"
+            )
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
     def _policy(self, trace: Trace) -> None:
         """The candidate's own kernels run, and do what the task's policy leaves to them."""

@@ -136,9 +136,12 @@ class MeasuredHearing(Hearing):
         traces = []
         with self._timed(Gate.TRACE):
             for position, shape in enumerate(shapes):
+                inputs, many = shape.description, position == 0
                 trace = self._trace(
-                    Gate.TRACE, host, shape.init, shape.description, shape.state, many=position == 0
+                    Gate.TRACE, host, shape.init, inputs, shape.state, many=many, seed=shape.seed
                 )
+                if position == 0:
+                    self._not_folded(host, shape, inputs, trace)
                 self._policy(trace)
                 self._form(Gate.TRACE, trace, shape)
                 traces.append(trace)

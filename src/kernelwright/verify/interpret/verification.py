@@ -98,7 +98,11 @@ class InterpretedHearing(Hearing):
         from kernelwright.verify.structures import describe
 
         inputs = describe(list(shape.cases[0].inputs))
-        return self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, many=position == 0)
+        many = position == 0
+        trace = self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, many=many, seed=shape.seed)
+        if position == 0:
+            self._not_folded(host, shape, inputs, trace)
+        return trace
 
     def _full(self, host: Confined, base: Any) -> Trace | None:
         """The tape at full size, from tensors without data; None where the reference cannot be modelled."""

@@ -19,6 +19,7 @@ from kernelwright.verify.reference.comparison import Comparison, judged
 from kernelwright.verify.reference.expected import Expected, nbytes
 from kernelwright.verify.reference.operators import operators
 from kernelwright.verify.reference.oracle import (
+    INIT_SEED,
     Case,
     Reference,
     case_name,
@@ -72,8 +73,9 @@ class GpuCases:
         device: str,
         full: bool,
         products: bool = False,
+        seed: int = INIT_SEED,
     ) -> None:
-        """Builds the reference and the first case; `products`: it multiplies matrices. Raises UserError when the task fails."""
+        """Builds the reference, its weights drawn under `seed`, and the first case; `products`: it multiplies matrices. Raises UserError when the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
         self._products = products
         self._protocol, self._plan = for_task(protocol, task), plan
@@ -85,7 +87,8 @@ class GpuCases:
         """Whether inputs are too large to be kept."""
         self._reference = Reference(task, sizes, device)
         self.init = self._reference.init_inputs()
-        self._module = self._reference.build(protocol.affine)
+        self.seed = seed
+        self._module = self._reference.build(protocol.affine, seed)
         self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
         self.weights = sum(map(nbytes, self.state.values()))
         """Bytes of them."""

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -32,7 +33,7 @@ from kernelwright.verify.trace import affine
 from kernelwright.verify.trace.overlap import sharing
 
 INIT_SEED = 20_231
-"""Weights are drawn under a public seed: it is the inputs that are secret."""
+"""Weights are drawn under this where they are not secret: for protocols that vary none, and where no value counts."""
 
 _RUNS, _REDUCED = 4, 4
 _FEW = 1 << 24
@@ -115,6 +116,8 @@ class ShapeCases:
 
     name: str
     init: list[Any]
+    seed: int
+    """Under which weights are drawn."""
     state: dict[str, torch.Tensor]
     cases: list[Case]
     make_twin: Callable[[], Case | None]
@@ -176,14 +179,14 @@ class Reference:
         maker = self.namespace.get("get_init_inputs")
         return list(maker()) if callable(maker) else []
 
-    def build(self, vary: bool = False) -> torch.nn.Module:
-        """The module with weights drawn under the public seed; `vary` those that are constant (`trace/affine.py`)."""
-        with private_rng(INIT_SEED), tf32.switches_kept(), self._explained("Model(*get_init_inputs())"):
+    def build(self, vary: bool = False, seed: int = INIT_SEED) -> torch.nn.Module:
+        """The module with weights drawn under `seed`; `vary` those that anybody knows (`trace/affine.py`)."""
+        with private_rng(seed), tf32.switches_kept(), self._explained("Model(*get_init_inputs())"):
             init = self.init_inputs()
-            torch.manual_seed(INIT_SEED)
+            torch.manual_seed(seed)
             if not vary:
                 return self.namespace["Model"](*init)
-            with affine.varied() as finished:
+            with affine.varied(seed) as finished:
                 module = self.namespace["Model"](*init)
                 finished(module)
             return module
@@ -216,6 +219,13 @@ class Reference:
             raise UserError(f"task {self.task.id}: {what} raises {type(error).__name__}: {error}") from None
 
 
+def init_seed(protocol: Protocol, secret: int) -> int:
+    """The seed of weights: it is shown to the process that builds a candidate, and tells nothing of the inputs'."""
+    if not protocol.affine:
+        return INIT_SEED
+    return int.from_bytes(hashlib.sha256(f"weights {secret}".encode()).digest()[:4]) >> 1
+
+
 def for_task(protocol: Protocol, task: Task) -> Protocol:
     return dataclasses.replace(protocol, tf32_products=tf32.stated(task.source))
 
@@ -232,7 +242,8 @@ def shape_cases(
     """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
     protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
-    module = reference.build(protocol.affine)
+    of_weights = init_seed(protocol, secret)
+    module = reference.build(protocol.affine, of_weights)
     state = {key: value.detach().clone() for key, value in module.state_dict().items()}
     module.to(device)
     cases = []
@@ -256,6 +267,7 @@ def shape_cases(
     return ShapeCases(
         name,
         reference.init_inputs(),
+        of_weights,
         state,
         cases,
         lambda: twin(reference, module, cases[0], protocol, secret),

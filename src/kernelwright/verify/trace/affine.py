@@ -1,13 +1,18 @@
-"""Parameters that begin as ones or zeros get other values, so that no identity hides that a kernel drops them.
+"""Parameters whose first values anybody can know get secret ones, so that no literal and no identity passes for a weight.
 
-The reference and the candidate are both built inside `varied()`, so they must come to the same values whatever they
-call their parameters, and whatever their constructors make of them: the new values depend on shape and old value only.
-Left alone: what does not learn (`requires_grad=False`, buffers but running statistics), and single numbers other than
-0 and 1, which are as often a setting as a weight. The other random numbers of a constructor stay as they are.
+The reference and the candidate are both built inside `varied(seed)`, so they must come to the same values whatever they
+call their parameters, and whatever their constructors make of them: new values depend on the seed, on shape and old
+value, and on how many of these came before. Known is what no random number went into (ones, zeros, a slope of 0.25, a
+Dirac kernel, `log(arange(n))`); what a constructor draws is secret already, for its seed is. Of parameters that do not
+learn only the constant ones vary: others are tables, and a kernel may know a table.
+
+Left alone: buffers but running statistics. What a constructor computes from sizes (a mask, a table of angles) is part of
+the program.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import math
@@ -18,38 +23,70 @@ from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.verify.structures import flatten
 
 _SHARE = 0.25
-"""Half-width of the range around a constant that is not 0, as a share of it: signs stay, also of a variance."""
+"""Half-width of the range around a value that is not 0, as a share of it: signs stay, also of a variance."""
 _WIDTH = 0.5
 """Half-width around 0; divided by the root of the fan-in where there is one."""
-_INITIALISERS = ("ones_", "zeros_", "constant_")
+_INITIALISERS = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
 _LOCK = threading.RLock()
 
 
 @contextlib.contextmanager
-def varied() -> Iterator[Callable[[torch.nn.Module], None]]:
+def varied(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
     """Modules that this thread builds in the block get varied parameters; call the result on the finished module.
 
-    Constants are replaced where `torch.nn.init` or a parameter's registration shows them, since a constructor may
+    Known values are replaced where `torch.nn.init` or a parameter's registration shows them, since a constructor may
     compute with them, and once more in the end for those that were filled by hand. What a registration shows of memory
-    that `torch.empty` has just given is nobody's constant: it is filled later (drawing it was nine tenths of the seconds
+    that `torch.empty` has just given is nobody's value: it is filled later (drawing it was nine tenths of the seconds
     that a large layer took).
     """
-    with _LOCK:
-        blank = _Blank()
+    with _LOCK, _Drawn() as drawn:
+        blank, vary = _Blank(), _Variation(seed, drawn)
         changed: list[tuple[Any, str, Callable[..., None]]] = [
             (torch, "empty", blank.note),
-            (torch.nn.Module, "register_parameter", functools.partial(_registered, blank)),
-            (_NormBase, "reset_running_stats", _reset),
-            *((torch.nn.init, name, _initialised) for name in _INITIALISERS),
+            (torch.nn.Module, "register_parameter", functools.partial(vary.registered, blank)),
+            (_NormBase, "reset_running_stats", vary.statistics),
+            *((torch.nn.init, name, vary.initialised) for name in _INITIALISERS),
         ]
         with contextlib.ExitStack() as restored:
             for owner, name, then in changed:
                 original = getattr(owner, name)
                 restored.callback(setattr, owner, name, original)
                 setattr(owner, name, _followed(original, then, threading.get_ident()))
-            yield _finished
+            yield vary.finished
+
+
+class _Drawn(TorchDispatchMode):
+    """Which storages random numbers went into, in this thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._storages: dict[int, torch.UntypedStorage] = {}
+        """Kept while this lives, so that no address comes back."""
+
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        return tensor.untyped_storage()._cdata in self._storages
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        name = func._schema.name.removeprefix("aten::")
+        read = {key: value for key, value in kwargs.items() if key != "out"}
+        given = flatten([list(args[1:] if name == "copy_" else args), read])
+        secret = torch.Tag.nondeterministic_seeded in func.tags or any(one in self for one in given)
+        for made in flatten(result):
+            storage = made.untyped_storage()
+            overwritten = name == "copy_" or "out" in kwargs
+            if name in ("zero_", "fill_") or (overwritten and not secret):
+                if made.numel() * made.element_size() == storage.nbytes():
+                    self._storages.pop(storage._cdata, None)
+            elif secret:
+                self._storages[storage._cdata] = storage
+        return result
 
 
 class _Blank:
@@ -82,48 +119,66 @@ def _followed(original: Callable[..., Any], then: Callable[..., None], thread: i
     return both
 
 
-def _registered(blank: _Blank, _: None, module: torch.nn.Module, name: str, param: Any = None) -> None:
-    if _learns(param) and not blank.holds(param.data) and _constant(param.data):
-        param.data = _vary(param.data.clone())  # what it was made of may serve for something else
+class _Variation:
+    """Replaces known values by secret ones."""
 
+    def __init__(self, seed: int, drawn: _Drawn) -> None:
+        self._seed, self._drawn = seed, drawn
+        self._seen: collections.Counter[tuple[Any, ...]] = collections.Counter()
 
-def _initialised(tensor: Any, /, *_: Any, **__: Any) -> None:
-    if _learns(tensor) and _constant(tensor.data):
-        _vary(tensor.data)
+    def registered(
+        self, blank: _Blank, _: None, module: torch.nn.Module, name: str, param: Any = None
+    ) -> None:
+        """A parameter is shown to its module."""
+        if self._may_vary(param) and not blank.holds(param.data):
+            param.data = self._vary(param.data.clone())  # what it was made of may serve for something else
 
+    def initialised(self, tensor: Any, /, *_: Any, **__: Any) -> None:
+        """One of torch's initialisers has filled a parameter."""
+        if self._may_vary(tensor):
+            self._vary(tensor.data)
 
-def _reset(_: None, module: Any) -> None:
-    for statistic in (module.running_mean, module.running_var):
-        if statistic is not None and _constant(statistic):
-            _vary(statistic)
+    def statistics(self, _: None, module: Any) -> None:
+        """A norm has reset its running statistics."""
+        for statistic in (module.running_mean, module.running_var):
+            if statistic is not None and _constant(statistic):
+                self._vary(statistic)
 
+    def finished(self, module: torch.nn.Module) -> None:
+        """The constructor is through: what it filled by hand is still known."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            for parameter in module.parameters():
+                self.initialised(parameter)
 
-def _finished(module: torch.nn.Module) -> None:
-    with torch.no_grad(), torch._C.DisableTorchFunction():
-        for parameter in module.parameters():
-            _initialised(parameter)
+    def _may_vary(self, tensor: Any) -> bool:
+        if not isinstance(tensor, torch.nn.Parameter) or not tensor.is_floating_point():
+            return False
+        if tensor.is_meta or tensor.numel() == 0 or tensor.data in self._drawn:
+            return False
+        return _constant(tensor.data) or (tensor.requires_grad and bool(torch.isfinite(tensor.data).all()))
 
-
-def _learns(parameter: Any) -> bool:
-    return isinstance(parameter, torch.nn.Parameter) and parameter.requires_grad
+    def _vary(self, tensor: torch.Tensor) -> torch.Tensor:
+        """In place: values drawn around those that `tensor` holds."""
+        shape, fan_in = tuple(tensor.shape), math.prod(tensor.shape[1:])
+        known: Any = float(tensor[(0,) * tensor.ndim])
+        if not _constant(tensor):
+            known = zlib.crc32(tensor.detach().double().cpu().contiguous().numpy().tobytes())
+        key = (shape, known)
+        self._seen[key] += 1
+        number = zlib.crc32(repr((self._seed, key, self._seen[key])).encode())
+        noise = torch.rand(shape, generator=torch.Generator().manual_seed(number)) * 2.0 - 1.0
+        noise = noise.to(tensor.device)
+        old = tensor.detach().float()
+        width = torch.where(old == 0.0, _WIDTH / math.sqrt(max(fan_in, 1)), _SHARE * old.abs())
+        return tensor.copy_(old + width * noise)
 
 
 def _constant(tensor: torch.Tensor) -> bool:
+    """Whether all elements are one finite number."""
     if tensor.is_meta or tensor.numel() == 0 or not tensor.is_floating_point():
         return False
     first = tensor[(0,) * tensor.ndim]
-    value = float(first)
-    if not math.isfinite(value) or (tensor.numel() == 1 and value not in (0.0, 1.0)):
+    if not math.isfinite(float(first)):
         return False
     head = tensor[(0,) * (tensor.ndim - 1)] if tensor.ndim else tensor
     return bool((head == first).all()) and bool((tensor == first).all())
-
-
-def _vary(tensor: torch.Tensor) -> torch.Tensor:
-    """In place: values drawn around the constant that `tensor` holds, by its shape and that constant."""
-    value, shape = float(tensor[(0,) * tensor.ndim]), tuple(tensor.shape)
-    generator = torch.Generator().manual_seed(zlib.crc32(repr((shape, value)).encode()))
-    drawn = torch.rand(shape, generator=generator) * 2.0 - 1.0
-    fan_in = math.prod(shape[1:])
-    width = _SHARE * value if value else _WIDTH / math.sqrt(max(fan_in, 1))
-    return tensor.copy_(value + width * drawn)

@@ -355,7 +355,7 @@ class HostWorker(Service):
         """The candidate's module, with the reference's weights where names and shapes agree and values are given; `real` is
         on."""
         torch.manual_seed(seed)
-        with affine.varied() if vary else contextlib.nullcontext() as finished:
+        with affine.varied(seed) if vary else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
             if not isinstance(module, torch.nn.Module):
                 raise Failure(Outcome.CONSTRUCTOR_ERROR, "ModelNew is not an nn.Module")

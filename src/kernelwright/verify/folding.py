@@ -1,0 +1,94 @@
+"""Weights that a constructor has computed with: right for those it drew, stale for those of a checkpoint.
+
+A constructor may lay weights out anew (transposed, packed, cast, padded); that a user can do again with other weights,
+and values tell it: each is one of the reference's. What is not, and changes when weights do, was computed from them.
+
+Does not see what a constructor computes of numbers that are all among the reference's own weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.trace.tape import Operation, View
+
+
+def suspects(trace: Any, state: Mapping[str, torch.Tensor]) -> list[int]:
+    """Numbers (among the trace's constants) of floating-point memory that kernels use and that holds other values than the
+    reference's weights do; -1 where kernels are given numbers that may come from a single weight."""
+    used = _used(trace)
+    members: dict[str, torch.Tensor] = {}
+    found = []
+    for number, (storage, _, blob) in enumerate(trace.traced.constants):
+        dtype = used.get(storage, "")
+        if blob < 0 or not dtype.startswith(("float", "bfloat")) or channel.DTYPES[dtype].itemsize < 2:
+            continue
+        if dtype not in members:
+            members[dtype] = _values(state, channel.DTYPES[dtype])
+        held = trace.blobs[blob].view(torch.uint8).reshape(-1)
+        width = channel.DTYPES[dtype].itemsize
+        values = held[: held.numel() // width * width].view(channel.DTYPES[dtype]).double()
+        if not bool(torch.isin(values, members[dtype]).all()):
+            found.append(number)
+    single = any(value.numel() == 1 and value.is_floating_point() for value in state.values())
+    return [*found, -1] if single and any(_numbers(trace)) else found
+
+
+def folded(trace: Any, other: Any, numbers: list[int], state: Mapping[str, torch.Tensor]) -> str:
+    """What of the `suspects` is another in a trace under other weights, single ones given again as they were; or ""."""
+    first, second = trace.traced.constants, other.traced.constants
+    for number in numbers:
+        if number < 0 or number >= len(second) or first[number][1:] != second[number][1:]:
+            continue
+        blob = first[number][2]
+        if channel.tensor_bytes(trace.blobs[blob]) != channel.tensor_bytes(other.blobs[blob]):
+            return "memory that kernels read"
+    if -1 in numbers:
+        known = _values(state, torch.float32)
+        for one, two in zip(_numbers(trace), _numbers(other), strict=False):
+            value = torch.tensor(one).float().double()
+            if one != two and not bool(torch.isin(value, known)):
+                return f"the number {one:.6g} that a kernel is given"
+    return ""
+
+
+def _used(trace: Any) -> dict[int, str]:
+    """Storages that the steady call uses, and those that went into them before, with their dtypes."""
+    found: dict[int, str] = {}
+    for tape in (trace.tape, trace.traced.tapes[0]):
+        for step in reversed(tape.operations):
+            views = list(_views(step))
+            if tape is trace.tape or not {view.storage for view in views}.isdisjoint(found):
+                found.update({view.storage: view.dtype for view in views})
+    return found
+
+
+def _views(step: Operation) -> Iterator[View]:
+    """What a step of a tape touches."""
+    if step.kind == "launch":
+        for _, view in step.fields["launches"][0].views():
+            yield view
+    elif step.kind == "copy":
+        yield from (step.fields["target"], step.fields["source"])
+
+
+def _values(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    """Every value of the weights as that dtype has it, and 0 and 1."""
+    held = [
+        value.detach().reshape(-1).to(dtype).double() for value in state.values() if value.is_floating_point()
+    ]
+    return torch.cat([*held, torch.tensor([0.0, 1.0], dtype=torch.float64)]).unique()
+
+
+def _numbers(trace: Any) -> Iterator[float]:
+    """Fractions among the arguments of the steady call's launches, in order."""
+    for launch in trace.tape.launches():
+        for value in launch.arguments.values():
+            inner = value.get("constexpr", value)
+            if isinstance(inner, dict) and "float" in inner:
+                text = str(inner["float"])
+                yield float.fromhex(text) if "0x" in text else float(text)
