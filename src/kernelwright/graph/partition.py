@@ -448,7 +448,7 @@ def subgraph(
     )
     used = body.model_dump_json()
     kept = tuple(one for one in graph.symbols if one.name in used)
-    return body.model_copy(update={"symbols": kept}) if kept else body
+    return sizes.independent(body.model_copy(update={"symbols": kept})) if kept else body
 
 
 def _renamed(node: Node, names: dict[str, str], read: set[str]) -> Node:

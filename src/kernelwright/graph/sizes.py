@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from kernelwright.graph.types import Argument, Dim, Graph, NumberType, Operand, Size, TensorType
+from kernelwright.graph.types import Argument, Dim, Graph, NumberType, Operand, Size, Symbol, TensorType
 
 _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -181,3 +181,60 @@ def sizes_in(operand: Operand) -> Iterator[str]:
     elif isinstance(operand, tuple):
         for one in operand:
             yield from sizes_in(one)
+
+
+def independent(graph: Graph) -> Graph:
+    """The graph with symbols that its own arguments tell: named by place, products that only occur whole as one symbol.
+
+    A part of a larger graph may know `s0*s1` rows without knowing `s0`; it then varies with one symbol of its own. Symbols
+    that cannot be told so are left as they are.
+    """
+    if not graph.symbols:
+        return graph
+    import sympy
+
+    hints = {one.name: one for one in graph.symbols}
+    shapes = [size for one in graph.arguments if isinstance(one.type, TensorType) for size in one.type.shape]
+    texts = list(dict.fromkeys(size for size in shapes if isinstance(size, str)))
+    names = {name: sympy.Symbol(name, integer=True, positive=True) for name in hints}
+    told = {text for text in texts if text in hints}
+    whole: dict[sympy.Expr, Symbol] = {}
+    for text in texts:
+        if text in hints:
+            whole[names[text]] = hints[text]
+        elif not symbols_of(text) & told and "//" not in text and "%" not in text:
+            hint = evaluate(text, {name: one.hint for name, one in hints.items()})
+            whole.setdefault(sympy.sympify(text, names), Symbol(name=text, hint=hint))
+    fresh = {f"s{place}": one for place, one in enumerate(whole.values())}
+    swaps = [
+        (was, sympy.Symbol(f"new{place}", integer=True, positive=True)) for place, was in enumerate(whole)
+    ]
+    swaps.sort(key=lambda pair: -len(pair[0].free_symbols))
+
+    def change(size: Dim) -> Dim:
+        if isinstance(size, int):
+            return size
+        if "//" in size or "%" in size or "(" in size:
+            plain = {text: f"s{place}" for place, text in enumerate(one.name for one in whole.values())}
+            return substitute(size, {name: plain[name] for name in symbols_of(size)})
+        new = sympy.sympify(size, names).subs(swaps)
+        left = {str(one) for one in new.free_symbols} - {str(one) for _, one in swaps}
+        if left:
+            raise KeyError(", ".join(sorted(left)))
+        return substitute(str(new).replace("new", "s"), {})
+
+    try:
+        changed = resized(graph, change)
+    except KeyError:
+        return graph
+    symbols = tuple(one.model_copy(update={"name": name}) for name, one in fresh.items())
+    return changed.model_copy(update={"symbols": symbols})
+
+
+def untold(graph: Graph) -> set[str]:
+    """Symbols that stand alone in no argument's shape and that no number argument gives: who runs the graph must know them."""
+    told = {one.name for one in graph.arguments}
+    for one in graph.arguments:
+        if isinstance(one.type, TensorType):
+            told.update(size for size in one.type.shape if isinstance(size, str))
+    return {one.name for one in graph.symbols} - told

@@ -1,0 +1,135 @@
+"""A verified kernel as an operator of torch.library, so that Dynamo, AOTAutograd and Inductor can carry it.
+
+On a GPU the operator launches the kernel; elsewhere it runs the graph by ATen. It is opaque: Inductor calls it as it is.
+
+Does not judge: hand in code that a judge accepted. It is executed in this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.graph import Graph, sizes
+from kernelwright.graph.execute import DTYPES, Runner
+from kernelwright.graph.types import NumberType, TensorType
+
+NAMESPACE = "kernelwright"
+ENTRY = "kernel"
+"""The function that a candidate in function form defines."""
+
+_KNOWN: dict[str, torch._ops.OpOverload] = {}
+_LOCK = threading.Lock()
+_NUMBERS = {"int": "SymInt", "float": "float", "bool": "bool"}
+
+
+def operator_for(graph: Graph, code: str) -> torch._ops.OpOverload:
+    """The operator of a group with its kernel; the same one for the same pair. Raises what executing `code` raises."""
+    name = "g_" + hashlib.sha256(f"{graph.digest}\0{code}".encode()).hexdigest()[:16]
+    with _LOCK:
+        if name not in _KNOWN:
+            _KNOWN[name] = _register(name, graph, load(code, name))
+        return _KNOWN[name]
+
+
+def load(code: str, name: str) -> Callable[..., Any]:
+    """The `kernel` of a candidate in function form. Raises KeyError where there is none."""
+    import linecache
+    import types
+
+    module = types.ModuleType(f"{NAMESPACE}.{name}")
+    path = f"<{NAMESPACE} {name}>"
+    module.__file__ = path
+    linecache.cache[path] = (
+        len(code),
+        None,
+        code.splitlines(True),
+        path,
+    )  # Triton reads a kernel's source back
+    exec(compile(code, path, "exec"), module.__dict__)
+    function: Callable[..., Any] = module.__dict__[ENTRY]
+    return function
+
+
+def schema_of(graph: Graph) -> str:
+    """`(Tensor x, SymInt n) -> (Tensor, Tensor)`."""
+    arguments = ", ".join(
+        f"{'Tensor' if isinstance(one.type, TensorType) else _NUMBERS[one.type.of]} {one.name}"
+        for one in graph.arguments
+    )
+    results = ", ".join("Tensor" for _ in graph.results)
+    return f"({arguments}) -> {results if len(graph.results) == 1 else f'({results})'}"
+
+
+def _register(name: str, graph: Graph, kernel: Callable[..., Any]) -> torch._ops.OpOverload:
+    types = graph.types()
+    outputs = [types[result] for result in graph.results]
+    if any(isinstance(one, NumberType) for one in outputs):
+        raise ValueError("a group that returns numbers is no operator")
+    run = Runner(graph)
+
+    def launch(*values: Any) -> Any:
+        return _flat(kernel(*_laid_out(graph, values)))
+
+    def by_aten(*values: Any) -> Any:
+        return _flat([_owned(made, values) for made in run(values)])
+
+    def fake(*values: Any) -> Any:
+        device = next(value.device for value in values if isinstance(value, torch.Tensor))
+        return _flat([_empty(one, graph, values, device) for one in outputs])  # type: ignore[arg-type]
+
+    torch.library.define(f"{NAMESPACE}::{name}", schema_of(graph), tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.impl(f"{NAMESPACE}::{name}", "CUDA", launch)
+    torch.library.impl(f"{NAMESPACE}::{name}", "CPU", by_aten)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake)
+    overload: torch._ops.OpOverload = getattr(torch.ops.kernelwright, name).default
+    return overload
+
+
+def _flat(made: Any) -> Any:
+    if isinstance(made, torch.Tensor):
+        return made
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _laid_out(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    """The arguments as the kernel was verified on: contiguous, but where the graph names strides."""
+    made = []
+    for argument, value in zip(graph.arguments, values, strict=True):
+        plain = isinstance(argument.type, TensorType) and argument.type.strides is None
+        made.append(value.contiguous() if plain else value)
+    return made
+
+
+def _owned(made: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
+    """A result that is no argument nor a view of one: operators return memory of their own, contiguous."""
+    shared = any(
+        isinstance(value, torch.Tensor)
+        and value.untyped_storage().data_ptr() == made.untyped_storage().data_ptr()
+        for value in values
+    )
+    return made.clone(memory_format=torch.contiguous_format) if shared else made.contiguous()
+
+
+def _empty(type_: TensorType, graph: Graph, values: Sequence[Any], device: torch.device) -> torch.Tensor:
+    """A result without values, at sizes that follow from the arguments', symbolic ones too."""
+    known = _symbols(graph, values)
+    shape = [sizes.evaluate(size, known) for size in type_.shape]
+    return torch.empty(shape, dtype=DTYPES[type_.dtype], device=device)
+
+
+def _symbols(graph: Graph, values: Sequence[Any]) -> dict[str, Any]:
+    """Each symbol's value, read off an argument that has it as a size by itself, symbolic where the argument's is."""
+    known: dict[str, Any] = {}
+    for argument, value in zip(graph.arguments, values, strict=True):
+        if isinstance(argument.type, TensorType):
+            for size, given in zip(argument.type.shape, value.shape, strict=True):
+                if isinstance(size, str) and size.isidentifier():
+                    known.setdefault(size, given)
+        elif argument.type.of == "int":
+            known.setdefault(argument.name, value)
+    return known

@@ -1,0 +1,83 @@
+"""The stitched graph against Inductor's: both are called on arguments of the same shapes, and the faster one is kept.
+
+Arguments are drawn, never the model's: floats small, integers zero, so that indices stay inside. Calls take turns, so that
+what drifts hits both. A tie goes to Inductor.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+ROUNDS, WARMUP = 15, 3
+MARGIN = 0.99
+"""Of Inductor's time: a stitched graph must beat that to be kept."""
+_SHARE_OF_MEMORY = 0.4
+"""Of what is free: arguments beyond that are not drawn, and the graph stays Inductor's."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """Median milliseconds of a call."""
+
+    ours_ms: float
+    inductor_ms: float
+
+    @property
+    def won(self) -> bool:
+        return self.ours_ms < MARGIN * self.inductor_ms
+
+
+def race(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Sequence[Any]) -> Race | None:
+    """Clock both on a GPU; None where there is no room for a second set of arguments."""
+    device = next((one.device for one in examples if isinstance(one, torch.Tensor)), None)
+    if device is None or device.type != "cuda":
+        return None
+    needed = sum(_bytes(one) for one in examples if isinstance(one, torch.Tensor))
+    if needed > _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
+        return None
+    arguments = [drawn(one) for one in examples]
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(WARMUP + ROUNDS):
+        order = (0, 1) if turn % 2 else (1, 0)
+        for which in order:
+            ms = _clock((ours, inductor)[which], arguments)
+            if turn >= WARMUP:
+                times[which].append(ms)
+    return Race(statistics.median(times[0]), statistics.median(times[1]))
+
+
+def drawn(example: Any) -> Any:
+    """A value like `example`: real where that is a fake tensor, with the hint where its sizes are symbolic."""
+    if isinstance(example, torch.SymInt):
+        return int(example.node.hint)
+    if not isinstance(example, torch.Tensor):
+        return example
+    shape, stride = [_hint(size) for size in example.shape], [_hint(size) for size in example.stride()]
+    made = torch.empty_strided(shape, stride, dtype=example.dtype, device=example.device)
+    return made.normal_(std=0.1) if example.dtype.is_floating_point else made.zero_()
+
+
+def _clock(call: Callable[..., Any], arguments: Sequence[Any]) -> float:
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    given = list(arguments)  # a compiled graph empties the list that it is called with
+    begin.record()
+    call(given)
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end)
+
+
+def _bytes(example: torch.Tensor) -> int:
+    count = 1
+    for size in example.shape:
+        count *= _hint(size)
+    return count * example.element_size()
+
+
+def _hint(size: Any) -> int:
+    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)

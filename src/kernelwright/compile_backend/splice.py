@@ -1,0 +1,215 @@
+"""Groups of an fx graph out, operators in: surgery on a functional ATen graph of Inductor's.
+
+The graph is cut into stretches of calls that a `Graph` can hold, between calls that it cannot (random numbers, higher-order
+operators, writes). A stretch becomes a Graph, falls into groups, and where `choose` gives an operator for one of them the
+stretch is written anew with that call in it. Stretches without one stay as they are, node by node.
+
+A stretch that cannot be translated is left alone: never an error of the user's model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from kernelwright.errors import UserError
+from kernelwright.graph import Graph, Node, Ref
+from kernelwright.graph.fx import to_fx
+from kernelwright.graph.normalise import Converted, from_fx
+from kernelwright.graph.partition import Group, Partition, partition
+
+logger = logging.getLogger(__name__)
+Choose = Callable[[Group], torch._ops.OpOverload | None]
+_REFUSED = (UserError, ValueError, KeyError, NotImplementedError, GuardOnDataDependentSymNode)
+"""What says that a stretch cannot be held or written anew."""
+
+
+@dataclass
+class Spliced:
+    """What became of an fx graph."""
+
+    groups: list[Group] = field(default_factory=list)
+    """All that were found."""
+    replaced: list[tuple[Group, str]] = field(default_factory=list)
+    """Those that became operators, with the operator's name."""
+    left: list[str] = field(default_factory=list)
+    """Why stretches were left alone, a line each."""
+
+
+def stretches(graph: fx.Graph) -> Iterator[list[fx.Node]]:
+    """Runs of consecutive nodes that a Graph can hold."""
+    run: list[fx.Node] = []
+    for node in graph.nodes:
+        if _can_be_held(node):
+            run.append(node)
+        elif node.op not in ("placeholder", "get_attr") and run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def groups_of(graph: fx.Graph) -> list[Group]:
+    """All groups of an fx graph, for a search over them; stretches that cannot be held have none."""
+    found: list[Group] = []
+    for run in stretches(graph):
+        try:
+            found.extend(partition(_extract(run)[0].graph).groups)
+        except _REFUSED as error:
+            logger.info("%s", error)
+    return found
+
+
+def splice(graph: fx.Graph, choose: Choose) -> Spliced:
+    """Replace groups of `graph` in place by the operators that `choose` gives, and say what was done."""
+    done = Spliced()
+    for run in list(stretches(graph)):
+        try:
+            converted, inputs, outputs = _extract(run)
+            whole = partition(converted.graph)
+        except _REFUSED as error:
+            done.left.append(_line(error))
+            continue
+        done.groups.extend(whole.groups)
+        chosen = {id(group): operator for group in whole.groups if (operator := choose(group)) is not None}
+        if not chosen:
+            continue
+        try:
+            _write(graph, run, converted, inputs, outputs, _with_operators(whole, chosen))
+        except _REFUSED as error:
+            done.left.append(_line(error))
+            continue
+        done.replaced.extend(
+            (group, chosen[id(group)].name()) for group in whole.groups if id(group) in chosen
+        )
+    if done.replaced:
+        graph.eliminate_dead_code()
+        graph.lint()
+    return done
+
+
+def _can_be_held(node: fx.Node) -> bool:
+    """A call of an operator that changes nothing, on values that carry their type."""
+    if node.op != "call_function" or "val" not in node.meta:
+        return False
+    if isinstance(node.target, torch._ops.OpOverload):
+        plain = node.target.namespace in ("aten", "prims") and not node.target._schema.is_mutable
+        return plain and torch.Tag.nondeterministic_seeded not in node.target.tags
+    return getattr(node.target, "__module__", "") in (
+        "_operator",
+        "builtins",
+        "math",
+        "torch.utils._sympy.functions",
+    )
+
+
+def _extract(run: Sequence[fx.Node]) -> tuple[Converted, list[fx.Node], list[fx.Node]]:
+    """A stretch as a graph of its own, with the nodes that it reads and those that others read of it."""
+    members = set(run)
+    inputs = list(dict.fromkeys(read for node in run for read in node.all_input_nodes if read not in members))
+    outputs = [node for node in run if any(user not in members for user in node.users)]
+    # What is no tensor is handed over whole, never across the border.
+    outputs = [node for node in outputs if isinstance(node.meta["val"], torch.Tensor)]
+    alone = fx.Graph()
+    copied: dict[fx.Node, fx.Node] = {}
+    for number, node in enumerate(inputs):
+        copied[node] = alone.placeholder(f"x{number}")
+        copied[node].meta = dict(node.meta)
+    for node in run:
+        copied[node] = alone.node_copy(node, lambda old: copied[old])
+        copied[node].meta = dict(node.meta)
+    alone.output(tuple(copied[node] for node in outputs))
+    return from_fx(fx.GraphModule(torch.nn.Module(), alone)), inputs, outputs
+
+
+def _with_operators(whole: Partition, chosen: dict[int, torch._ops.OpOverload]) -> Graph:
+    """The graph with one call in place of the nodes of each chosen group."""
+    types = whole.graph.types()
+    nodes: list[Node] = []
+    for step in whole.steps:
+        operator = chosen.get(id(step)) if isinstance(step, Group) else None
+        if operator is None:
+            nodes.extend(step.nodes)
+        else:
+            assert isinstance(step, Group)
+            outputs = tuple({"name": name, "type": types[name]} for name in step.outputs)
+            name = f"{operator.namespace}.{operator._schema.name.split('::')[1]}.{operator._overloadname}"
+            call = {"op": name, "args": tuple(Ref(ref=one) for one in step.inputs), "outputs": outputs}
+            nodes.append(Node.model_validate(call))
+    return whole.graph.model_copy(update={"nodes": tuple(dict.fromkeys(nodes))})
+
+
+def _write(
+    graph: fx.Graph,
+    run: Sequence[fx.Node],
+    converted: Converted,
+    inputs: Sequence[fx.Node],
+    outputs: Sequence[fx.Node],
+    new: Graph,
+) -> None:
+    """Put `new` behind the stretch, and let those who read the stretch read that. Raises before anything is changed."""
+    device = next(node.meta["val"].device for node in outputs)
+    written = to_fx(new, device=device)
+    given = {
+        converted.placeholders[f"x{number}"]: node
+        for number, node in enumerate(inputs)
+        if f"x{number}" in converted.placeholders
+    }
+    copied: dict[fx.Node, Any] = {}
+    added: list[fx.Node] = []
+    try:
+        with graph.inserting_before(run[-1].next):
+            for node in written.graph.nodes:
+                if node.op == "placeholder":
+                    copied[node] = given[node.name]
+                elif node.op == "output":
+                    results = [copied[one] for one in node.args[0]]
+                else:
+                    made = graph.node_copy(node, lambda old: copied[old])
+                    added.append(made)
+                    made.meta = {"val": _computed(made)}
+                    copied[node] = made
+        now = dict(zip(new.results, results, strict=True))
+        pairs = [
+            (old, now[name])
+            for old, name in zip(outputs, converted.outputs, strict=True)
+            if isinstance(name, str)
+        ]
+        for old, one in pairs:
+            if (
+                one.meta["val"].shape != old.meta["val"].shape
+                or one.meta["val"].dtype != old.meta["val"].dtype
+            ):
+                raise ValueError(f"{old.name} would become {one.meta['val']}")
+    except _REFUSED:
+        for node in reversed(added):
+            graph.erase_node(node)
+        raise
+    members = set(run)
+    for old, one in pairs:
+        old.replace_all_uses_with(one, delete_user_cb=lambda user: user not in members)
+
+
+def _computed(node: fx.Node) -> Any:
+    """What a node makes, without values."""
+    assert callable(node.target)
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
+    found = next(
+        (one for one in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)),
+        None,
+    )
+    mode = getattr(found, "fake_mode", None)
+    if mode is None:
+        return node.target(*args, **kwargs)
+    with mode:
+        return node.target(*args, **kwargs)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,48 @@
+"""Sizes as text: a part of a graph varies with symbols that its own arguments tell."""
+
+from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value, sizes
+from kernelwright.graph.types import Symbol
+
+
+def relu(
+    *shape: int | str, result: tuple[int | str, ...] = (), symbols: tuple[str, ...] = ("s0", "s1")
+) -> Graph:
+    made = TensorType(dtype="float32", shape=result or shape)
+    return Graph(
+        arguments=(Argument(name="x0", type=TensorType(dtype="float32", shape=shape)),),
+        nodes=(Node(op="aten.relu.default", args=(Ref(ref="x0"),), outputs=(Value(name="y", type=made),)),),
+        results=("y",),
+        symbols=tuple(Symbol(name=name, hint=3) for name in symbols),
+    )
+
+
+def shape(graph: Graph) -> tuple[int | str, ...]:
+    return graph.arguments[0].type.shape  # type: ignore[union-attr]
+
+
+def test_a_product_that_only_occurs_whole_is_one_symbol() -> None:
+    graph = sizes.independent(relu("s0*s1", 64, result=("s0*s1", 64)))
+    assert shape(graph) == ("s0", 64)
+    assert [(one.name, one.hint) for one in graph.symbols] == [("s0", 9)]
+
+
+def test_symbols_are_named_by_place() -> None:
+    assert sizes.independent(relu("s7", "s2", symbols=("s2", "s7"))) == sizes.independent(
+        relu("s1", "s4", symbols=("s1", "s4"))
+    )
+
+
+def test_a_multiple_follows() -> None:
+    graph = sizes.independent(relu("s0*s1", result=("2*s0*s1",)))
+    assert graph.nodes[0].outputs[0].type.shape == ("2*s0",)  # type: ignore[union-attr]
+
+
+def test_what_no_argument_tells_is_said() -> None:
+    apart = relu("s0*s1", result=("s0", "s1"))
+    assert sizes.independent(apart) == apart
+    assert sizes.untold(apart) == {"s0", "s1"}
+    assert sizes.untold(relu("s0", "s1")) == set()
+
+
+def test_a_graph_without_symbols_stays() -> None:
+    assert sizes.independent(relu(3, 4, symbols=())) == relu(3, 4, symbols=())
