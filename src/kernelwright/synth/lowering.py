@@ -7,7 +7,7 @@ algebra shortens is computed as it stands.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Other, Ref, Size, TensorType
@@ -83,6 +83,10 @@ class Lowered:
         outputs = [value for value in node.outputs if value is not None]
         if space not in ("aten", "prims") or any(not isinstance(one.type, TensorType) for one in outputs):
             raise Unsupported(node.op)
+        if base not in _SIZED and any(
+            isinstance(one, Size) for one in _flat((*node.args, *(v for _, v in node.kwargs)))
+        ):
+            raise Unsupported(f"{node.op} of a size that varies")
         args = tuple(self.operand(one) for one in node.args)
         kwargs = {name: self.operand(one) for name, one in node.kwargs}
         base = ALIASES.get(base, base)
@@ -119,6 +123,33 @@ class Lowered:
                 self.builder._names.add(name)
                 return value
         return self.builder.add("alias", (made,), declared.dtype, made.shape, name)
+
+
+_SIZED = frozenset(
+    [
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "expand",
+        "broadcast_to",
+        "full",
+        "zeros",
+        "ones",
+        "arange",
+        "unflatten",
+        "layer_norm",
+        "rms_norm",
+    ]
+)
+"""Operators whose sizes are those of their results."""
+
+
+def _flat(operands: tuple[Any, ...]) -> Iterator[Any]:
+    for one in operands:
+        if isinstance(one, tuple):
+            yield from _flat(one)
+        else:
+            yield one
 
 
 class Call:
@@ -403,7 +434,6 @@ def _attention(call: Call) -> Val:
     if dropout:
         raise Unsupported("attention with dropout")
     scale = call.kwargs.get("scale")
-    scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     args = (q, k, v) if mask is None else (q, k, v, mask)
     return call.b.add("attention", args, call.out.dtype, call.out.shape, causal=bool(call.arg(5, "is_causal", False)),
                       scale=scale)  # fmt: skip

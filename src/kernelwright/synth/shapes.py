@@ -36,6 +36,7 @@ class Shapes:
         self.symbols: dict[str, Symbol] = {}
         self.of: dict[str, Shape] = {}
         self._bound: dict[str, Size] = {}
+        self._types = lowered.graph.types() if lowered.graph.symbols else {}
         for _ in range(2):
             self._arguments()
             for prim in lowered.prims:
@@ -128,6 +129,9 @@ class Shapes:
 
     def _of(self, prim: Prim) -> Shape:
         op, out = prim.op, prim.out
+        declared = self._declared(out.name)
+        if declared is not None:
+            return declared
         inputs = [self.canonical(self.of[one.name]) for one in prim.reads()]
         if op in REDUCTIONS:
             dims, keep = prim.attr("dims"), prim.attr("keep")
@@ -139,6 +143,15 @@ class Shapes:
         if op in ("iota", "full"):
             return tuple(self._fresh(f"{out.name}_{dim}", hint) for dim, hint in enumerate(out.shape))
         return self._broadcast(inputs)
+
+    def _declared(self, name: str) -> Shape | None:
+        """What a graph with symbols says of a value, where that is a polynomial over symbols that arguments tell."""
+        kind = self._types.get(name)
+        if not isinstance(kind, TensorType):
+            return None
+        sizes = [Size.of(one) if isinstance(one, int) else _parsed(one) for one in kind.shape]
+        known = [size for size in sizes if size is not None and size.symbols <= self.symbols.keys()]
+        return self.canonical(tuple(known)) if len(known) == len(sizes) else None
 
     def _of_count(self, prim: Prim, inputs: list[Shape]) -> Shape:
         return ()

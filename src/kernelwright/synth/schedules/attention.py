@@ -43,7 +43,7 @@ class AttentionPrinter:
         self.emitter: Emitter = source.emitter()
         self.emitter.names |= set(_NAMES)
         self.causal: bool = self.prim.attr("causal")
-        self.scale: float = self.prim.attr("scale")
+        self.scale: float | None = self.prim.attr("scale")
         self.m_base = Base("m[:, None]", self.queries, frozenset({0}), ("in_m[:, None]",))
         self.e_base = Base("e[None, :]", self.values, frozenset({1}), ("in_e[None, :]",))
         self.emitter.given[self.prim.out.name] = self._accumulated
@@ -137,9 +137,7 @@ class AttentionPrinter:
             n = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         self._load("k", self.k, (*self.kv_coordinates(), Index.whole(n), Index.whole(d)), row)
         precision = f', input_precision="{self.schedule.precision}"' if self.q.dtype == "float32" else ""
-        emitter.line(
-            f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}) * {self.scale * _LOG2E!r}"
-        )
+        emitter.line(f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}) * SCALE")
         column = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         allowed = ["in_n[None, :]"]
         if self.mask is not None:
@@ -194,6 +192,7 @@ class AttentionPrinter:
                 "BLOCK_E": f"max(triton.next_power_of_2({e}), 16)",
                 "EVEN_E": f"{e} == max(triton.next_power_of_2({e}), 16)",
             }
+        found["SCALE"] = f"{_LOG2E} * {d} ** -0.5" if self.scale is None else repr(self.scale * _LOG2E)
         if self.descriptors:
             found["DESCRIPTORS"] = "aligned"
         return found

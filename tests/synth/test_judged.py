@@ -1,0 +1,75 @@
+"""What the library answers goes through the judge, at sizes that a graph was not captured with."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from running_programs import graph_of
+
+from kernelwright.graph.task import to_task
+from kernelwright.graph.types import Graph
+from kernelwright.records import Candidate
+from kernelwright.synth.library import program_of
+from kernelwright.synth.symbols import with_symbols
+from kernelwright.synth.to_triton import print_triton
+from kernelwright.verify.pool import VerifierPool
+
+MODULE = "\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, *arguments):\n        return kernel(*arguments)\n"
+SIZES = ((4, 6, 5, 7), (3, 7, 9, 33))
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[VerifierPool]:
+    with VerifierPool(workers=1, backend="interpret", compiled=False, priced=False) as made:
+        yield made
+
+
+def graphs() -> dict[str, Graph]:
+    def norm(b: Any) -> Any:
+        x, w, c = (
+            b.input("x", "bfloat16", (64, 128, 96)),
+            b.input("w", "bfloat16", (96,)),
+            b.input("c", "bfloat16", (96,)),
+        )
+        return b.op(
+            "aten.layer_norm.default",
+            b.op("aten.add.Tensor", x, b.input("y", "bfloat16", (64, 128, 96))),
+            [96],
+            w,
+            c,
+        )
+
+    def linear(b: Any) -> Any:
+        x, w = b.input("x", "bfloat16", (256, 512)), b.input("w", "bfloat16", (384, 512), role="weight")
+        return b.op(
+            "aten.silu.default",
+            b.op("aten.linear.default", x, w, b.input("c", "bfloat16", (384,), role="weight")),
+        )
+
+    def image(b: Any) -> Any:
+        x, w = (
+            b.input("x", "bfloat16", (8, 32, 28, 28)),
+            b.input("w", "bfloat16", (64, 32, 3, 3), role="weight"),
+        )
+        return b.op("aten.conv2d.default", x, w, None, [2, 2], [1, 1])
+
+    def attend(b: Any) -> Any:
+        q, k, v = (b.input(one, "bfloat16", (2, 4, 64, 32)) for one in "qkv")
+        return b.op("aten.scaled_dot_product_attention.default", q, k, v, None, 0.0, True)
+
+    return {make.__name__: graph_of(make) for make in (norm, linear, image, attend)}
+
+
+@pytest.mark.parametrize("what", graphs())
+def test_the_library_is_accepted_at_other_sizes(what: str, pool: VerifierPool) -> None:
+    graph = with_symbols(graphs()[what])
+    sets = {
+        name: {one.name: min(sizes[at % len(sizes)], one.hint) for at, one in enumerate(graph.symbols)}
+        for name, sizes in zip(("small", "small_odd"), SIZES, strict=True)
+    }
+    program = program_of(graph)
+    assert program is not None
+    verdict = pool.verify(
+        to_task(graph, f"graph/{what}", shapes=sets), Candidate(code=print_triton(program) + MODULE)
+    )
+    assert verdict.correct, verdict.detail
