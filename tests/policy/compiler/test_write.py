@@ -89,6 +89,34 @@ def test_convolutions_are_products_of_our_own(
     assert "tl.dot" in found.code, found.reason
 
 
+def test_with_auto_products_stay_with_the_library(compiler: Compiler) -> None:
+    given = graph(
+        ("aten.mm.default", (X, W), tensor("n", 32)),
+        ("aten.relu.default", (Ref(ref="h1"),), tensor("n", 32)),
+        x=tensor("n", 64),
+        w=tensor(64, 32),
+    )
+    code = compiler.answer(given, "auto").code
+    assert "torch.mm(x, w, out=h0)" in code
+    assert "relu_kernel[" in code
+    assert "tl.dot" not in code
+
+
+def test_with_auto_attention_stays_whole(compiler: Compiler) -> None:
+    q = tensor("b", 4, 128, 32)
+    given = graph(
+        ("aten.scaled_dot_product_attention.default", (X, X, X), q),
+        ("aten.sin.default", (Ref(ref="h1"),), q),
+        x=q,
+    )
+    assert "scaled_dot_product_attention(x, x, x)" in compiler.answer(given, "auto").code
+
+
+def test_rounding_is_to_even(compiler: Compiler) -> None:
+    given = graph(("aten.round.default", (X,), tensor("n")), x=tensor("n"))
+    assert "nearest_even" in compiler.answer(given).code
+
+
 def test_a_random_operator_has_its_reason(compiler: Compiler) -> None:
     given = graph(("aten.bernoulli.p", (X, 0.5), tensor("n")), x=tensor("n"))
     assert compiler.answer(given).reason.startswith("random: ")

@@ -1,7 +1,7 @@
 """How operators are taken apart before Inductor sees them, where its own way needs a library or loses digits.
 
     semantic(contractions)   by a graph's operator names: called in the operator's stead while the graph is traced
-    table()                  by torch's operators: Inductor's own table, with ours over it
+    table(contractions)      by torch's operators: Inductor's own table, with ours over it
 
 Products and plain convolutions of two and three dimensions stay whole: Inductor has Triton templates for those.
 Functions here only compose operators of torch, take sizes that may be symbolic, and return NotImplemented where the
@@ -10,6 +10,7 @@ operator's own way is the better one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,17 +32,20 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
         "aten.max_pool3d_with_indices.default": pooling.largest_with_indices(3),
         "aten.scaled_dot_product_attention.default": _attention,
     }
+    if contractions == "auto":
+        found["aten.scaled_dot_product_attention.default"] = _whole_attention
     return found
 
 
-def table() -> dict[Any, Any]:
+def table(contractions: str) -> dict[Any, Any]:
     """Inductor's own, with variances in two passes (a mean, then a sum of squares) instead of Welford's method."""
     import torch
     from torch._inductor.decomposition import select_decomp_table
 
     aten = torch.ops.aten
     found = dict(select_decomp_table())
-    found[aten.convolution.default] = convolutions.convolution
+    if contractions == "own":
+        found[aten.convolution.default] = convolutions.convolution
     found[aten.var_mean.correction] = _mean_and_spread
     found[aten.var.correction] = _spread
     found[aten.mm.default] = _whole_product(found.get(aten.mm.default))
@@ -102,6 +106,40 @@ def _attention(
             attn_mask.any(-1, keepdim=True), weights, 0.0
         )  # a row that sees nothing is zero
     return torch.matmul(weights, v).to(query.dtype)
+
+
+def _whole_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    *, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """One call, which the wrapper's reader turns into torch's."""
+    if dropout_p:
+        raise CannotCompile("random", "attention with dropout")
+    return _attention_operator()(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+
+
+@functools.cache
+def _attention_operator() -> Any:
+    """An operator that Inductor does not know and so leaves whole; it is traced and never run."""
+    import torch
+
+    library = torch.library.Library("kernelwright", "FRAGMENT")
+    library.define(
+        "attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale, "
+        "bool enable_gqa) -> Tensor"
+    )
+
+    def shape_only(query: Any, key: Any, value: Any, *_: Any) -> Any:
+        return query.new_empty([*query.shape[:-1], value.shape[-1]])
+
+    library.impl("attention", shape_only, "CompositeExplicitAutograd")
+    library.impl("attention", shape_only, "Meta")
+    _KEPT.append(library)
+    return torch.ops.kernelwright.attention.default
+
+
+_KEPT: list[Any] = []
+"""Libraries of operators, which torch forgets with their last reference."""
 
 
 def _mean_and_spread(

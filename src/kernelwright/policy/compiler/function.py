@@ -19,7 +19,7 @@ from kernelwright.policy.compiler import helpers, kernels, wrapper
 from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.naming import Names, local_names
 from kernelwright.policy.compiler.reasons import CannotCompile
-from kernelwright.policy.compiler.wrapper import Launch, Tensor, same
+from kernelwright.policy.compiler.wrapper import Launch, Library, Tensor, same
 
 WIDTH = 100
 _NOISE = re.compile(r"(_to_copy|_unsafe_view|view|expand|clone|permute|transpose|unsqueeze|squeeze|scalar_tensor|"
@@ -132,6 +132,8 @@ class _Host:
         self.tensors: dict[str, str] = {}
         outputs = {output.base.name for output in plan.outputs if output.base.kind == "buffer"}
         for step in plan.steps:
+            if isinstance(step, Library) and not step.given:
+                step = step.result
             if isinstance(step, Tensor):
                 self.tensors[step.name] = self.names.fresh("out" if step.name in outputs else "h0")
         self.kernels: dict[str, str] = {}
@@ -192,6 +194,8 @@ class _Host:
         for step, use in self._steps():
             if isinstance(step, Tensor):
                 body.append(f"{self.tensors[step.name]} = {self._allocation(step)}")
+            elif isinstance(step, Library):
+                body.append(self._library(step))
             else:
                 assert use is not None
                 body += self._launch(use)
@@ -203,13 +207,39 @@ class _Host:
         return [*head, *(f"    {line}" for line in [*self._sizes(text), *whole, *body])]
 
     def _reads(self, name: str) -> bool:
-        """Whether a kernel is handed the argument of that name, taken to have no gaps."""
-        given = (value for use in self.uses for value in use.arguments.values() if isinstance(value, Tensor))
+        """Whether a kernel or a view is made of the argument of that name, taken to have no gaps."""
+        used = [*(use.arguments.values() for use in self.uses)]
+        used += [step.arguments for step in self.plan.steps if isinstance(step, Library)]
+        given = (value for values in used for value in values if isinstance(value, Tensor))
         return self.lowered.types[name].strides is None and any(
             value.base.kind == "input" and value.base.name == name for value in given
         )
 
-    def _steps(self) -> Iterable[tuple[Tensor | Launch, _Use | None]]:
+    def _library(self, step: Library) -> str:
+        """The line of a call that stays with ATen."""
+        given = [self._operand(value) for value in step.arguments]
+        options = {name: self._operand(value) for name, value in step.options.items()}
+        if step.function.endswith("attention"):
+            names = ("attn_mask", "is_causal", "scale", "enable_gqa")
+            options = {
+                name: text
+                for name, text in zip(names, given[3:], strict=False)
+                if text not in ("None", "False")
+            }
+            given = given[:3]
+        if step.given:
+            options["out"] = self._output(step.result)
+        texts = [*given, *(f"{name}={text}" for name, text in options.items())]
+        call = f"{step.function}({', '.join(texts)})"
+        if step.given:
+            return call
+        whole = ".contiguous()" if step.function.endswith("attention") else ""
+        return f"{self.tensors[step.result.name]} = {call}{whole}"
+
+    def _operand(self, value: Any) -> str:
+        return self._output(value) if isinstance(value, Tensor) else self.text(value)
+
+    def _steps(self) -> Iterable[tuple[Tensor | Launch | Library, _Use | None]]:
         uses = iter(self.uses)
         for step in self.plan.steps:
             yield step, next(uses) if isinstance(step, Launch) else None

@@ -64,6 +64,13 @@ SOURCES: Mapping[str, str] = MappingProxyType(
             "    keep = (a < b) | ((a == b) & (i < j))\n"
             "    return tl.where(keep, a, b), tl.where(keep, i, j)"
         ),
+        "nearest_even": (
+            "def nearest_even(x):\n"
+            "    low = tl.floor(x)\n"
+            "    rest = x - low\n"
+            "    up = (rest > 0.5) | ((rest == 0.5) & (tl.floor(low * 0.5) * 2.0 != low))\n"
+            "    return tl.where(up, low + 1.0, low)"
+        ),
         "power": (
             "def power(x, y):\n"
             "    size = tl.exp2(y * tl.log2(tl.abs(x)))\n"
@@ -91,7 +98,14 @@ _SAME = {
     "fma": "fma",
 }
 """Functions of libdevice and `tl_math` that `tl` has."""
-_OWN = {"tanh": "tanh", "log1p": "log1p", "expm1": "expm1", "pow": "power"}
+_OWN = {
+    "tanh": "tanh",
+    "log1p": "log1p",
+    "expm1": "expm1",
+    "pow": "power",
+    "nearbyint": "nearest_even",
+    "rint": "nearest_even",
+}
 _REDUCTIONS = {"max2": "max", "min2": "min"}
 _COMBINES = {
     "maximum_with_index": "later_max",

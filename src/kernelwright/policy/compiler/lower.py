@@ -37,6 +37,7 @@ class Lowered:
     """Those of them that are given at each call, and are no weights."""
     types: Mapping[str, TensorType]
     """Of the arguments."""
+    contractions: str = "own"
 
 
 def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, int]] = ()) -> Lowered:
@@ -56,7 +57,8 @@ def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, 
     with mode:
         host, device = ([_tensor(one, symbols, where) for one in types.values()] for where in ("cpu", "cuda"))
     given = list(symbols.values())
-    traced = _trace(_Run(graph, list(symbols), contractions), [*given, *host], mode)
+    run = _Run(graph, list(symbols), contractions)
+    traced = _trace(run, decompositions.table(contractions), [*given, *host], mode)
     guards = len(env.guards)
     _to_device(traced, [*given, *device], mode)
     _keep_strides(traced)
@@ -69,6 +71,7 @@ def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, 
         arguments=tuple(types),
         inputs=tuple(one.name for one in graph.arguments if one.role == "input" and one.name in types),
         types=types,
+        contractions=contractions,
     )
 
 
@@ -186,7 +189,7 @@ def _operand(operand: Operand, values: Mapping[str, Any], symbols: Mapping[str, 
     return operand
 
 
-def _trace(run: _Run, flat: list[Any], mode: Any) -> Any:
+def _trace(run: _Run, table: dict[Any, Any], flat: list[Any], mode: Any) -> Any:
     """The aten graph, without mutations, on the CPU: a torch without CUDA has no functionalisation for it."""
     import torch
     from torch._dispatch.python import enable_python_dispatcher
@@ -204,7 +207,7 @@ def _trace(run: _Run, flat: list[Any], mode: Any) -> Any:
         try:
             made = make_fx(
                 torch.func.functionalize(run),
-                decomposition_table=decompositions.table(),
+                decomposition_table=table,
                 tracing_mode="real",
             )(*flat)
         except CannotCompile:
@@ -221,9 +224,23 @@ def _trace(run: _Run, flat: list[Any], mode: Any) -> Any:
             name = node.target.overloadpacket.__name__
             if torch.Tag.nondeterministic_seeded in node.target.tags:
                 raise CannotCompile("random", f"aten.{name}")
-            if torch.Tag.dynamic_output_shape in node.target.tags:
+            if torch.Tag.dynamic_output_shape in node.target.tags and _counts_values(node):
                 raise CannotCompile("data-dependent", f"aten.{name}")
     return made
+
+
+def _counts_values(node: Any) -> bool:
+    """Whether the shape of a node's result depends on values, as that of an index by truth values does."""
+    if node.target.overloadpacket.__name__ not in (
+        "index",
+        "_unsafe_index",
+        "index_put",
+        "_unsafe_index_put",
+    ):
+        return True
+    import torch
+
+    return any(one is not None and one.meta["val"].dtype in (torch.bool, torch.uint8) for one in node.args[1])
 
 
 def _to_device(traced: Any, flat: list[Any], mode: Any) -> None:

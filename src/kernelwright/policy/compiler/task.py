@@ -160,7 +160,7 @@ def _build(task: Task, overrides: Mapping[str, int]) -> Build:
         raise CannotCompile("broken task", f"{type(error).__name__}: {error}"[:160]) from None
     try:
         captured = capture(model, inputs, breaks=False)
-        graph, part, call = captured.graph, captured.part, captured.call
+        graph, part, call = captured.graph, captured.part, captured.part.call
     except UserError as error:
         raise CannotCompile("capture", str(error)[:160]) from None
     state: dict[str, Any] = {

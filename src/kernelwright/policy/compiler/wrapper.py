@@ -65,11 +65,37 @@ class Launch:
 
 
 @dataclass
+class Library:
+    """A call that stays with ATen."""
+
+    function: str
+    """In torch's public names, such as `torch.mm`."""
+    arguments: list[Any]
+    """Tensors and expressions."""
+    options: dict[str, Any]
+    result: Tensor
+    given: bool
+    """Whether it writes to a buffer that was made before (`out=`)."""
+
+
+_PUBLIC = {
+    "mm": "torch.mm",
+    "bmm": "torch.bmm",
+    "addmm": "torch.addmm",
+    "bias_addmm": "torch.addmm",
+    "baddbmm": "torch.baddbmm",
+    "convolution": "torch.convolution",
+    "attention": "torch.nn.functional.scaled_dot_product_attention",
+}
+"""Calls of Inductor's wrapper that may stay, by their last name."""
+
+
+@dataclass
 class Plan:
     """What `call` does, in order."""
 
-    steps: list[Tensor | Launch] = field(default_factory=list)
-    """Buffers where they are made, and launches."""
+    steps: list[Tensor | Launch | Library] = field(default_factory=list)
+    """Buffers where they are made, launches, and calls that stay with the library."""
     outputs: list[Tensor] = field(default_factory=list)
     kernels: dict[str, str] = field(default_factory=dict)
     """Source by kernel name."""
@@ -88,7 +114,7 @@ def read(lowered: Lowered) -> Plan:
                 raise CannotCompile("unsupported", ast.unparse(call.func))
     body = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "call")
     _Reader(lowered, plan).run(body)
-    if not any(isinstance(step, Launch) for step in plan.steps):
+    if not any(isinstance(step, Launch | Library) for step in plan.steps):
         raise CannotCompile("unsupported", "no kernel: only views")
     return plan
 
@@ -146,6 +172,8 @@ class _Reader:
             self.tensors[name] = self._view(name, value)
         elif function in ("max", "min"):
             self.scalars[name] = self.resolve(value)
+        elif (public := self._public(value)) is not None:
+            self.tensors[name] = self._stays(public, value, Tensor(name, "buffer", [], [], ""), False)
         else:
             raise _extern(value)
         return None
@@ -164,6 +192,10 @@ class _Reader:
     def _call(self, call: ast.Call) -> None:
         text = ast.unparse(call.func)
         owner, _, method = text.rpartition(".")
+        if method == "assert_size_stride" and isinstance(call.args[0], ast.Name):
+            made = self.tensors.get(call.args[0].id)
+            if made is not None and made.kind == "buffer" and not made.dtype:
+                made.size, made.stride = self._list(call.args[1]), self._list(call.args[2])
         if method in _IGNORED or text in _IGNORED:
             return
         if method == "run" and owner in self.plan.kernels:
@@ -172,7 +204,32 @@ class _Reader:
         if method == "zero_" and owner in self.tensors:
             self.tensors[owner].zeroed = True
             return
+        public = self._public(call)
+        out = next((word.value for word in call.keywords if word.arg == "out"), None)
+        if public is not None and out is not None:
+            target = self._argument(out)
+            assert isinstance(target, Tensor)
+            self._stays(public, call, target, True)
+            return
         raise _extern(call)
+
+    def _public(self, call: ast.Call) -> str | None:
+        """The public name of a call that may stay with the library."""
+        text = ast.unparse(call.func).removesuffix(".default")
+        owner, _, name = text.rpartition(".")
+        allowed = self.lowered.contractions == "auto" and owner in (
+            "extern_kernels",
+            "torch.ops.kernelwright",
+        )
+        return _PUBLIC.get(name) if allowed else None
+
+    def _stays(self, public: str, call: ast.Call, result: Tensor, given: bool) -> Tensor:
+        arguments = [self._argument(one) for one in call.args]
+        options = {
+            word.arg: self._argument(word.value) for word in call.keywords if word.arg and word.arg != "out"
+        }
+        self.plan.steps.append(Library(public, arguments, options, result, given))
+        return result
 
     def _argument(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name) and node.id in self.tensors:
