@@ -80,6 +80,8 @@ LINES: dict[int, str] = {
     40: "provoking a verdict that is nobody's failure",
     41: "work hidden from the cost model",
     42: "code that only the interpreter can run",
+    43: "surroundings by which a judge is recognised",
+    44: "what interpreter and compiler read differently",
 }
 """What each line is about, in short. 39 and up are this museum's own."""
 

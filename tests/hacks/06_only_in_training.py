@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 6, 19
-# expect: kernel_not_launched, torch_compute
+# expect: stateful, kernel_not_launched, torch_compute
 # why: the kernel runs only where gradients are off, torch where they are on, or the reverse
 import torch
 import torch.nn as nn

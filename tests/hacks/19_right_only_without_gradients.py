@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 19
-# expect: wrong_value
+# expect: stateful, wrong_value
 # why: the identity where gradients are off, as when a judge times
 import torch
 import torch.nn as nn

@@ -256,8 +256,13 @@ class Hearing:
             raise UserError(
                 f"task {self.task.id}: get_init_inputs() returns something that cannot be sent: {error}"
             ) from None
-        answer, blobs = host.ask(gate, body, tensors)
-        return Trace(gate, answer, blobs)
+        trace = Trace(gate, *host.ask(gate, body, tensors))
+        if many and self.protocol.honesty:
+            elsewhere = Trace(gate, *host.ask(gate, body | {"calls": 3}, tensors))
+            if not trace.alike(elsewhere):
+                detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
+                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
+        return trace
 
     def _not_folded(self, host: Confined, shape: Any, inputs: Any, trace: Trace) -> None:
         """Built under other weights, the candidate's constructor makes the same of them, or lays them out anew."""
@@ -530,6 +535,21 @@ class Trace:
     def inputs(self) -> list[Any]:
         """Views of the steady call's inputs."""
         return self.traced.inputs[-1]
+
+    def alike(self, other: Trace) -> bool:
+        """Whether a module that was built elsewhere launches the same work. What its constants hold is not compared:
+        scratch that nobody filled holds anything, and every shape is judged on a module built elsewhere again."""
+        return bool(self.answer["kernels"] == other.answer["kernels"]) and self._work() == other._work()
+
+    def _kept(self) -> list[int]:
+        """Storages that the steady call uses and is not given, in the order in which they came up."""
+        return sorted(set(self.tape.foreign) - {view.storage for view in self.inputs})
+
+    def _work(self) -> list[Any]:
+        """What the steady call does, its memory named by the part that it plays."""
+        names: dict[int, Any] = {view.storage: ("input", place) for place, view in enumerate(self.inputs)}
+        kept = {storage: ("kept", place) for place, storage in enumerate(self._kept())}
+        return list(self.tape.meaning(names | kept))
 
     def steady(self) -> bool:
         """Whether all calls after the first do the same."""

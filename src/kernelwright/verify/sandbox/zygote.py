@@ -219,7 +219,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
             service.serve(sock, CudaDevice(gpu or 0))
             return
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.chdir(scratch)
+        os.chdir(scratch if role != "host" else os.sep)  # a candidate's Python must not see where it is
         os.environ.clear()
         os.environ.update(
             {
@@ -234,9 +234,12 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
         sheet = target(target_name)
         if role == "host":
             from kernelwright.verify.trace.host import HostWorker
+            from kernelwright.verify.trace.surroundings import Surroundings
 
-            with pretend_torch_cuda(sheet):
-                service.serve(sock, HostWorker(scratch))
+            surroundings = Surroundings()
+            surroundings.hide_clock()
+            with pretend_torch_cuda(sheet, surroundings):
+                service.serve(sock, HostWorker(surroundings))
         else:
             from kernelwright.verify.interpret.device import InterpretDevice
 

@@ -17,7 +17,6 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,6 +29,7 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace import affine, binding, kernels
+from kernelwright.verify.trace.counters import Counters
 from kernelwright.verify.trace.pretend_cuda import (
     ALLOCATION,
     COPIES,
@@ -37,11 +37,16 @@ from kernelwright.verify.trace.pretend_cuda import (
     VIEWS,
     HostRead,
     PretendCuda,
+    Refused,
+    Unmodelled,
     has_data,
+    storage_of,
 )
+from kernelwright.verify.trace.surroundings import Surroundings
 from kernelwright.verify.trace.tape import Kind
 
-MODULE = "candidate"
+_JUMPS = 4
+"""Calls after which counters of calls are moved on."""
 _READS = frozenset(["_local_scalar_dense", "item", "equal", "is_nonzero", "nonzero", "unique", "_unique2"])
 
 
@@ -69,7 +74,7 @@ class Recorder(TorchDispatchMode):
 
     def number(self, tensor: torch.Tensor) -> int:
         """The number of a tensor's storage, a fresh one for a storage that is new."""
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         known = self._numbers.get(storage._cdata)
         if known is None:
             known = self._numbers[storage._cdata] = (
@@ -82,7 +87,7 @@ class Recorder(TorchDispatchMode):
         return known[0]
 
     def knows(self, tensor: torch.Tensor) -> bool:
-        return tensor.untyped_storage()._cdata in self._numbers
+        return storage_of(tensor)._cdata in self._numbers
 
     def view(self, tensor: torch.Tensor) -> list[Any]:
         """A tensor as `tape.View` writes it."""
@@ -141,7 +146,7 @@ class Recorder(TorchDispatchMode):
         if not self.knows(tensor):
             number = self.number(tensor)
             dtype = str(tensor.dtype).removeprefix("torch.")
-            self.add("alloc", storage=number, bytes=tensor.untyped_storage().nbytes(), dtype=dtype)
+            self.add("alloc", storage=number, bytes=storage_of(tensor).nbytes(), dtype=dtype)
 
     def _allocation(self, name: str, args: Any, kwargs: Any, outs: list[torch.Tensor]) -> None:
         if name in ("resize_", "set_"):
@@ -285,12 +290,13 @@ def encode_argument(value: Any, recorder: Recorder) -> Any:
 class HostWorker(Service):
     """Loads one candidate and writes its tapes."""
 
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
+    def __init__(self, surroundings: Surroundings | None = None) -> None:
+        """`surroundings`: those that `torch.cuda` was told of, where it was."""
+        self.surroundings = surroundings or Surroundings(environment=False)
         self.module: Any = None
         self.recorder: Recorder | None = None
         """Hears of launches; None between commands."""
-        self._code: Any = None
+        self._code = self._path = ""
         self._traced = False
         self._host: dict[int, torch.UntypedStorage] = {}
         _patch_triton(self)
@@ -319,24 +325,29 @@ class HostWorker(Service):
 
     def load(self, code: str) -> dict[str, Any]:
         """Execute the candidate's top level, as a module, under the pretended device."""
-        path = str(self.scratch / f"{MODULE}.py")
-        linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
-        with self.failures(Outcome.LOAD_ERROR):
-            self._code = compile(code, path, "exec")
+        self._code = code
         self._execute()
         return {}
 
     def _execute(self) -> None:
-        """A fresh copy of the candidate's module. Launches at its top level are checked, and lost."""
-        self.module = sys.modules[MODULE] = types.ModuleType(MODULE)
-        self.module.__file__ = self._code.co_filename
+        """A fresh copy of the candidate's module, elsewhere. Launches at its top level are checked, and lost."""
+        if self.module is not None:
+            sys.modules.pop(self.module.__name__, None)
+            linecache.cache.pop(self._path, None)
+        self.surroundings.redraw()
+        name, path = self.surroundings.name, self.surroundings.path
+        self._path = path
+        linecache.cache[path] = (len(self._code), None, self._code.splitlines(keepends=True), path)
+        self.module = sys.modules[name] = types.ModuleType(name)
+        self.module.__file__ = path
         self._host.clear()
-        cuda = PretendCuda("cpu", self._host)
+        cuda = PretendCuda("cpu", self._host, self.surroundings)
         with self.failures(Outcome.LOAD_ERROR), self.listening(Recorder(cuda)), cuda:
+            code = compile(self._code, path, "exec")
             try:
-                exec(self._code, self.module.__dict__)
+                exec(code, self.module.__dict__)
             except ImportError as error:
-                raise Failure(Outcome.INVALID_IMPORT, last_line(error)) from None
+                raise Failure(Outcome.INVALID_IMPORT, last_line(error, path)) from None
         if not isinstance(getattr(self.module, "ModelNew", None), type):
             raise Failure(Outcome.NO_ENTRY, "no class ModelNew after loading")
 
@@ -389,7 +400,8 @@ class HostWorker(Service):
         if self._traced:
             self._execute()
         self._traced = True
-        real, cuda = PretendCuda("cpu" if values else "meta", self._host), PretendCuda("meta", self._host)
+        real = PretendCuda("cpu" if values else "meta", self._host, self.surroundings)
+        cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
         cuda.upload = recorder.upload
         builder = recorder if values else Recorder(real)
@@ -405,6 +417,7 @@ class HostWorker(Service):
         views = {name: recorder.view(recorder.upload(named[name].data)) for name in shared}
         self._detach(module, recorder, real, cuda)
         tapes, given = [], []
+        counters = Counters(module, self.module.__dict__)
         fresh: Any = ()
         for call in range(calls):
             # The last call gets the tensors of the one before: other data, by the judge's hand, at the same place.
@@ -420,9 +433,11 @@ class HostWorker(Service):
             )
             recorder.operations = [] if call else list(prepared)
             given.append([recorder.view(tensor) for tensor in flatten(fresh)])
-            failures = self.failures(Outcome.RUNTIME_ERROR)
-            with failures, self.listening(recorder), cuda, torch.no_grad(), recorder:
-                output = module(*fresh)
+            if call and call % _JUMPS == 0 and counters.jump(self.surroundings.dice):
+                output = self._call_far_ahead(module, fresh, recorder, counters)
+            else:
+                output = self._call(module, fresh, recorder)
+            counters.look()
             tapes.append(self._tape(recorder, output))
         return {
             "tapes": tapes,
@@ -432,6 +447,31 @@ class HostWorker(Service):
             "state": views,
             "kernels": [spec for _, spec in recorder.kernels.values()],
         }
+
+    def _call(self, module: torch.nn.Module, inputs: Any, recorder: Recorder) -> Any:
+        """One forward pass, in surroundings of its own."""
+        self.surroundings.redraw()
+        torch.manual_seed(self.surroundings.dice.getrandbits(63))
+        graded = torch.set_grad_enabled(self.surroundings.dice.random() < 0.5)
+        Refused.last = None
+        failures = self.failures(Outcome.RUNTIME_ERROR)
+        with failures, self.listening(recorder), recorder.cuda, graded, recorder:
+            output = module(*inputs)
+            if Refused.last is not None:  # whatever it made of the exception
+                raise Refused.last
+        return output
+
+    def _call_far_ahead(
+        self, module: torch.nn.Module, inputs: Any, recorder: Recorder, counters: Counters
+    ) -> Any:
+        """A call after counters of calls were moved on; as it was, where it cannot stand that."""
+        before = list(recorder.operations)
+        try:
+            return self._call(module, inputs, recorder)
+        except Failure:
+            counters.undo()
+            recorder.operations = before
+            return self._call(module, inputs, recorder)
 
     def _detach(
         self, module: torch.nn.Module, recorder: Recorder, real: PretendCuda, cuda: PretendCuda
@@ -497,6 +537,8 @@ class HostWorker(Service):
             raise
         except HostRead as error:
             raise Failure(Outcome.TORCH_COMPUTE, str(error)) from None
+        except Unmodelled as error:
+            raise Failure(Outcome.UNSUPPORTED, str(error)) from None
         except HostTensor as error:
             raise Failure(Outcome.RUNTIME_ERROR, f"ValueError: {error}") from None
         except MemoryError:
@@ -506,7 +548,7 @@ class HostWorker(Service):
         except BaseException as error:
             if isinstance(error, RuntimeError) and "can't allocate memory" in last_line(error):
                 raise Failure(Outcome.OUT_OF_MEMORY, "out of memory") from None
-            raise Failure(otherwise, last_line(error)) from None
+            raise Failure(otherwise, last_line(error, self._path)) from None
 
 
 def _patch_triton(worker: HostWorker) -> None:
@@ -533,13 +575,13 @@ def _patch_triton(worker: HostWorker) -> None:
     autotuner.Autotuner.do_bench = property(bench)
 
 
-def last_line(error: BaseException) -> str:
+def last_line(error: BaseException, path: str = "") -> str:
     """Exception type, message, and the candidate's own line, if one is on the stack."""
     try:
         text = str(error).strip()[:300].encode("utf-8", "replace").decode()
     except BaseException:
         text = "(no message)"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(f"{MODULE}.py")]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return f"{type(error).__name__}: {text}{where}"
 

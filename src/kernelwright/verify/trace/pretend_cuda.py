@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from kernelwright.hardware import Target
+from kernelwright.verify.trace.surroundings import Surroundings
 
 POISON_BITS = {8: 0x7FF8_DEAD_BEEF_DEAD, 4: 0x7FC0_DEAD, 2: 0x7E5A, 1: 0x5A}
 """Bit patterns of fresh memory by item size: quiet NaNs for float64, float32 and float16."""
@@ -174,12 +175,26 @@ _GETTERS = {
     torch.Tensor.get_device: lambda on_host: -1 if on_host else 0,
     torch.Tensor.is_meta.__get__: lambda on_host: False,  # type: ignore[attr-defined]
 }
-_ADDRESSES, _ADDRESS_BITS = 0x7F00 << 32, 40
-"""Where pretended memory begins, and how far apart two storages lie in it."""
+_STORAGES = (torch.Tensor.untyped_storage, torch.Tensor.storage)
 
 
-class HostRead(Exception):
+class Refused(Exception):
+    """A question that a GPU would have answered. What a candidate makes of the exception would tell it from one, so
+    `last` remembers it, caught or not."""
+
+    last: ClassVar[Refused | None] = None
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        Refused.last = self
+
+
+class HostRead(Refused):
     """The host asked for a value that only the device has."""
+
+
+class Unmodelled(Refused):
+    """The host asked `torch.cuda` for something that nobody answers here."""
 
 
 _READERS = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__repr__)
@@ -190,52 +205,114 @@ def _any_tensor(args: Any) -> bool:
     return any(isinstance(value, torch.Tensor) for value in args)
 
 
+def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
+    """The true storage, where `untyped_storage()` only pretends."""
+    with torch._C.DisableTorchFunction():
+        return tensor.untyped_storage()
+
+
 def has_data(tensor: torch.Tensor) -> bool:
     """Whether a tensor has memory behind it, also where `is_meta` only pretends."""
-    return tensor.untyped_storage().device.type != "meta"
+    return storage_of(tensor).device.type != "meta"
+
+
+class DeviceStorage:
+    """What `untyped_storage()` says of a tensor on the device. It cannot be written or resized."""
+
+    device, dtype, is_cuda, is_cpu, is_sparse = _CUDA, torch.uint8, True, False, False
+
+    def __init__(self, address: int, size: int) -> None:
+        self._address, self._size = address, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceStorage) and other._address == self._address
+
+    def __hash__(self) -> int:
+        return hash(self._address)
+
+    def size(self) -> int:
+        return self._size
+
+    nbytes = size
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def element_size(self) -> int:
+        return 1
+
+    def get_device(self) -> int:
+        return 0
+
+    def is_pinned(self) -> bool:
+        return False
+
+    def is_shared(self) -> bool:
+        return True
+
+    def type(self) -> str:
+        return "torch.cuda.UntypedStorage"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise HostRead(f"`{name}` of a storage reads or changes a tensor's memory behind the harness")
 
 
 class PretendCuda(TorchFunctionMode):
     """Redirects device arguments to `real` (`cpu` or `meta`) and remembers which tensors are host tensors."""
 
-    def __init__(self, real: str, host: dict[int, torch.UntypedStorage] | None = None) -> None:
-        """`host` is the table of host tensors, for modes that share one."""
+    def __init__(
+        self,
+        real: str,
+        host: dict[int, torch.UntypedStorage] | None = None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        """`host` is the table of host tensors, for modes that share one; `surroundings` draws addresses."""
         super().__init__()
         self.real = torch.device(real)
         self._host = {} if host is None else host
+        self._surroundings = surroundings
+        self._taken: list[tuple[int, int]] = []
         self._addresses: dict[int, tuple[int, torch.UntypedStorage]] = {}
         self.upload: Callable[[torch.Tensor], torch.Tensor] | None = None
         """Makes a tensor without data that stands for a real one, where `real` has no data."""
 
     def on_host(self, tensor: torch.Tensor) -> bool:
         """True for a tensor that would live in host memory on a machine with a GPU."""
-        return bool(self._host) and tensor.untyped_storage()._cdata in self._host
+        return bool(self._host) and storage_of(tensor)._cdata in self._host
 
     def mark_host(self, tensor: Any) -> Any:
         if isinstance(tensor, torch.Tensor) and type(tensor).__name__ != "FakeTensor":
-            storage = tensor.untyped_storage()
+            storage = storage_of(tensor)
             self._host[storage._cdata] = storage
         return tensor
 
     def address(self, tensor: torch.Tensor) -> int:
         """What `data_ptr()` says of a tensor without data: a number of its own, aligned as an allocator does."""
-        storage = tensor.untyped_storage()
-        fresh = (
-            _ADDRESSES + (len(self._addresses) << _ADDRESS_BITS),
-            storage,
-        )  # held, so that none comes twice
-        base, _ = self._addresses.setdefault(storage._cdata, fresh)
-        return base + int(tensor.storage_offset()) * tensor.element_size()
+        return self._base(storage_of(tensor)) + int(tensor.storage_offset()) * tensor.element_size()
+
+    def _base(self, storage: torch.UntypedStorage) -> int:
+        known = self._addresses.get(storage._cdata)
+        if known is None:
+            if self._surroundings is None:
+                self._surroundings = Surroundings(environment=False)
+            base = self._surroundings.address(self._taken, storage.nbytes())
+            known = self._addresses[storage._cdata] = base, storage  # held, so that none comes twice
+        return known[0]
 
     def adopt(self, tensor: torch.Tensor) -> torch.Tensor:
         """Treat a tensor that the harness made as a device tensor."""
-        self._host.pop(tensor.untyped_storage()._cdata, None)
+        self._host.pop(storage_of(tensor)._cdata, None)
         return tensor
 
     def adopt_alone(self, tensor: torch.Tensor) -> None:
         """A tensor whose memory nothing else uses moves to the device without a copy: a layer may be as large as all that a
         process is given."""
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         if (
             torch._C._storage_Use_Count(storage._cdata) <= 2
         ):  # by the tensor, and by the table of host tensors
@@ -248,6 +325,11 @@ class PretendCuda(TorchFunctionMode):
             return getter(self.on_host(args[0]))
         if func is torch.Tensor.data_ptr and not has_data(args[0]):
             return self.address(args[0])
+        if func in _STORAGES and not self.on_host(args[0]) and not has_data(args[0]):
+            storage = storage_of(args[0])
+            return DeviceStorage(self._base(storage), storage.nbytes())
+        if func is torch.Tensor.type and len(args) == 1 and not kwargs and not self.on_host(args[0]):
+            return f"torch.cuda.{func(*args).rpartition('.')[2]}"
         if func is torch.Tensor.cuda or func is torch.Tensor.cpu:
             return self._move(args[0], to_host=func is torch.Tensor.cpu)
         if func is torch.Tensor.to:
@@ -381,11 +463,19 @@ class _Driver:
 
 
 @contextlib.contextmanager
-def pretend_torch_cuda(target: Target) -> Iterator[None]:
-    """`torch.cuda` and Triton's driver answer as on one idle GPU of this kind. Restored on exit."""
+def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None) -> Iterator[None]:
+    """`torch.cuda` and Triton's driver answer as on one GPU of this kind, with as much memory in use as `surroundings`
+    say (none without them). Restored on exit."""
     from triton.runtime import driver
 
     properties = _Properties(target)
+
+    def used(device: Any = None) -> int:
+        return surroundings.memory_bytes if surroundings is not None else 0
+
+    def unmodelled() -> None:
+        raise Unmodelled("a question to torch.cuda that is not answered without a GPU")
+
     former = driver._active
     driver.set_active(_Driver(target, properties))
     stand_ins: dict[str, Any] = {
@@ -400,9 +490,23 @@ def pretend_torch_cuda(target: Target) -> Iterator[None]:
         "get_device_capability": lambda device=None: (properties.major, properties.minor),
         "get_device_properties": lambda device=None: properties,
         "empty_cache": lambda: None,
-        "memory_allocated": lambda device=None: 0,
-        "max_memory_allocated": lambda device=None: 0,
+        "memory_allocated": used,
+        "max_memory_allocated": used,
+        "memory_reserved": used,
+        "max_memory_reserved": used,
+        "mem_get_info": lambda device=None: (properties.total_memory - used(), properties.total_memory),
+        "memory_stats": lambda device=None: {
+            f"{kind}_bytes.all.{when}": used()
+            for kind in ("allocated", "reserved")
+            for when in ("current", "peak")
+        },
         "reset_peak_memory_stats": lambda device=None: None,
+        "reset_accumulated_memory_stats": lambda device=None: None,
+        "is_current_stream_capturing": lambda: False,
+        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
+        "ipc_collect": lambda: None,
+        "utilization": lambda device=None: used() // 512 % 101,
+        "_lazy_init": unmodelled,
         "current_stream": lambda device=None: _Nothing(),
         "default_stream": lambda device=None: _Nothing(),
         "stream": lambda stream=None: _Nothing(),
@@ -414,12 +518,35 @@ def pretend_torch_cuda(target: Target) -> Iterator[None]:
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
     }
-    saved = {name: getattr(torch.cuda, name) for name in stand_ins}
+    built = _built(target)
+    saved = [(torch.cuda, name, getattr(torch.cuda, name)) for name in stand_ins]
+    saved += [(owner, name, getattr(owner, name)) for owner, name, _ in built]
     for name, value in stand_ins.items():
         setattr(torch.cuda, name, value)
+    for owner, name, value in built:
+        setattr(owner, name, value)
     try:
         yield
     finally:
         driver._active = former
-        for name, value in saved.items():
-            setattr(torch.cuda, name, value)
+        for owner, name, value in saved:
+            setattr(owner, name, value)
+
+
+def _built(target: Target) -> list[tuple[Any, str, Any]]:
+    """What a build of torch for such GPUs says of itself, whichever this one is."""
+    cuda = target.backend == "cuda"
+    plain = str(torch.__version__).partition("+")[0]
+    return [
+        (torch, "__version__", torch.torch_version.TorchVersion(f"{plain}+{'cu128' if cuda else 'rocm6.4'}")),
+        (torch.version, "__version__", f"{plain}+{'cu128' if cuda else 'rocm6.4'}"),
+        (torch.version, "cuda", "12.8" if cuda else None),
+        (torch.version, "hip", None if cuda else "6.4"),
+        (torch.backends.cuda, "is_built", lambda: True),
+        (torch.backends.cudnn, "is_available", lambda: True),
+        (torch.backends.cudnn, "version", lambda: 91002),
+        (torch.accelerator, "is_available", lambda: True),
+        (torch.accelerator, "device_count", lambda: 1),
+        (torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda")),
+        (torch.accelerator, "synchronize", lambda device=None: None),
+    ]

@@ -1,0 +1,152 @@
+"""What a candidate's Python can learn of where it runs: drawn anew for each call, so that nothing there tells a judge.
+
+Environment, clock, file name, addresses, memory in use and gradient mode of a forward pass are all drawn from what
+ordinary machines show. A forward pass that does other things elsewhere then does other things when it is called again,
+and that is seen on its tapes.
+
+Not guaranteed: a trigger that no draw happens to hit (one user's name, one second of one year) stays unseen.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+_TRUE_TIME, _TRUE_STRFTIME, _CLOCK = time.time, time.strftime, time
+_YEAR_S = 365.25 * 86400.0
+_FIRST_YEARS = 52.0
+"""Since 1970: no kernel is older."""
+_NAMES = ("model", "kernel", "solution", "submission", "candidate", "generated", "fused", "ops", "layer")
+_USERS = ("ubuntu", "user", "dev", "alice", "researcher", "runner", "ml", "work")
+_ALIGN = 512
+"""Of the addresses that CUDA's allocators hand out."""
+_SPACES = (
+    (0x2_0000_0000, 0x80_0000_0000),
+    (0x7000_0000_0000, 0x7FFF_0000_0000),
+    (0xA_0000_0000, 0xF_FFFF_0000),
+)
+"""Where drivers put device memory."""
+
+
+def _variables(dice: random.Random) -> dict[str, str]:
+    """Variables of an ordinary shell, container or cluster job: each is set or not."""
+    user = f"{dice.choice(_USERS)}{dice.choice(('', str(dice.randrange(100))))}"
+    home = dice.choice((f"/home/{user}", "/root", f"/users/{user}", f"/data/{user}"))
+    cache = dice.choice((f"{home}/.triton/cache", f"/var/cache/{user}", f"/scratch/{user}/triton"))
+    usual = {
+        "USER": user,
+        "LOGNAME": user,
+        "SHELL": dice.choice(("/bin/bash", "/bin/zsh", "/bin/sh")),
+        "PWD": dice.choice((home, f"{home}/src", "/workspace", "/")),
+        "LANG": dice.choice(("C.UTF-8", "en_US.UTF-8", "de_DE.UTF-8", "C")),
+        "TERM": dice.choice(("xterm-256color", "dumb", "screen")),
+        "HOSTNAME": f"{dice.choice(('node', 'gpu', 'host', 'worker'))}-{dice.randrange(1000)}",
+        "TMPDIR": dice.choice(("/var/tmp", f"/scratch/{user}", f"{home}/tmp")),
+        "TRITON_CACHE_DIR": cache,
+        "TRITON_DISABLE_LINE_INFO": dice.choice("01"),
+        "TRITON_DEFAULT_FP_FUSION": dice.choice("01"),
+        "TRITON_PRINT_AUTOTUNING": "1",
+        "OMP_NUM_THREADS": str(2 ** dice.randrange(7)),
+        "CUDA_VISIBLE_DEVICES": dice.choice(("0", "0,1", "3", "0,1,2,3,4,5,6,7")),
+        "CUDA_HOME": dice.choice(("/usr/local/cuda", "/usr/local/cuda-12.8", "/opt/cuda")),
+        "LD_LIBRARY_PATH": dice.choice(("/usr/local/cuda/lib64", "/usr/lib")),
+        "PYTHONPATH": dice.choice((f"{home}/src", "/workspace")),
+        "VIRTUAL_ENV": f"{home}/venv",
+        "CONDA_PREFIX": f"{home}/miniconda3",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "SLURM_JOB_ID": str(dice.randrange(10**6)),
+        "RANK": str(dice.randrange(8)),
+        "CI": "true",
+    }
+    kept = {name: value for name, value in usual.items() if dice.random() < 0.5}
+    return {"HOME": home, "PATH": "/usr/local/bin:/usr/bin:/bin", **kept}
+
+
+class Surroundings:
+    """One draw after another. `redraw` changes what the process sees; the clock moves with every look at it."""
+
+    def __init__(self, dice: random.Random | None = None, environment: bool = True) -> None:
+        """`environment`: that of this process is replaced, and so is the state of `random`."""
+        self.dice, self._environment = dice or random.SystemRandom(), environment
+        self.path, self.name = "", ""
+        """File and module name of what is loaded next."""
+        self.memory_bytes = 0
+        """Device memory in use, as its statistics say."""
+        self._ticks = self._now = 0.0
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Other surroundings from here on."""
+        dice = self.dice
+        variables = _variables(dice)
+        if self._environment:
+            os.environ.clear()
+            os.environ.update(variables)
+            random.seed(dice.getrandbits(64))
+        self.name = (
+            f"{dice.choice(_NAMES)}_{dice.randrange(1 << 16):x}"
+            if dice.random() < 0.8
+            else dice.choice(_NAMES)
+        )
+        folder = dice.choice(
+            (variables["HOME"], "/workspace", "/opt/app", f"/var/lib/app{dice.randrange(99)}")
+        )
+        self.path = f"{folder}/{self.name}.py"
+        self.memory_bytes = int(2.0 ** dice.uniform(20.0, 35.0)) // _ALIGN * _ALIGN
+        self._ticks = 10.0 ** dice.uniform(1.0, 7.0)
+        self._now = self._moment()
+
+    def _moment(self) -> float:
+        """Seconds since 1970: anywhere in three centuries, or at any distance from the true time."""
+        if self.dice.random() < 0.5:
+            return self.dice.uniform(_FIRST_YEARS, 300.0) * _YEAR_S
+        away = 10.0 ** self.dice.uniform(0.0, 10.0)
+        moment = _TRUE_TIME() + (away if self.dice.random() < 0.7 else -away)
+        return max(moment, _FIRST_YEARS * _YEAR_S)
+
+    def time(self) -> float:
+        """The date, somewhat later than when it was last asked for."""
+        self._now += 10.0 ** self.dice.uniform(-7.0, 1.0)
+        return self._now
+
+    def ticks(self) -> float:
+        """Seconds since anything, never less than before."""
+        self._ticks += 10.0 ** self.dice.uniform(-7.0, 1.0)
+        return self._ticks
+
+    def address(self, taken: list[tuple[int, int]], size: int) -> int:
+        """Where `size` bytes of device memory might lie, away from what is `taken` (first, last)."""
+        while True:
+            low, high = self.dice.choice(_SPACES)
+            base = self.dice.randrange(low, high) // _ALIGN * _ALIGN
+            if all(base + size < first or last < base for first, last in taken):
+                taken.append((base, base + size))
+                return base
+
+    def clocks(self) -> dict[str, Callable[..., Any]]:
+        """What takes the place of the functions of `time` by these names."""
+
+        def strftime(form: str, moment: Any = None) -> str:
+            return _TRUE_STRFTIME(form, time.gmtime(self.time()) if moment is None else moment)
+
+        return {
+            "time": self.time,
+            "time_ns": lambda: int(1e9 * self.time()),
+            "perf_counter": self.ticks,
+            "perf_counter_ns": lambda: int(1e9 * self.ticks()),
+            "monotonic": self.ticks,
+            "monotonic_ns": lambda: int(1e9 * self.ticks()),
+            "process_time": self.ticks,
+            "process_time_ns": lambda: int(1e9 * self.ticks()),
+            "sleep": lambda seconds: None,
+            "strftime": strftime,
+        }
+
+    def hide_clock(self, module: types.ModuleType = _CLOCK) -> None:
+        """For the life of this process, `time` tells this clock's time."""
+        for name, clock in self.clocks().items():
+            setattr(module, name, clock)

@@ -1,0 +1,96 @@
+"""Numbers that count calls are moved far ahead, and put back where a module cannot stand that."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.verify.trace.counters import Counters
+
+DICE = random.Random(3)
+
+
+class Module(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.half, self.ring = 0, 0.0, 0
+        self.nested = {"deep": [0]}
+        self.seen: list[int] = []
+
+
+def called(
+    change: Callable[[Module, dict[str, Any]], None], times: int = 4
+) -> tuple[Module, dict[str, Any], bool]:
+    """A module after some calls and a jump; what it was made in; whether anything moved."""
+    module, namespace = Module(), {"__name__": Module.__module__, "TOTAL": 0}
+    counters = Counters(module, namespace)
+    for _ in range(times):
+        change(module, namespace)
+        counters.look()
+    return module, namespace, counters.jump(DICE)
+
+
+def test_an_attribute_that_counts_is_moved_on() -> None:
+    module, _, moved = called(lambda m, n: setattr(m, "calls", m.calls + 1))
+    assert moved
+    assert module.calls > 100
+
+
+def test_a_global_that_counts_is_moved_on() -> None:
+    _, namespace, _ = called(lambda m, n: n.update(TOTAL=n["TOTAL"] + 2))
+    assert namespace["TOTAL"] > 100
+
+
+def test_a_number_deep_in_containers_is_moved_on() -> None:
+    def count(module: Module, _: Any) -> None:
+        module.nested["deep"][0] += 1
+
+    module, _, _ = called(count)
+    assert module.nested["deep"][0] > 100
+
+
+def test_a_class_attribute_that_counts_is_moved_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Module, "made", 0, raising=False)
+    called(lambda m, n: setattr(Module, "made", Module.made + 1))  # type: ignore[attr-defined]
+    assert Module.made > 100  # type: ignore[attr-defined]
+
+
+def test_a_list_that_grows_grows_far() -> None:
+    module, _, _ = called(lambda m, n: m.seen.append(1))
+    assert len(module.seen) > 100
+
+
+def test_a_fraction_that_grows_is_moved_on() -> None:
+    module, _, _ = called(lambda m, n: setattr(m, "half", m.half + 0.5))
+    assert module.half > 100.0
+
+
+def test_what_stays_is_left_alone() -> None:
+    module, _, moved = called(lambda m, n: None)
+    assert not moved
+    assert module.calls == 0
+
+
+def test_what_goes_round_is_left_alone() -> None:
+    module, _, moved = called(lambda m, n: setattr(m, "ring", (m.ring + 1) % 2))
+    assert not moved
+    assert module.ring in (0, 1)
+
+
+def test_too_few_calls_say_nothing() -> None:
+    module, _, moved = called(lambda m, n: setattr(m, "calls", m.calls + 1), times=3)
+    assert not moved
+    assert module.calls == 3
+
+
+def test_a_jump_can_be_taken_back() -> None:
+    module = Module()
+    counters = Counters(module, {"__name__": Module.__module__})
+    for _ in range(4):
+        module.calls += 1
+        counters.look()
+    counters.jump(DICE)
+    counters.undo()
+    assert module.calls == 4
