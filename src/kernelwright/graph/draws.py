@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.graph import operators
+from kernelwright.graph import operators, sizes
 from kernelwright.graph.execute import FLOATS
 from kernelwright.graph.types import Argument, Dim, Graph, Ref, TensorType, refs_in
 
@@ -37,20 +37,29 @@ class Draw:
     """One line that draws a tensor; `{shape}` stands for its sizes, `{dtype}` for `, dtype=torch.bfloat16` or nothing."""
 
     text: str
+    bound: Dim = 0
+    """`{bound}` in the text: how many places an index may name."""
 
     def written(self, type: TensorType, size: Any = str) -> str:
         """The line for a tensor of that type; `size` writes one size."""
         shape = ", ".join(size(one) for one in type.shape)
         dtype = "" if type.dtype == "float32" else f", dtype=torch.{type.dtype}"
         listed = f"({shape},)" if len(type.shape) == 1 else f"({shape})"
-        return self.text.format(shape=shape or "()", listed=listed, dtype=dtype, name=f"torch.{type.dtype}")
+        return self.text.format(
+            shape=shape or "()",
+            listed=listed,
+            dtype=dtype,
+            name=f"torch.{type.dtype}",
+            bound=size(self.bound),
+        )
 
-    def draw(self, type: TensorType, device: torch.device | str = "cpu") -> torch.Tensor:
-        """A tensor of that type, which has no symbols, from torch's own generator."""
+    def draw(
+        self, type: TensorType, device: torch.device | str = "cpu", symbols: Mapping[str, int] | None = None
+    ) -> torch.Tensor:
+        """A tensor of that type, which has no symbols, from torch's own generator; `symbols` are those of the bound."""
+        text = self.written(type, lambda size: str(sizes.evaluate(size, symbols or {})))
         with torch.device(device):
-            made: torch.Tensor = eval(
-                self.written(type), {"torch": torch}
-            )  # our own text, of numbers and torch calls
+            made: torch.Tensor = eval(text, {"torch": torch})  # our own text, of numbers and torch calls
         return made
 
 
@@ -113,12 +122,10 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
             "index_add",
             "index_copy",
         ):
-            sizes = shape(args[0])
-            if isinstance(args[1], int) and sizes:
-                bound(args[2], sizes[args[1]])
+            if isinstance(args[1], int) and shape(args[0]):
+                bound(args[2], shape(args[0])[args[1]])
         elif name in ("cross_entropy_loss", "nll_loss_forward", "nll_loss2d_forward"):
-            sizes = shape(args[0])
-            bound(args[1], sizes[min(1, len(sizes) - 1)])
+            bound(args[1], shape(args[0])[min(1, len(shape(args[0])) - 1)])
         elif name == "embedding_dense_backward" and isinstance(args[2], int):
             bound(args[1], args[2])
         carried = operators.kind(node.op) in _CARRIES or node.op == "aten._to_copy.default"
@@ -142,8 +149,7 @@ def _draw(argument: Argument, type: TensorType, value: Any, bound: Dim | None) -
     if kept and argument.role in ("buffer", "constant") and not statistic:
         return _table(value)
     if bound is not None:
-        high = str(bound).upper()
-        return Draw("torch.randint(0, " + _braced(high) + ", {listed}{dtype})")
+        return Draw("torch.randint(0, {bound}, {listed}{dtype})", bound)
     if not isinstance(value, torch.Tensor):
         return _default(argument, type)
     if type.dtype == "bool":
@@ -179,10 +185,6 @@ def _table(value: torch.Tensor) -> Draw:
 
 def _listed(value: torch.Tensor) -> str:
     return str(value.tolist()).replace("inf", "float('inf')").replace("nan", "float('nan')")
-
-
-def _braced(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _mask(value: torch.Tensor) -> Draw:

@@ -89,7 +89,8 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
     """What each symbol of a graph is, from its tensors' shapes and the numbers among its arguments.
 
     A number argument that is named like a symbol gives its value. A symbol that stands nowhere alone is solved from an
-    expression that is linear in it. Raises ValueError where shapes contradict each other or the graph.
+    expression that is linear in it, and has its hint where none is. Raises ValueError where shapes contradict each other
+    or the graph.
     """
     found = {one.name: numbers[one.name] for one in graph.symbols if one.name in numbers}
     pending: list[tuple[str, int, Dim, int]] = []
@@ -107,21 +108,24 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
     for _, _, size, number in pending:
         if isinstance(size, str) and _WORD.fullmatch(size):
             found.setdefault(size, number)
-    for _, _, size, number in pending:
-        missing = symbols_of(size) - set(found)
-        if len(missing) == 1:
-            name = missing.pop()
-            solved = _solved(size, name, number, found)
-            if solved is not None:
-                found[name] = solved
+    hints = {one.name: one.hint for one in graph.symbols}
+    while len(found) < len(hints):
+        before = len(found)
+        for _, _, size, number in pending:
+            missing = symbols_of(size) - set(found)
+            if len(missing) == 1:
+                name = missing.pop()
+                solved = _solved(size, name, number, found)
+                if solved is not None:
+                    found[name] = solved
+        if len(found) == before:  # heads and head size, where shapes have their product alone
+            name = next(name for name in hints if name not in found)
+            found[name] = hints[name]
     for name, at, size, number in pending:
         if symbols_of(size) <= set(found) and evaluate(size, found) != number:
             raise ValueError(
                 f"{name} is {number} long in dimension {at}, where the graph has {size} = {evaluate(size, found)}"
             )
-    lost = sorted({one.name for one in graph.symbols} - set(found))
-    if lost:
-        raise ValueError(f"no argument tells the size {lost[0]}")
     return found
 
 

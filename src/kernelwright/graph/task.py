@@ -103,7 +103,6 @@ def finite_draws(
     graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, Draw]:
     """Draws for which the graph gives finite numbers at those sizes: as described, else nearer to the captured values."""
-    small = sizes.static(graph, symbols)
     near = {
         one.name: draws.like(values[one.name])
         for one in graph.arguments
@@ -113,7 +112,7 @@ def finite_draws(
     }
     for attempt in ({}, {k: v for k, v in near.items() if graph.argument(k).role == "input"}, near):
         chosen = {**described, **attempt}
-        if all(_is_finite(small, chosen, values, seed) for seed in range(_TRIES)):
+        if all(_is_finite(graph, chosen, values, symbols, seed) for seed in range(_TRIES)):
             return chosen
     raise UserError(
         f"{graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
@@ -124,13 +123,16 @@ def drawn_values(
     graph: Graph,
     described: Mapping[str, Draw],
     numbers: Mapping[str, Any],
+    symbols: Mapping[str, int] | None = None,
     device: torch.device | str = "cpu",
 ) -> dict[str, Any]:
-    """A value for each argument of a graph without symbols, from torch's own generator."""
+    """A value for each argument of a graph, from torch's own generator; symbols that are not given have their hints."""
+    symbols = {**{one.name: one.hint for one in graph.symbols}, **(symbols or {})}
+    graph = sizes.static(graph, symbols)
     found: dict[str, Any] = {}
     for one in graph.arguments:
         if isinstance(one.type, TensorType):
-            found[one.name] = _placed(described[one.name].draw(one.type, device), one.type)
+            found[one.name] = _placed(described[one.name].draw(one.type, device, symbols), one.type)
         else:
             found[one.name] = numbers.get(one.name, 1)
     return found
@@ -145,10 +147,16 @@ def main_dtype(graph: Graph) -> str:
     return max(counts, key=lambda name: counts[name], default="float32")
 
 
-def _is_finite(graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], seed: int) -> bool:
+def _is_finite(
+    graph: Graph,
+    described: Mapping[str, Draw],
+    values: Mapping[str, Any],
+    symbols: Mapping[str, int],
+    seed: int,
+) -> bool:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        results = execute(graph, drawn_values(graph, described, values))
+        results = execute(sizes.static(graph, symbols), drawn_values(graph, described, values, symbols))
     floats = [one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()]
     return all(bool(one.isfinite().all()) or bool((one.isfinite() | one.isneginf()).all()) for one in floats)
 

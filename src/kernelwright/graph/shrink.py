@@ -1,0 +1,323 @@
+"""Smaller sizes for a captured graph, so that a judge without a GPU can interpret kernels for it in seconds.
+
+    small = shrink(captured.graph, captured.part.arguments)
+    small.graph       the same graph with its free sizes as symbols; at their hints it is the captured graph exactly
+    small.shapes      {"small": {"s0": 2, ...}, "small_odd": {"s0": 3, ...}}: values of the symbols, tried by running
+
+A captured graph has numbers where the module had sizes: in reshapes, slices, bounds of loops that were unrolled. Which of
+them may vary is found by following every dimension through the graph (`shape_rules.py`): what must be equal is one
+unknown, what is a product of two is a product of two unknowns, what is not understood keeps its number. Scalars made
+of sizes, such as 1/sqrt(d), keep theirs, too: the small graph is another member of a family, not the module at
+another size, and a kernel that is right for both is right for the captured one.
+
+`small` is rounded, `small_odd` is not; different sizes get different numbers, so that mixing them up shows. Each set is
+run before it is given out; where a set fails, milder ones are tried, and in the end none is given.
+
+Does not guarantee that every free size was found, nor that a size can be read off the arguments (heads and head
+size, where weights have their product alone): `sizes.static(graph, values)` takes them by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from kernelwright.errors import UserError
+from kernelwright.graph import draws, operators, sizes
+from kernelwright.graph.dims import Expr, Unknowns, as_expr
+from kernelwright.graph.execute import execute
+from kernelwright.graph.shape_rules import Rules
+from kernelwright.graph.task import drawn_values
+from kernelwright.graph.types import (
+    Argument,
+    Dim,
+    Graph,
+    Node,
+    NumberType,
+    Operand,
+    Size,
+    Symbol,
+    TensorType,
+    Value,
+)  # fmt: skip
+
+_FEW = 4
+"""Sizes up to which an odd set keeps the captured one."""
+ELEMENTS, PRODUCTS = 1 << 18, 1 << 24
+"""Most elements of all values together, and most multiplications of contractions, of a small set."""
+_FEATURES, _ODD_FEATURES = (96, 128, 80, 112, 72, 104, 88, 64), (75, 101, 67, 93, 83, 57, 109, 71)
+_PLACES, _ODD_PLACES = (24, 20, 28, 16, 32, 12), (19, 13, 17, 9, 23, 11)
+_ROWS, _BATCH, _FACTOR, _LAST = (40, 37), (2, 3), (2, 3), (16, 5)
+"""(small, odd): rows of matrices, batches, factors of products such as heads, and the last factor such as a head's size."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shrunk:
+    """A graph with symbols, and values for them."""
+
+    graph: Graph
+    shapes: dict[str, dict[str, int]]
+
+
+def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
+    """The graph with its free sizes as symbols, and the sets `small` and `small_odd` as far as they run.
+
+    `values` are what it was captured with, for how arguments are drawn.
+    """
+    general = generalise(graph)
+    if not general.symbols:
+        return Shrunk(general, {})
+    described = draws.describe(general, values)
+    found: dict[str, dict[str, int]] = {}
+    for name, odd in (("small", False), ("small_odd", True)):
+        for chosen in _proposals(general, odd):
+            if chosen not in found.values() and runs(general, chosen, described, values or {}):
+                found[name] = chosen
+                break
+    return Shrunk(general, found)
+
+
+def generalise(graph: Graph) -> Graph:
+    """The graph with a symbol for every size that may vary. At the symbols' hints it is `graph` at its own."""
+    fixed = sizes.static(graph, {})
+    unknowns = Unknowns()
+    rules = Rules(unknowns)
+    for one in fixed.arguments:
+        if isinstance(one.type, TensorType):
+            rules.shapes[one.name] = [unknowns.fresh(int(size)) for size in one.type.shape]
+            if one.type.strides is not None and _memory_order(one.type) is None:
+                unknowns.pin(*rules.shapes[one.name])
+    written = [rules.apply(node) for node in fixed.nodes]
+    _pin_what_no_argument_has(fixed, rules)
+    general = _Writer(fixed, rules).graph(written)
+    return general if sizes.static(general, {}) == fixed else fixed
+
+
+def runs(
+    graph: Graph, symbols: Mapping[str, int], described: Mapping[str, draws.Draw], numbers: Mapping[str, Any]
+) -> bool:
+    """Whether the graph runs at those sizes and makes the shapes that it says."""
+    try:
+        small = sizes.static(graph, symbols)
+    except ValueError:  # a size below zero
+        return False
+    types = small.types()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        try:
+            results = execute(small, drawn_values(graph, described, numbers, symbols))
+        except (UserError, RuntimeError):
+            return False
+    for name, result in zip(small.results, results, strict=True):
+        kind = types[name]
+        if isinstance(kind, TensorType) and tuple(result.shape) != kind.shape:
+            return False
+    return True
+
+
+def _pin_what_no_argument_has(graph: Graph, rules: Rules) -> None:
+    """Unknowns that stand in no argument's size could not be chosen by a caller."""
+    while True:
+        own = {
+            name
+            for one in graph.arguments
+            for expr in rules.shapes.get(one.name, [])
+            for name in rules.unknowns.now(expr).unknowns
+        }
+        loose = [
+            expr
+            for shape in rules.shapes.values()
+            for expr in shape
+            if rules.unknowns.now(expr).unknowns - own
+        ]
+        if not loose:
+            return
+        for expr in loose:
+            for name in rules.unknowns.now(expr).unknowns - own:
+                rules.unknowns.pin(Expr(((1, (name,)),)))
+
+
+class _Writer:
+    """The graph again, with expressions for sizes."""
+
+    def __init__(self, graph: Graph, rules: Rules) -> None:
+        self.old, self.rules = graph, rules
+        self.names: dict[str, str] = {}
+
+    def graph(self, written: list[tuple[Any, ...]]) -> Graph:
+        arguments = tuple(self._argument(one) for one in self.old.arguments)
+        nodes = tuple(self._node(node, args) for node, args in zip(self.old.nodes, written, strict=True))
+        symbols = tuple(
+            Symbol(name=new, hint=self.rules.unknowns.hints[old]) for old, new in self.names.items()
+        )
+        return self.old.model_copy(update={"arguments": arguments, "nodes": nodes, "symbols": symbols})
+
+    def _dim(self, expr: Expr | int) -> Dim:
+        expr = self.rules.unknowns.now(as_expr(expr))
+        number = expr.constant
+        if number is not None:
+            return number
+        text = ""
+        for coefficient, unknowns in expr.terms:
+            for one in unknowns:
+                self.names.setdefault(one, f"s{len(self.names)}")
+            factors = [str(abs(coefficient))] if abs(coefficient) != 1 or not unknowns else []
+            factors += [self.names[one] for one in unknowns]
+            sign = ("-" if coefficient < 0 else "") if not text else (" - " if coefficient < 0 else " + ")
+            text += sign + "*".join(factors)
+        return text
+
+    def _operand(self, value: Any) -> Operand:
+        if isinstance(value, Expr):
+            size = self._dim(value)
+            return Size(size=size) if isinstance(size, str) else size
+        if isinstance(value, tuple):
+            return tuple(self._operand(one) for one in value)
+        made: Operand = value
+        return made
+
+    def _type(self, name: str, old: TensorType | NumberType) -> TensorType | NumberType:
+        if not isinstance(old, TensorType):
+            return old
+        shape = self.rules.shapes[name]
+        dims = tuple(map(self._dim, shape))
+        strides = old.strides
+        order = None if strides is None else _memory_order(old)
+        if order is not None:
+            steps: dict[int, Expr] = {}
+            step = as_expr(1)
+            for at in reversed(order):
+                steps[at] = step
+                step = step * self.rules.unknowns.now(shape[at])
+            strides = tuple(self._dim(steps[at]) for at in range(len(shape)))
+        return old.model_copy(update={"shape": dims, "strides": strides})
+
+    def _argument(self, one: Argument) -> Argument:
+        return one.model_copy(update={"type": self._type(one.name, one.type)})
+
+    def _node(self, node: Node, args: tuple[Any, ...]) -> Node:
+        outputs: list[Value | None] = [
+            None if one is None else one.model_copy(update={"type": self._type(one.name, one.type)})
+            for one in node.outputs
+        ]
+        return node.model_copy(update={"args": tuple(map(self._operand, args)), "outputs": tuple(outputs)})
+
+
+def _memory_order(type: TensorType) -> list[int] | None:
+    """Dimensions from slow to fast, where the strides are those of a permuted contiguous tensor without ones in doubt."""
+    assert type.strides is not None
+    strides, shape = [int(one) for one in type.strides], [int(one) for one in type.shape]
+    order = sorted(range(len(shape)), key=lambda at: (-strides[at], at))
+    expected = 1
+    for at in reversed(order):
+        if strides[at] != expected:
+            return None
+        expected *= shape[at]
+    return order
+
+
+def _proposals(graph: Graph, odd: bool) -> Iterator[dict[str, int]]:
+    """Values of the symbols, from the smallest to milder ones; each within bounds."""
+    hints = {one.name: one.hint for one in graph.symbols}
+    wanted = _wanted(graph, odd)
+    yield _bounded(graph, wanted, hints)
+    yield _bounded(graph, {name: max(1, hint // 4 + odd) for name, hint in hints.items()}, hints)
+    own = _in_weights(graph)
+    yield {name: hint if name in own else wanted[name] for name, hint in hints.items()}
+    yield {name: max(1, hint // 2) if name not in own else hint for name, hint in hints.items()}
+
+
+def _wanted(graph: Graph, odd: bool) -> dict[str, int]:
+    """By what a symbol is for: batch, rows, place in a sequence or image, feature, factor of a product."""
+    terms = [
+        (argument, place, coefficient, names)
+        for argument in graph.arguments
+        if isinstance(argument.type, TensorType)
+        for place, size in enumerate(argument.type.shape)
+        for coefficient, names in terms_of(size)
+    ]
+    weights = _in_weights(graph)
+    features = iter((_ODD_FEATURES if odd else _FEATURES) * len(graph.symbols))
+    places = iter((_ODD_PLACES if odd else _PLACES) * len(graph.symbols))
+    found = {}
+    for symbol in graph.symbols:
+        name, hint = symbol.name, symbol.hint
+        mine = [term for term in terms if name in term[3]]
+        times = min((coefficient for _, _, coefficient, _ in mine), default=1)
+        together = [names for _, _, _, names in mine if len(names) > 1]
+        leads = any(place == 0 and one.role == "input" for one, place, _, _ in mine)
+        flat = all(len(one.type.shape) <= 2 for one, _, _, _ in mine if isinstance(one.type, TensorType))
+        if together:
+            last = any(names[-1] == name for names in together)
+            size = (_LAST if last else _FACTOR)[odd]
+            size = max(2, size // times) if last else size
+        elif name in weights:
+            size = max(1, next(features) // times)
+        elif leads:
+            size = (_ROWS if flat else _BATCH)[odd]
+        else:
+            size = max(1, next(places) // times)
+        below = hint - 1 if hint % 2 == 0 else hint - 2  # the next odd number
+        found[name] = min(size, below if odd and hint > _FEW else hint)
+    return found
+
+
+def _in_weights(graph: Graph) -> set[str]:
+    own = [one.type for one in graph.arguments if one.role != "input"]
+    return {
+        name
+        for kind in own
+        if isinstance(kind, TensorType)
+        for size in kind.shape
+        for name in sizes.symbols_of(size)
+    }
+
+
+def terms_of(size: Dim) -> list[tuple[int, tuple[str, ...]]]:
+    """Coefficient and symbols of each term of a size that `generalise` wrote."""
+    found = []
+    for term in str(size).replace(" - ", " + ").split(" + "):
+        factors = term.strip().lstrip("-").split("*")
+        numbers = [int(one) for one in factors if one.isdigit()]
+        found.append((math.prod(numbers), tuple(one for one in factors if not one.isdigit())))
+    return found
+
+
+def _bounded(graph: Graph, wanted: dict[str, int], hints: Mapping[str, int]) -> dict[str, int]:
+    """Reduced, the largest first, until the graph is small enough."""
+    chosen = dict(wanted)
+    for _ in range(64):
+        if _within(graph, chosen):
+            break
+        name = max(chosen, key=lambda one: chosen[one])
+        if chosen[name] <= 2:
+            break
+        chosen[name] = max(2, chosen[name] * 2 // 3)
+    return {name: min(size, hints[name]) for name, size in chosen.items()}
+
+
+def _within(graph: Graph, symbols: Mapping[str, int]) -> bool:
+    """Whether values and products are few."""
+    types = graph.types()
+
+    def shape(name: str) -> list[int]:
+        kind = types[name]
+        return [sizes.evaluate(size, symbols) for size in kind.shape] if isinstance(kind, TensorType) else []
+
+    elements = sum(math.prod(max(0, n) for n in shape(name)) for name in types)
+    products = 0
+    for node in graph.nodes:
+        if operators.kind(node.op) == "contraction":
+            given = [shape(name) for name in node.refs()]
+            out = math.prod(next((shape(one.name) for one in node.outputs if one is not None), []))
+            depth = (
+                math.prod(given[1]) // max(1, given[1][0])
+                if "convolution" in node.op
+                else max((s[-1] for s in given if s), default=1)
+            )
+            products += out * max(1, depth)
+    return elements <= ELEMENTS and products <= PRODUCTS

@@ -1,0 +1,172 @@
+"""Shrinking: a captured graph's free sizes are found, the graph at them is the captured one, small sets run and differ."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from modules import Decoder, examples
+
+from kernelwright.graph import sizes
+from kernelwright.graph.capture import capture
+from kernelwright.graph.dims import Expr, Unknowns
+from kernelwright.graph.execute import execute
+from kernelwright.graph.shrink import generalise, shrink
+from kernelwright.graph.task import to_task
+from kernelwright.graph.types import Graph, TensorType
+from kernelwright.shapes import apply_shape
+
+EXAMPLES = examples()
+
+
+def shape(graph: Graph, name: str) -> tuple[Any, ...]:
+    kind = graph.types()[name]
+    assert isinstance(kind, TensorType)
+    return kind.shape
+
+
+def general(function: Any, *args: Any) -> Graph:
+    graph = capture(function, args).graph
+    made = generalise(graph)
+    assert sizes.static(made, {}) == graph
+    return made
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_at_its_hints_it_is_the_captured_graph_and_small_sets_run(name: str) -> None:
+    module, args = EXAMPLES[name]
+    part = capture(module, args).part
+    small = shrink(part.graph, part.arguments)
+    assert sizes.static(small.graph, {}) == part.graph
+    assert set(small.shapes) == {"small", "small_odd"}
+    assert small.shapes["small"] != small.shapes["small_odd"]
+    task = to_task(small.graph, "graph/x", values=part.arguments, shapes=small.shapes)
+    made: dict[str, Any] = {}
+    for shapes in task.shapes.values():
+        exec(apply_shape(task.source, shapes), made)
+        given = made["get_inputs"]()
+        lower = {key.lower(): size for key, size in shapes.items()}
+        expected = execute(sizes.static(small.graph, lower), given)
+        found = made["Model"]()(*given)
+        torch.testing.assert_close(list(found) if isinstance(found, tuple) else [found], list(expected))
+
+
+FREE = {
+    "decoder": 7,
+    "vit": 6,
+    "convnext": 5,
+    "bottleneck": 7,
+    "swin": 9,
+    "gru": 3,
+    "diffusion": 7,
+    "language": 5,
+    "einsum": 7,
+}
+"""Sizes that may vary: of the decoder batch, sequence, width, half of a head, kv heads, heads a kv head, hidden size, and
+the size of a value's head."""
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_the_free_sizes_are_found(name: str) -> None:
+    module, args = EXAMPLES[name]
+    assert len(generalise(capture(module, args).graph).symbols) >= FREE[name]
+
+
+def test_a_decoder_at_real_sizes_shrinks() -> None:
+    with torch.device("cpu"):
+        module, x = Decoder(512, 8, 2, 1376).bfloat16().eval(), torch.randn(2, 64, 512, dtype=torch.bfloat16)
+    part = capture(module, (x,)).part
+    small = shrink(part.graph, part.arguments)
+    elements = [
+        torch.Size(kind.shape).numel()
+        for kind in sizes.static(small.graph, small.shapes["small"]).types().values()
+    ]
+    assert sum(elements) < 300_000
+    assert all(small.shapes["small"][one.name] < one.hint for one in small.graph.symbols if one.hint > 4)
+
+
+def test_heads_and_their_size_are_two_sizes() -> None:
+    graph = general(lambda x: x.view(2, 5, 4, 8).transpose(1, 2), torch.randn(2, 5, 32))
+    assert shape(graph, "x1") == ("s0", "s1", "s2*s3")
+    assert shape(graph, graph.results[0]) == ("s0", "s2", "s1", "s3")
+
+
+def test_halves_make_a_size_even() -> None:
+    graph = general(lambda x: torch.cat((-x[..., 8:], x[..., :8]), -1), torch.randn(3, 16))
+    assert shape(graph, "x1") == ("s0", "2*s1")
+    assert shape(graph, graph.results[0]) == ("s0", "2*s1")
+
+
+def test_a_few_elements_cut_off_stay_a_few() -> None:
+    graph = general(lambda x: x[:, 1:] - x[:, :-1], torch.randn(3, 16))
+    assert shape(graph, "x1") == ("s0", "s1")
+    assert shape(graph, graph.results[0]) == ("s0", "s1 - 1")
+
+
+def test_sums_are_kept() -> None:
+    graph = general(
+        lambda x, y, w: F.linear(torch.cat((x, y), -1), w),
+        torch.randn(3, 6),
+        torch.randn(3, 10),
+        torch.randn(7, 16),
+    )
+    assert shape(graph, "x3") == ("s3", "s1 + s2")
+
+
+def test_uneven_parts_are_sizes_of_their_own() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        q, k, v = F.linear(x, w).split((32, 8, 8), -1)
+        return q.unflatten(-1, (4, 8)).mean(-2) * k + v
+
+    graph = general(function, torch.randn(3, 6), torch.randn(48, 6))
+    assert len(graph.symbols) == 4
+
+
+def test_strides_make_multiples() -> None:
+    graph = general(nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.randn(2, 3, 16, 15))
+    assert shape(graph, "x1")[2:] == ("2*s2", "2*s3 + 1")
+    assert shape(graph, graph.results[0])[2:] == ("s2", "s3 + 1")
+
+
+def test_depthwise_groups_follow_the_channels_and_others_do_not() -> None:
+    depthwise = general(nn.Conv1d(6, 6, 3, groups=6), torch.randn(2, 6, 9))
+    assert shape(depthwise, "x1") == ("s0", "s1", "s2")
+    grouped = general(nn.Conv1d(6, 4, 3, groups=2), torch.randn(2, 6, 9))
+    assert shape(grouped, "x1")[1] == "2*s1"
+
+
+def test_things_told_apart_by_index_stay_as_many() -> None:
+    graph = general(lambda x: x[0] + x[1] * x[2], torch.randn(3, 16))
+    assert shape(graph, "x1")[0] == 3
+
+
+def test_a_scalar_made_of_a_size_stays() -> None:
+    graph = general(lambda q, k: (q @ k.mT) / q.shape[-1] ** 0.5, torch.randn(5, 16), torch.randn(7, 16))
+    assert shape(graph, "x1")[1] == "s1"
+    assert graph.nodes[-1].args[1] == 4.0
+
+
+def test_permuted_memory_keeps_its_strides() -> None:
+    graph = general(lambda x: x * 2, torch.randn(4, 6, 8).permute(0, 2, 1))
+    assert graph.arguments[0].type.strides == ("s1*s2", 1, "s1")
+
+
+def test_what_is_not_understood_keeps_its_numbers() -> None:
+    graph = general(
+        lambda x: F.fold(F.unfold(x, 3, padding=1), (8, 8), 3, padding=1), torch.randn(2, 4, 8, 8)
+    )
+    assert shape(graph, "x1") == (2, 4, 8, 8)
+
+
+def test_unknowns_that_cannot_be_solved_are_pinned() -> None:
+    known = Unknowns()
+    a, b = known.fresh(6), known.fresh(4)
+    c = known.fresh(24)
+    known.unify(a * b, c)
+    assert known.hint(c) == 24
+    assert len(known.now(c).unknowns) == 2
+    d, e = known.fresh(5), known.fresh(7)
+    known.unify(d * d + e, known.fresh(8) * 4)
+    assert known.now(d).constant == 5
+    assert isinstance(known.now(d), Expr)
