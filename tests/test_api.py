@@ -1,346 +1,318 @@
-"""The library: a drop-in module that runs its kernel where it was verified and says why elsewhere; saved, loaded, cached."""
+"""The library: a module in, a drop-in out, saved, loaded, exported, cached; and one line for each kind of bad input."""
 
-import functools
-import subprocess
+import importlib.util
 import sys
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from drop_in.making import Block, counted, made
 from torch import Tensor, nn
 
 import kernelwright
 from kernelwright import api
-from kernelwright.drop_in import Optimized, VerifiedKernel, shapes_of, versions
+from kernelwright.drop_in import Optimized
 from kernelwright.errors import UserError
+from kernelwright.graph.partition import partition
+from kernelwright.graph.stitch import candidate, stitch
+from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.policy import Policy
-from kernelwright.prompts import completion_text
-from kernelwright.records import Completion, Prompt, Verdict
-from kernelwright.search import optimize as search
-from kernelwright.tasks.capture import capture
+from kernelwright.records import Candidate, Task, Timing, Verdict
+from kernelwright.search.ladder import CannotWrite
 
-KERNEL = """
-import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-BLOCK = 256
+X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
 
-@triton.jit
-def scale_kernel(x_ptr, weight_ptr, y_ptr, n, dim, BLOCK: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offs < n
-    x = tl.load(x_ptr + offs, mask=mask)
-    weight = tl.load(weight_ptr + offs % dim, mask=mask)
-    tl.store(y_ptr + offs, x * weight, mask=mask)
+class AtenRung:
+    """Stands in for the compiler: the graph's own ATen calls. `refuses` says which graphs it cannot write."""
+
+    name = "compiler"
+    asked = 0
+    refuses: Callable[[Graph], str] = staticmethod(lambda graph: "")
+
+    def __init__(self, target: str, contractions: str = "own") -> None:
+        pass
+
+    def write(self, graph: Graph, task: Task, seconds: float) -> str:
+        type(self).asked += 1
+        if why := type(self).refuses(graph):
+            raise CannotWrite(why)
+        text = stitch(partition(graph), {})
+        return candidate(text, graph, "run") + "\n\ndef kernel(*given):\n    return ModelNew()(*given)\n"
 
 
-class ModelNew(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(dim))
+class Judge:
+    """Accepts what `accepts` says, at the speed that `gain` says."""
 
-    def forward(self, x):
-        y = torch.empty_like(x)
-        n = x.numel()
-        scale_kernel[(triton.cdiv(n, BLOCK),)](x, self.weight, y, n, x.shape[-1], BLOCK=BLOCK)
-        return y
-"""
+    gain, takes = 2.0, 0.0
+    accepts: Callable[[Candidate], bool] = staticmethod(lambda candidate: True)
 
-
-class Scale(nn.Module):
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
-        self.weight = nn.Parameter(torch.rand(dim))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.weight
-
-
-def verified(module: nn.Module, *inputs: Tensor, code: str = KERNEL, **changed: Any) -> VerifiedKernel:
-    captured = capture(module, inputs)
-    verdict = Verdict(task_id=captured.task.id, outcome=Outcome.CORRECT, gate=Gate.TIMING)
-    facts = {
-        "task": captured.task, "module": captured.digest, "prefix": captured.prefix, "code": code, "verdict": verdict,
-        "shapes": shapes_of(captured.task, inputs), "dtypes": ("float32",), "arch": "90", "versions": versions(),
-    }  # fmt: skip
-    return VerifiedKernel(**{**facts, **changed})
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        future: Future[Verdict] = Future()
+        if type(self).takes:
+            return future
+        if not type(self).accepts(candidate):
+            wrong = Verdict(
+                task_id=task.id, outcome=Outcome.WRONG_VALUE, gate=Gate.SMALL, detail="output 0 is off"
+            )
+            future.set_result(wrong)
+            return future
+        gain = type(self).gain
+        timing = Timing(
+            kind="modelled", target="h200", candidate_ms=1 / gain, candidate_ci=(1 / gain, 1 / gain),
+            baseline_ms={"eager": 1.0, "compile": 1.0}, speedup_ci={"eager": (gain, gain), "compile": (gain, gain)},
+        )  # fmt: skip
+        future.set_result(Verdict(task_id=task.id, outcome=Outcome.CORRECT, gate=Gate.TIMING, timing=timing))
+        return future
 
 
-@pytest.fixture
-def drop_in() -> Optimized:
-    module = Scale(24).requires_grad_(False)
-    return Optimized(module, verified(module, torch.randn(4, 24)))
+@pytest.fixture(autouse=True)
+def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ATen for kernels, and a judge that answers at once."""
+
+    @contextmanager
+    def judge(*args: Any) -> Iterator[Judge]:
+        yield Judge()
+
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr("kernelwright.cli.read.judge", judge)
+    monkeypatch.setattr(api, "CompilerRung", AtenRung)
+    for cls, name, value in [
+        (AtenRung, "asked", 0), (AtenRung, "refuses", staticmethod(lambda graph: "")), (Judge, "gain", 2.0),
+        (Judge, "takes", 0.0), (Judge, "accepts", staticmethod(lambda candidate: True)),
+    ]:  # fmt: skip
+        monkeypatch.setattr(cls, name, value)
 
 
-def told(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
-    """(the answer, warnings)."""
+def block() -> Block:
+    torch.manual_seed(0)
+    return Block().requires_grad_(False).eval()
+
+
+def optimized(module: nn.Module, *args: Any, folder: Any = False, **options: Any) -> tuple[Any, list[str]]:
+    """(what came out, warnings)."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        answer = module(*args, **kwargs)
-    return answer, [str(one.message) for one in heard]
+        found = kernelwright.optimize(module, args, cache=folder, quiet=True, **options)
+    return found, [str(one.message) for one in heard if one.category is RuntimeWarning]
 
 
-def test_on_a_cpu_it_answers_as_the_original_and_says_so_once(drop_in: Optimized) -> None:
-    x = torch.randn(4, 24)
-    answer, said = told(drop_in, x)
-    assert torch.equal(answer, drop_in.original(x))
-    assert said == ["Scale runs without its kernel: inputs are on the cpu, and a Triton kernel runs on a GPU"]
-    assert told(drop_in, x)[1] == []
+def test_a_module_comes_back_with_its_kernels(tmp_path: Path) -> None:
+    module = block()
+    fast, said = optimized(module, X, folder=tmp_path)
+    assert said == []
+    assert isinstance(fast, Optimized)
+    assert isinstance(fast, Block)
+    runs = counted(fast)
+    torch.testing.assert_close(fast(X), module(X))
+    assert len(runs) == 1
+    assert fast.verdict.speedup() == 2.0
+    assert [row.rung for row in fast.verified.rows] == ["compiler"]
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        ((torch.randn(5, 24),), "shapes 5×24 were not verified (4×24 were)"),
-        ((torch.randn(4, 24).double(),), "types float64 were not verified (float32 were)"),
-        ((torch.randn(24, 4).t(),), "not contiguous"),
-    ],
-    ids=["shape", "type", "strides"],
-)
-def test_what_was_not_verified_runs_the_original(
-    drop_in: Optimized, monkeypatch: pytest.MonkeyPatch, args: tuple[Any, ...], said: str
-) -> None:
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    answer, heard = told(drop_in, *args)
-    assert torch.equal(answer, drop_in.original(*args))
-    assert len(heard) == 1
-    assert said in heard[0]
+def test_the_second_call_asks_nobody(tmp_path: Path) -> None:
+    optimized(block(), X, folder=tmp_path)
+    asked = AtenRung.asked
+    fast, _ = optimized(block(), X, folder=tmp_path)
+    assert isinstance(fast, Optimized)
+    assert AtenRung.asked == asked
+    optimized(block(), torch.randn(6, 8), folder=tmp_path)
+    assert AtenRung.asked > asked
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda m: m.requires_grad_(True), "gradients are wanted"),
-        (
-            lambda m: m.__dict__.update(
-                verified=m.verified.model_copy(update={"versions": {"torch": "1.0"}})
-            ),
-            "torch 1.0",
-        ),
-        (
-            lambda m: m.__dict__.update(verified=m.verified.model_copy(update={"training": False})),
-            "in training mode",
-        ),
-    ],
-    ids=["gradients", "versions", "mode"],
-)
-def test_other_conditions_run_the_original(
-    drop_in: Optimized, monkeypatch: pytest.MonkeyPatch, change: Any, said: str
-) -> None:
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    change(drop_in)
-    x = torch.randn(4, 24)
-    answer, heard = told(drop_in, x)
-    assert torch.equal(answer, drop_in.original(x))
-    assert said in heard[0]
+def test_what_fails_in_one_piece_is_tried_group_by_group(tmp_path: Path) -> None:
+    AtenRung.refuses = staticmethod(lambda graph: "" if len(graph.nodes) < 3 else "too long")
+    fast, said = optimized(block(), X, folder=tmp_path)
+    assert said == []
+    rungs = {row.operators: row.rung for row in fast.verified.rows}
+    assert rungs["linear"] == "compiler"
+    assert "aten" in rungs.values()
+    torch.testing.assert_close(fast(X), block()(X))
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        (
-            KERNEL.replace("self.weight = nn", "self.gain = nn").replace("self.weight,", "self.gain,"),
-            "weight gain has no",
-        ),
-        (
-            "import torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x): return x",
-            "raised TypeError",
-        ),
-        (
-            "import torch.nn as nn\nclass ModelNew(nn.Module):\n    def __init__(self, dim): super().__init__()\n"
-            "    def forward(self, x): return x + 1",
-            "disagrees with the module on the weights",
-        ),
-    ],
-    ids=["other weights", "raises", "disagrees"],
-)
-def test_a_kernel_that_does_not_fit_the_module_is_never_used(
-    monkeypatch: pytest.MonkeyPatch, code: str, said: str
-) -> None:
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    module, x = Scale(24).requires_grad_(False), torch.randn(4, 24)
-    fast = Optimized(module, verified(module, x, code=code))
-    answer, heard = told(fast, x)
-    assert torch.equal(answer, module(x))
-    assert said in heard[0]
-    assert told(fast, x)[1] == []
+def test_failures_are_said_with_their_reason_and_remembered(tmp_path: Path) -> None:
+    AtenRung.refuses = staticmethod(lambda graph: "aten.linear has no kernel today")
+    module = block()
+    for _ in range(2):
+        found, said = optimized(module, X, folder=tmp_path)
+        assert found is module
+        assert said == [
+            "Block stays as it is: no kernel was verified (compiler: aten.linear has no kernel today)"
+        ]
+    asked = AtenRung.asked
+    optimized(module, X, folder=tmp_path)
+    assert AtenRung.asked == asked
 
 
-def test_it_is_the_original_in_all_but_its_forward(drop_in: Optimized) -> None:
-    original = drop_in.original
-    assert list(drop_in.state_dict()) == ["weight"]
-    assert drop_in.dim == 24
-    drop_in.double()
-    assert original.weight.dtype is torch.float64
-    drop_in.load_state_dict({"weight": torch.full((24,), 3.0)})
-    assert float(original.weight[0]) == 3.0
-    drop_in.eval()
-    assert original.training is False
-    with pytest.raises(AttributeError):
-        _ = drop_in.nothing
-    assert "Optimized(Scale()" in repr(drop_in)
-    assert "class ModelNew" in drop_in.kernel
-    assert drop_in.verdict.correct
-
-
-RUN = """
-import sys, warnings
-sys.path.insert(0, {tests!r})
-warnings.simplefilter("error")
-import torch, test_api
-module, x = test_api.Scale(24).requires_grad_(False), torch.randn(4, 24)
-fast = test_api.Optimized(module, test_api.verified(module, x))
-torch.testing.assert_close(fast(x), x * module.weight)
-assert fast._good is not None
-torch.testing.assert_close(fast(2 * x), 2 * x * module.weight)
-module.weight.mul_(2)
-torch.testing.assert_close(fast(x), x * module.weight)
-fast.load_state_dict({{"weight": torch.rand(24)}})
-torch.testing.assert_close(fast(x), x * module.weight)
-print("ran")
-"""
-
-
-def test_the_kernel_runs_with_the_weights_of_the_moment() -> None:
-    """In Triton's own interpreter, which has to be asked for before the kernel is made."""
-    import os
-
-    done = subprocess.run(
-        [sys.executable, "-c", RUN.format(tests=str(Path(__file__).parent))],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
+def test_a_whole_that_is_refused_is_not_used() -> None:
+    Judge.accepts = staticmethod(
+        lambda candidate: "def run(" not in candidate.code or "kernel_1" not in candidate.code
     )
-    assert done.stdout == "ran\n", done.stderr
+    module = block()
+    found, said = optimized(module, X)
+    assert found is module
+    assert "the whole was refused (wrong value: output 0 is off)" in said[0]
 
 
-def test_saved_kernels_are_loaded_for_the_same_module_only(drop_in: Optimized, tmp_path: Path) -> None:
-    path = kernelwright.save(drop_in, tmp_path / "scale.json")
-    again = kernelwright.load(path, Scale(24))
-    assert again.verified == drop_in.verified
-    with pytest.raises(UserError, match="another module than this Scale"):
-        kernelwright.load(path, Scale(25))
+def test_slower_kernels_are_not_used() -> None:
+    Judge.gain = 0.5
+    module = block()
+    found, said = optimized(module, X)
+    assert found is module
+    assert "0.50 times as fast as the faster of eager and torch.compile (modelled on h200)" in said[0]
+
+
+def test_the_deadline_holds() -> None:
+    Judge.takes = 1.0
+    began = time.monotonic()
+    module = block()
+    found, said = optimized(module, X, seconds=3.0)
+    assert time.monotonic() - began < 3.3
+    assert found is module
+    assert "the 3 s were spent" in said[0]
+
+
+def test_hooks_of_the_module_are_not_part_of_its_kernel() -> None:
+    module = block()
+    module.register_forward_hook(lambda module, args, output: output + 1)
+    fast, _ = optimized(module, X)
+    torch.testing.assert_close(fast(X), module(X))
+    assert module._forward_hooks
+
+
+def test_saved_kernels_are_loaded_for_the_same_module_only(tmp_path: Path) -> None:
+    fast, _ = optimized(block(), X)
+    path = kernelwright.save(fast, tmp_path / "block.json")
+    again: Any = kernelwright.load(path, block())
+    assert again.verified == fast.verified
+    torch.testing.assert_close(again(X), fast(X))
+    with pytest.raises(UserError, match="found for another module than this Block"):
+        kernelwright.load(path, changed(block()))
+    with pytest.raises(UserError, match="cannot be"):
+        kernelwright.load(path, Block(9))
     with pytest.raises(UserError, match="cannot be read"):
-        kernelwright.load(tmp_path / "none", Scale(24))
+        kernelwright.load(tmp_path / "none", block())
     (tmp_path / "text").write_text("hello")
     with pytest.raises(UserError, match="is no kernel that"):
-        kernelwright.load(tmp_path / "text", Scale(24))
+        kernelwright.load(tmp_path / "text", block())
     with pytest.raises(UserError, match="runs no kernel"):
-        kernelwright.save(Scale(24), tmp_path / "x")
-    rejected = drop_in.verified.model_copy(
-        update={"verdict": Verdict(task_id="t", outcome=Outcome.WRONG_VALUE, gate=Gate.SMALL)}
-    )
-    (tmp_path / "bad").write_text(rejected.model_dump_json())
+        kernelwright.save(block(), tmp_path / "x")
+    wrong = Verdict(task_id="t", outcome=Outcome.WRONG_VALUE, gate=Gate.SMALL)
+    (tmp_path / "bad").write_text(fast.verified.model_copy(update={"verdict": wrong}).model_dump_json())
     with pytest.raises(UserError, match="was not accepted"):
-        kernelwright.load(tmp_path / "bad", Scale(24))
+        kernelwright.load(tmp_path / "bad", block())
 
 
-class Says:
-    """A policy that answers with one kernel, and counts."""
-
-    name = "says"
-
-    def __init__(self, code: str) -> None:
-        self.code, self.asked = code, 0
-
-    def generate(
-        self, prompts: Sequence[Prompt], n: int = 1, *, on_completion: Any = None, **_: Any
-    ) -> list[list[Completion]]:
-        self.asked += 1
-        answers = [[Completion(text=completion_text("p", self.code))] * n for _ in prompts]
-        for row in range(len(prompts)):
-            for sample in range(n):
-                on_completion(row, sample, answers[row][sample])
-        return answers
-
-    def pieces(self, completion: Completion) -> None:
-        return None
+def changed(module: Block) -> Block:
+    module.factor = 3.0
+    return module
 
 
-@pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def use(code: str) -> Says:
-        policy = Says(code)
-        load: Any = lambda spec: policy  # noqa: E731
-        monkeypatch.setattr(api, "search", functools.partial(search, load=load))
-        return policy
-
-    return use
-
-
-def options(tmp_path: Path) -> dict[str, Any]:
-    return {
-        "policy": "gold", "samples": 1, "turns": 1, "tune": False, "quiet": True, "backend": "interpret",
-        "cache": tmp_path / "cache", "workers": 1, "seconds": 0,
-    }  # fmt: skip
-
-
-def test_a_kernel_is_searched_for_once_and_then_known(ask: Any, tmp_path: Path) -> None:
-    policy: Policy = ask(KERNEL)
-    module = Scale(24)
-    fast = kernelwright.optimize(module, torch.randn(64, 24), **options(tmp_path))
-    assert isinstance(fast, Optimized)
-    assert fast.verdict.correct
-    assert fast.verdict.timing is not None
-    assert fast.verified.arch == "90"
-    asked = policy.asked  # type: ignore[attr-defined]
-    again = kernelwright.optimize(Scale(24), torch.randn(64, 24), **options(tmp_path))
-    assert again.verified == fast.verified
-    assert policy.asked == asked  # type: ignore[attr-defined]
+def test_an_exported_layer_runs_the_kernels_on_the_modules_own_weights(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Linear(8, 8), nn.GELU()).requires_grad_(False).eval()
+    fast, _ = optimized(module, X)
+    package = kernelwright.export(fast, tmp_path / "gelu-kernel")
+    assert package == tmp_path / "gelu-kernel" / "build" / "torch-universal" / "gelu_kernel"
+    spec = importlib.util.spec_from_file_location("gelu_kernel", package / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = sys.modules["gelu_kernel"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    layer = loaded.layers.Sequential
+    torch.testing.assert_close(layer.forward(module, X), module(X))
+    with pytest.raises(ValueError, match="verified"):
+        layer.forward(module, torch.randn(5, 8))
+    assert set(vars(layer)) <= {"__module__", "forward", "__doc__", "has_backward", "can_torch_compile"}
+    with pytest.raises(UserError, match="runs no kernel"):
+        kernelwright.export(module, tmp_path / "x")
 
 
-def test_a_module_that_is_not_solved_is_returned_with_what_was_tried(ask: Any, tmp_path: Path) -> None:
-    ask(KERNEL.replace("x * weight", "x + weight"))
-    module = Scale(24)
-    with pytest.warns(RuntimeWarning, match="1 candidates ended as 1 wrong value; the furthest") as heard:
-        assert kernelwright.optimize(module, torch.randn(64, 24), **options(tmp_path)) is module
-    assert "\n" not in str(heard[0].message)
+class Says(nn.Module):
+    """Does what it is told."""
 
-
-SLOW = """
-import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def row_kernel(x_ptr, weight_ptr, y_ptr, dim):
-    row = tl.program_id(0)
-    for i in range(0, dim):
-        x = tl.load(x_ptr + row * dim + i)
-        tl.store(y_ptr + row * dim + i, x * tl.load(weight_ptr + i))
-
-
-class ModelNew(nn.Module):
-    def __init__(self, dim):
+    def __init__(self, do: Callable[..., Any]) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(dim))
+        self.do = do
 
-    def forward(self, x):
-        y = torch.empty_like(x)
-        row_kernel[(x.shape[0],)](x, self.weight, y, x.shape[1])
-        return y
-"""
+    def forward(self, *args: Any) -> Any:
+        return self.do(*args)
 
 
-def test_a_kernel_that_only_slows_the_module_down_is_not_used(ask: Any, tmp_path: Path) -> None:
-    ask(SLOW)
-    module = Scale(96)
-    with pytest.warns(RuntimeWarning, match=r"best kernel is 0\.\d\d times as fast \(modelled on h200\)"):
-        assert kernelwright.optimize(module, torch.randn(4096, 96), **options(tmp_path)) is module
+@torch.library.custom_op("kernelwright_tests::twice", mutates_args=())
+def twice(x: Tensor) -> Tensor:
+    """What an extension adds."""
+    return x * 2
 
 
-def test_what_cannot_be_a_task_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no tensor among the example inputs"):
-        kernelwright.optimize(Scale(24), (), **options(tmp_path))
-    with pytest.raises(UserError, match="unknown target"):
-        kernelwright.optimize(Scale(24), torch.randn(4, 24), **{**options(tmp_path), "target": "abacus"})
+twice.register_fake(lambda x: torch.empty_like(x))
+
+
+def hooked() -> nn.Module:
+    module = block()
+    module.proj.register_forward_hook(lambda m, a, y: y)
+    return module
+
+
+BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
+    "no module": (lambda: "text", lambda: (X,), "str is no nn.Module"),  # type: ignore[dict-item,return-value]
+    "no tensor": (lambda: Says(lambda: 1), lambda: (), "no tensor among the example inputs|has no tensor"),
+    "branches on data": (
+        lambda: Says(lambda x: x if x.sum() > 0 else -x), lambda: (X,), "depend on the values of tensors",
+    ),
+    "shapes from data": (lambda: Says(lambda x: x[x > 0]), lambda: (X,), "cannot be captured"),
+    "forward raises": (lambda: Says(lambda x: x @ x), lambda: (X,), "cannot be captured"),
+    "too few arguments": (block, lambda: (), "cannot be captured"),
+    "complex": (lambda: Says(lambda x: x * 2), lambda: (X.to(torch.complex64),), "is complex64"),
+    "sparse": (lambda: Says(lambda x: x * 2), lambda: (X.to_sparse(),), "is sparse"),
+    "quantised dtype": (lambda: Says(lambda x: x), lambda: (X.to(torch.float8_e4m3fn),), "is float8_e4m3fn"),
+    "meta device": (lambda: Says(lambda x: x * 2), lambda: (X.to("meta"),), "meta device"),
+    "lazy weights": (lambda: nn.LazyLinear(8), lambda: (X,), "has no shape yet"),
+    "statistics in training": (lambda: nn.BatchNorm1d(8), lambda: (X,), "updates .* in training"),
+    "random numbers": (lambda: nn.Sequential(nn.Linear(8, 8), nn.Dropout()), lambda: (X,), "draws random numbers"),
+    "scripted": (lambda: torch.jit.script(nn.Linear(8, 8)), lambda: (X,), "TorchScript"),
+    "optimized already": (lambda: made(block(), X), lambda: (X,), "optimized already"),
+    "hooks inside": (hooked, lambda: (X,), "proj has hooks"),
+    "foreign operator": (lambda: Says(twice), lambda: (X,), "is not torch's own"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD, ids=list(BAD))
+def test_bad_modules_get_one_line(case: str) -> None:
+    module, inputs, said = BAD[case]
+    with pytest.raises(UserError, match=said) as told:
+        optimized(module(), *inputs())
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "abacus"}, "abacus"),
+        ({"contractions": "none"}, "choose own or auto"),
+        ({"seconds": 0}, "give a budget above 0"),
+    ],
+)
+def test_bad_options_get_one_line(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        optimized(block(), X, **options)
+
+
+def test_autocast_gets_one_line() -> None:
+    with torch.autocast("cpu"), pytest.raises(UserError, match="autocast is on"):
+        optimized(block(), X)
+
+
+def test_out_of_memory_gets_one_line() -> None:
+    def fails(x: Tensor) -> Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB")
+
+    with pytest.raises(UserError, match="out of memory") as told:
+        optimized(Says(fails), X)
+    assert "\n" not in str(told.value)

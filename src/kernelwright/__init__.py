@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelwright.api import Optimized, load, optimize, save
+    from kernelwright.api import Optimized, export, load, optimize, save
 
 __version__ = "0.1.0"
-__all__ = ["Optimized", "__version__", "load", "optimize", "save"]
+__all__ = ["Optimized", "__version__", "export", "load", "optimize", "save"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,118 +1,120 @@
-"""The package as a library: a module in, a drop-in module out that runs a verified kernel.
+"""The package as a library: a module in, a drop-in module out that runs verified kernels.
 
     import kernelwright
 
     fast = kernelwright.optimize(module, example_inputs)     # searched once, then taken from the cache
-    kernelwright.save(fast, "norm.kernel.json")
-    fast = kernelwright.load("norm.kernel.json", module)
+    kernelwright.save(fast, "block.kernel.json")
+    fast = kernelwright.load("block.kernel.json", module)
+    kernelwright.export(fast, "block-kernel")                # a folder for Hugging Face's `kernels`
 
-A kernel is executed in this process only after two judges with different secrets have accepted it.
+A kernel is executed in this process only after the whole that it is part of has been judged end to end.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import tempfile
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import ValidationError
 from torch import nn
+from torch.utils import _pytree as pytree
 
-from kernelwright.drop_in import Optimized, VerifiedKernel, arch_of, mode_of, shapes_of, types_of, versions
+from kernelwright.drop_in import Optimized, VerifiedModule, arch_of, drop_in
+from kernelwright.drop_in.fingerprint import hooked
+from kernelwright.drop_in.layer import export
 from kernelwright.errors import UserError
+from kernelwright.graph.agree import agree
+from kernelwright.graph.capture import Captured, capture
+from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.hardware import target as target_sheet
-from kernelwright.records import Task
-from kernelwright.runs import RunFolder, write_text
-from kernelwright.search import Found, Settings, agents_of, furthest
-from kernelwright.search import optimize as search
-from kernelwright.tasks.capture import Captured, capture, digest_of
+from kernelwright.records import FASTER
+from kernelwright.runs import write_text
+from kernelwright.search.cache import KernelCache, versions
+from kernelwright.search.ladder import CompilerRung, Contractions
+from kernelwright.search.whole import ENOUGH, Found, Settings, search_whole
 
-__all__ = ["Optimized", "VerifiedKernel", "load", "optimize", "save"]
+__all__ = ["Optimized", "VerifiedModule", "export", "load", "optimize", "save"]
 
 
 def optimize(
     module: nn.Module,
-    example_inputs: Any,
+    example_inputs: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
     *,
-    policy: str = "default",
-    target: str = "",
-    samples: int = 8,
-    turns: int = 3,
-    verdicts: int = 0,
     seconds: float = 45.0,
-    temperature: float = 0.8,
-    max_tokens: int = 1024,
-    seed: int = 0,
-    tune: bool = True,
+    target: str = "",
+    contractions: Contractions = "auto",
+    dynamic: bool = False,
     backend: str = "auto",
     protocol: str = "strict",
     workers: int = 0,
-    init: Mapping[str, Any] | None = None,
     cache: bool | str | Path = True,
-    run: str | Path = "",
     quiet: bool = False,
 ) -> nn.Module:
-    """`module` with its forward pass in a verified Triton kernel, as an `Optimized`; `module` itself, with a warning
-    that says what was tried, where no kernel was verified or the best of them is slower beyond the noise.
+    """`module` by way of verified Triton kernels, as an `Optimized`; `module` itself, with a warning that says why, where
+    none was verified within `seconds`, or the whole is slower than the faster of eager and torch.compile.
 
-    `example_inputs` are the arguments of `forward` at the sizes and types wanted (one tensor, or a tuple). `target` is
-    the GPU to write for (by default h200, or the one that is here); `init` gives constructor arguments that cannot be
-    read back from attributes. `cache` is a folder for found kernels (True: the user's own, False: none), `run` one for
-    every attempt. Other options are those of `kernelwright optimize`.
+    `example_inputs` (one tensor, or a tuple) and `kwargs` are what forward takes, at the sizes and types wanted;
+    `dynamic` keeps the first two dimensions of inputs free where the module allows it. `target` is the GPU to write for
+    (by default the one that is here, else h200). With `contractions="own"` products and convolutions are kernels, too.
+    `cache` is a folder for kernels (True: the user's own, False: none).
 
-    Raises UserError, in one line, for a module that cannot be made a task and for bad options.
+    Raises UserError, in one line, for what cannot be captured and for bad options; the module is unchanged then.
     """
     from kernelwright.cli import read, show
 
+    began = time.monotonic()
+    settings, arch = _settings(seconds, target, contractions, backend, workers)
     inputs = tuple(example_inputs) if isinstance(example_inputs, list | tuple) else (example_inputs,)
-    policies = agents_of(policy, target)
-    sheet = target_sheet(target or "h200")
-    captured = capture(module, inputs, init)
-    arch, gpu = _gpu(backend, sheet.arch)
-    store = _Cache(cache)
-    key = {
-        "module": captured.digest,
-        "task": captured.task.digest,
-        "shapes": [list(one.shape) if isinstance(one, torch.Tensor) else None for one in inputs],
-        "types": types_of(inputs),
-        "target": gpu or sheet.name,
-        "protocol": protocol,
-        "versions": dict(versions()),
-    }
-    known = store.get(key)
-    if known is not None:
-        return Optimized(module, known)
-    task = _sized(captured.task)
-    settings = Settings(samples, turns, sheet.name, temperature, max_tokens, seed, verdicts, seconds, tune)
-    with tempfile.TemporaryDirectory() as passing, show.Live(quiet=quiet) as live:
-        found = search(
-            task,
-            policies,
-            RunFolder(run or passing),
-            lambda: read.judge(task, backend, protocol, sheet.name, workers),
-            settings,
-            watch=live,
-        )
-    if found.best is None:
-        warnings.warn(_unsolved(found), RuntimeWarning, stacklevel=2)
+    captured = _captured(module, inputs, kwargs, dynamic)
+    store = KernelCache(_folder(cache))
+
+    def checked() -> list[Any]:
+        with _without_hooks(module):
+            agree(captured.part)
+        return [CompilerRung(settings.target, contractions)]
+
+    found = search_whole(
+        captured.graph,
+        captured.part.arguments,
+        lambda: read.judge(None, backend, protocol, settings.target, workers),
+        checked,
+        store,
+        settings,
+        began=began,
+        watch=(lambda graph, rung, what: None) if quiet else show.told,
+    )
+    name = type(module).__name__
+    if not quiet and found.rows:
+        show.console(stderr=True).print(show.groups(found))
+    why = found.reason or _slower(found)
+    if found.answer is None or why:
+        warnings.warn(f"{name} stays as it is: {why}", RuntimeWarning, stacklevel=2)
         return module
-    verified = _verified(module, captured, task, inputs, found, arch, gpu)
-    timing = verified.verdict.timing
-    if timing is not None and timing.speedup_ci["eager"][1] < 1:
-        gain = f"{timing.speedup():.2f} times as fast ({timing.kind} on {timing.target})"
-        warnings.warn(f"{task.id} stays as it is: its best kernel is {gain}", RuntimeWarning, stacklevel=2)
-        return module
-    store.put(key, verified)
-    return Optimized(module, verified)
+    verified = VerifiedModule(
+        name=name,
+        graph=captured.graph,
+        code=found.answer.code,
+        verdict=found.answer.verdict,
+        rows=found.rows,
+        arch=arch,
+        gpu=settings.gpu,
+        versions=versions(),
+        example=_example(captured, inputs, kwargs or {}, dynamic),
+    )
+    made: nn.Module = drop_in(module, verified, _call(captured), _constants(captured))
+    return made
 
 
 def save(optimized: nn.Module, path: str | Path) -> Path:
-    """Write a found kernel with its verdict to one JSON file. Raises UserError for what is no `Optimized`."""
+    """Write the kernels with their verdict to one JSON file. Raises UserError for what is no `Optimized`."""
     if not isinstance(optimized, Optimized):
         raise UserError(
             f"save: {type(optimized).__name__} runs no kernel; pass what kernelwright.optimize returned"
@@ -120,118 +122,159 @@ def save(optimized: nn.Module, path: str | Path) -> Path:
     return write_text(Path(path), optimized.verified.model_dump_json(indent=1) + "\n")
 
 
-def load(path: str | Path, module: nn.Module) -> Optimized:
-    """`module` with the kernel that `save` wrote. The file holds code that is executed: load only what you trust.
+def load(path: str | Path, module: nn.Module) -> nn.Module:
+    """`module` with the kernels that `save` wrote. The file holds code that is executed: load only what you trust.
 
     Raises UserError for a file that is no such thing, and for another module than it was found for.
     """
     try:
-        verified = VerifiedKernel.model_validate_json(Path(path).read_text(encoding="utf-8"))
+        verified = VerifiedModule.model_validate_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"load: {path} cannot be read ({error.strerror}); check the path") from None
     except (ValidationError, ValueError):
         raise UserError(f"load: {path} is no kernel that kernelwright.save wrote; save it again") from None
     if not verified.verdict.correct:
         raise UserError(f"load: {path} holds a kernel that was not accepted; optimize again")
-    if verified.module != digest_of(module):
+    args, kwargs, dynamic = _recalled(verified, path, module)
+    captured = _captured(module, args, kwargs, dynamic)
+    if captured.graph.digest != verified.graph.digest:
         raise UserError(
-            f"load: {path} was found for another module than this {type(module).__name__} (its class, sizes, types or "
-            "mode differ); optimize this one"
+            f"load: {path} was found for another module than this {type(module).__name__} (it computes something else, or "
+            "has other sizes, types or mode); optimize this one"
         )
-    return Optimized(module, verified)
+    made: nn.Module = drop_in(module, verified, _call(captured), _constants(captured))
+    return made
 
 
-def _sized(task: Task) -> Task:
-    from kernelwright.tasks import small_shapes
-
-    sized = small_shapes(task)
-    if not sized.shape_sets("small"):
+def _captured(
+    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic: bool
+) -> Captured:
+    """The module's one graph. Raises UserError."""
+    name = type(module).__name__
+    if not isinstance(module, nn.Module):
+        raise UserError(f"{name} is no nn.Module; pass a module and its example inputs")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UserError(f"{name} is a TorchScript module, which cannot be captured; pass the original")
+    if isinstance(module, Optimized):
+        raise UserError(f"{name} is optimized already; pass its .original to search again")
+    if hook := hooked(module):
         raise UserError(
-            f"{task.id.removeprefix('module/')}: no sizes small enough to be judged at were found; write it as a task "
-            "folder with a task.toml that gives [shapes.small], and use kernelwright optimize"
+            f"{name}: {hook} has hooks, which a kernel for the whole would not call; remove them first"
         )
-    return sized
+    if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
+        raise UserError(f"{name}: autocast is on; leave it, and cast the module with .to(dtype) instead")
+    try:
+        with _without_hooks(module):
+            captured = capture(module, args, kwargs, dynamic=dynamic, breaks=False)
+        graph = captured.graph
+    except UserError as error:
+        raise UserError(f"{name} cannot be captured: {error}") from None
+    if graph.symbols and not dynamic:
+        raise UserError(
+            f"{name}: its sizes depend on numbers among its arguments; pass them as they are used"
+        )
+    written = next((one for one in graph.arguments if one.mutated), None)
+    if written is not None:
+        raise UserError(
+            f"{name} updates {written.origin or written.name} in training; call .eval() on it first"
+        )
+    if not any(isinstance(value, torch.Tensor) for value in captured.part.inputs.values()):
+        raise UserError(
+            f"{name}: there is no tensor among the example inputs that it reads; pass what forward takes"
+        )
+    return captured
 
 
-def _verified(
-    module: nn.Module,
-    captured: Captured,
-    task: Task,
-    inputs: Sequence[Any],
-    found: Found,
-    arch: str,
-    gpu: str,
-) -> VerifiedKernel:
-    assert found.best is not None
-    return VerifiedKernel(
-        task=task,
-        module=captured.digest,
-        prefix=captured.prefix,
-        code=found.best.candidate.code,
-        verdict=found.best.verdict,
-        shapes=shapes_of(task, inputs),
-        dtypes=types_of(inputs),
-        arch=arch,
-        gpu=gpu,
-        training=mode_of(module),
-        versions=versions(),
-    )
+@contextmanager
+def _without_hooks(module: nn.Module) -> Iterator[None]:
+    """Hooks of the module itself are its caller's, before and after the kernel."""
+    names = ("_forward_hooks", "_forward_pre_hooks")
+    kept = {name: module.__dict__[name] for name in names}
+    try:
+        module.__dict__.update({name: OrderedDict() for name in names})
+        yield
+    finally:
+        module.__dict__.update(kept)
 
 
-def _gpu(backend: str, arch: str) -> tuple[str, str]:
-    """(compute capability, name) of the GPU that judges here; the target's capability and nothing where none does."""
+def _settings(
+    seconds: float, target: str, contractions: Contractions, backend: str, workers: int
+) -> tuple[Settings, str]:
+    """Settings, and the architecture that kernels are compiled for. Raises UserError."""
+    if contractions not in ("own", "auto"):
+        raise UserError(f"unknown contractions {contractions!r}: choose own or auto")
+    if seconds <= 0:
+        raise UserError(f"seconds is {seconds:g}; give a budget above 0")
+    sheet = target_sheet(target or "h200")
     if backend == "interpret" or not torch.cuda.is_available():
-        return arch, ""
-    return arch_of(), torch.cuda.get_device_name()
+        gpu, arch = "", sheet.arch
+    else:
+        gpu, arch = torch.cuda.get_device_name(), arch_of()
+    return Settings(seconds, sheet.name, contractions, gpu=gpu, workers=workers or 2), arch
 
 
-def _unsolved(found: Found) -> str:
-    """What was tried in vain and how far it came, in one line."""
-    name = found.task.id.removeprefix("module/")
-    ended: dict[str, int] = {}
-    for rollout in found.rollouts:
-        outcome = rollout.verdict.outcome.value.replace("_", " ")
-        ended[outcome] = ended.get(outcome, 0) + 1
-    listed = ", ".join(
-        f"{count} {outcome}" for outcome, count in sorted(ended.items(), key=lambda item: -item[1])
-    )
-    last = furthest(found)
-    said = " ".join(last.verdict.detail.split())[:160] if last is not None else ""
+def _slower(found: Found) -> str:
+    """Why a verified whole is not worth it; "" where it is."""
+    timing = found.answer.verdict.timing if found.answer else None
+    if timing is None or timing.speedup(FASTER) >= ENOUGH:
+        return ""
     return (
-        f"no kernel for {name} was verified, and it stays as it is: {len(found.rollouts)} candidates ended as "
-        f"{listed or 'nothing'}" + (f"; the furthest: {said}" if said else "")
+        f"its kernels are right, and {timing.speedup(FASTER):.2f} times as fast as the faster of eager and torch.compile "
+        f"({timing.kind} on {timing.target})"
     )
 
 
-class _Cache:
-    """Found kernels on disk by what they were found for. Entries appear by rename; one that cannot be read is none."""
+def _folder(cache: bool | str | Path) -> Path | None:
+    from kernelwright.verify.store import default_folder
 
-    def __init__(self, where: bool | str | Path) -> None:
-        from kernelwright.verify.store import default_folder
+    if cache is False:
+        return None
+    return default_folder() / "kernels" if cache is True else Path(cache)
 
-        self.folder = (
-            None if where is False else default_folder() / "kernels" if where is True else Path(where)
-        )
 
-    def get(self, key: Mapping[str, Any]) -> VerifiedKernel | None:
-        if self.folder is None:
-            return None
-        try:
-            known = VerifiedKernel.model_validate_json(self._path(key).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return known if known.verdict.correct else None
+def _call(captured: Captured) -> Any:
+    return captured.part.call
 
-    def put(self, key: Mapping[str, Any], verified: VerifiedKernel) -> None:
-        if self.folder is not None:
-            try:
-                write_text(self._path(key), verified.model_dump_json(indent=1) + "\n")
-            except UserError as error:
-                warnings.warn(
-                    f"the kernel is not kept for the next time: {error}", RuntimeWarning, stacklevel=3
-                )
 
-    def _path(self, key: Mapping[str, Any]) -> Path:
-        assert self.folder is not None
-        name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-        return self.folder / f"{name}.kernel.json"
+def _constants(captured: Captured) -> dict[str, torch.Tensor]:
+    """Lifted tensors by argument: what no state_dict has."""
+    roles = {one.name: one.role for one in captured.graph.arguments}
+    return {name: value for name, value in captured.part.values.items() if roles.get(name) == "constant"}
+
+
+def _example(captured: Captured, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> str:
+    """The form of the call as JSON; empty where pytree cannot write it down."""
+    leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    described = [
+        {"dtype": DTYPE_NAMES[one.dtype], "shape": list(one.shape)}
+        if isinstance(one, torch.Tensor)
+        else {"value": one}
+        for one in leaves
+    ]
+    try:
+        return json.dumps({"spec": pytree.treespec_dumps(spec), "leaves": described, "dynamic": dynamic})
+    except (TypeError, ValueError, NotImplementedError):
+        return ""
+
+
+def _recalled(
+    verified: VerifiedModule, path: str | Path, module: nn.Module
+) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+    """Arguments of the form that `_example` wrote. Raises UserError."""
+    if not verified.example:
+        raise UserError(f"load: {path} does not say how the module is called; optimize again")
+    try:
+        known = json.loads(verified.example)
+        device = next((one.device for one in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+        leaves = [
+            one["value"]
+            if "value" in one
+            else torch.zeros(one["shape"], dtype=DTYPES[one["dtype"]], device=device)
+            for one in known["leaves"]
+        ]
+        args, kwargs = pytree.tree_unflatten(leaves, pytree.treespec_loads(known["spec"]))
+        return args, kwargs, bool(known["dynamic"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"load: {path} does not say how the module is called ({type(error).__name__}); save it again"
+        ) from None

@@ -19,6 +19,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.prompts.feedback import feedback, size
 from kernelwright.records import Cost, Rollout, Task, Timing, Verdict
 from kernelwright.search import Found, Turn, Watch, furthest
+from kernelwright.search.whole import Found as Whole
 from kernelwright.tasks.tritonbench import Left
 
 
@@ -28,9 +29,37 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def console() -> Console:
+def console(stderr: bool = False) -> Console:
     """A console that neither highlights, wraps nor interprets what it is given."""
-    return _Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _Console(highlight=False, markup=False, emoji=False, soft_wrap=True, stderr=stderr)
+
+
+def told(graph: str, rung: str, what: str) -> None:
+    """What came of a rung, as it comes."""
+    print(f"{plain(graph)}: {rung}: {plain(what)}", file=sys.stderr)
+
+
+def groups(found: Whole) -> Table:
+    """One row a distinct group of a module: share of time, who wrote its kernel, and how fast that is."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("group", "operators", "times", "share", "rung", "us", "over eager", "over compile"):
+        table.add_column(name, justify="left" if name in ("operators", "rung") else "right")
+
+    def times(value: float | None) -> str:
+        return "" if value is None else f"{value:.2f}x"
+
+    for row in found.rows:
+        us = "" if row.ms is None else f"{1e3 * row.ms:.1f}"
+        why = f"{row.rung} ({plain(row.detail)[:80]})" if row.detail else row.rung
+        cells = (str(row.number), plain(row.operators)[:60], str(row.count), f"{row.share:.0%}", why, us)
+        table.add_row(*cells, times(row.over_eager), times(row.over_compile))
+    timing = found.answer.verdict.timing if found.answer else None
+    if timing is not None:
+        us = f"{1e3 * timing.candidate_ms:.1f}"
+        over = times(timing.speedup("compile")) if "compile" in timing.baseline_ms else ""
+        said = f"{timing.kind} on {timing.target}"
+        table.add_row("whole", said, "", "", "", us, times(timing.speedup()), over, style="bold")
+    return table
 
 
 def plain(text: str) -> str:

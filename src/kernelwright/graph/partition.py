@@ -113,6 +113,13 @@ def partition(graph: Graph) -> Partition:
     return _Partitioner(graph).run()
 
 
+def alone(graph: Graph) -> Partition:
+    """The whole graph as one group."""
+    inputs = tuple(one.name for one in graph.arguments)
+    whole = subgraph(graph, graph.nodes, inputs, graph.results, graph.name)
+    return Partition(graph, (Group(whole, inputs, graph.results, graph.nodes),))
+
+
 def describe(nodes: Sequence[Node]) -> str:
     """Operators in order, without views, each once: `linear+gelu`."""
     names = [packet(node.op).strip("_") for node in nodes if part_of(node) != "free"]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import ast
 import re
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import UserError
-from kernelwright.graph import sizes
+from kernelwright.graph import operators, sizes
 from kernelwright.graph.partition import Group, Partition
 from kernelwright.graph.types import DtypeArg, Graph, Node, Operand, Other, Ref, Size, TensorType
 
@@ -45,6 +46,14 @@ class ModelNew(nn.Module):
     def forward(self, {inputs}):
         {results} = run({arguments})
         return {returned}
+"""
+
+
+_FORM = """
+
+class ModelNew(nn.Module):
+    def forward(self, {arguments}):
+        return {call}
 """
 
 
@@ -99,6 +108,17 @@ def stitch(
     return "\n\n\n".join(text) + "\n"
 
 
+def candidate(code: str, graph: Graph, entry: str = ENTRY) -> str:
+    """A kernel, or with `entry="run"` a stitched file, as the judge takes it: in function form with a `ModelNew` behind."""
+    names = ", ".join(one.name for one in graph.arguments)
+    call = f"{entry}({names})" + ("[0]" if entry == "run" and len(graph.results) == 1 else "")
+    if not re.search(r"^import torch\.nn as nn$", code, re.MULTILINE):
+        code = re.sub(
+            r"^import torch$", "import torch\nimport torch.nn as nn", code, count=1, flags=re.MULTILINE
+        )
+    return code.rstrip() + "\n" + _FORM.format(arguments=names, call=call)
+
+
 def numbered(code: str, number: int) -> tuple[list[str], str]:
     """(import statements, the rest) of a kernel's text, names of its own with `_number` behind. Raises UserError."""
     try:
@@ -108,14 +128,6 @@ def numbered(code: str, number: int) -> tuple[list[str], str]:
     own = _bound(tree)
     if ENTRY not in own:
         raise UserError(f"a kernel defines no {ENTRY}(...); give text that does")
-    if found := own & {"run", "STATE", "ModelNew"}:
-        tree.body = [
-            node for node in tree.body if not (isinstance(node, ast.ClassDef) and node.name == "ModelNew")
-        ]
-        if found - {"ModelNew"}:
-            raise UserError(
-                f"a kernel defines {', '.join(sorted(found))}, which the whole does; name it otherwise"
-            )
     names = {name: f"{name}_{number}" for name in own}
     imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     lines = [line.encode() for line in code.split("\n")]
@@ -240,15 +252,63 @@ def _calls(step: object, numbers: Mapping[str, int]) -> list[str]:
 
 
 def call(node: Node) -> str:
-    """A node as one statement: `y = torch.ops.aten.mul.Tensor(x, 2.0)`."""
-    args = [operand(one) for one in node.args] + [f"{key}={operand(value)}" for key, value in node.kwargs]
+    """A node as one statement, by torch's public name where it has one: `y = torch.mul(x, 2.0)`."""
+    args = [operand(one) for one in node.args]
+    kwargs = [f"{key}={operand(value)}" for key, value in node.kwargs]
     names = [value.name if value is not None else "_" for value in node.outputs]
-    made = ", ".join(names) + ("," if len(names) == 1 and node.op.split(".")[1] in _LISTS else "")
-    return f"{made} = torch.ops.{node.op}({', '.join(args)})"
+    made = ", ".join(names) + ("," if len(names) == 1 and _lists(node.op) else "")
+    plain = f"{public_name(node.op)}({', '.join([*args, *kwargs])})"
+    return f"{made} = {_special(node, args) or plain}"
 
 
-_LISTS = frozenset(["split", "split_with_sizes", "unbind", "chunk", "tensor_split", "unsafe_split"])
-"""Operators whose one result comes in a list."""
+def public_name(op: str) -> str:
+    """Where torch shows an operator: `torch.mul`, `torch.nn.functional.linear`, else `torch.ops.aten.mul.Tensor`."""
+    import torch
+
+    space, name, *_ = op.split(".")
+    if space == "aten" and not name.startswith("_") and op not in _SAME_NAME_ONLY:
+        if name in _FUNCTIONAL:
+            return f"torch.nn.functional.{name}"
+        if isinstance(getattr(torch, name, None), types.BuiltinFunctionType):
+            return f"torch.{name}"
+        if name in _METHODS:
+            return f"torch.Tensor.{name}"
+    return f"torch.ops.{op}"
+
+
+_FUNCTIONAL = frozenset([
+    "linear", "scaled_dot_product_attention", "gelu", "silu", "mish", "elu", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu",
+    "relu6", "softplus", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "pixel_shuffle",
+])  # fmt: skip
+"""Operators that torch.nn.functional has with the operator's own arguments."""
+_METHODS = frozenset(
+    ["expand", "view", "repeat", "contiguous", "masked_fill", "unfold", "expand_as", "view_as"]
+)
+_SAME_NAME_ONLY = frozenset(["aten.max.other", "aten.min.other"])
+
+
+def _special(node: Node, args: list[str]) -> str:
+    """Operators whose public form has other arguments; "" for all others."""
+    kwargs = {key: operand(value) for key, value in node.kwargs}
+    if node.op == "aten._to_copy.default" and set(kwargs) == {"dtype"}:
+        return f"{args[0]}.to({kwargs['dtype']})"
+    if node.op in ("aten._softmax.default", "aten._log_softmax.default") and args[2] == "False":
+        return f"torch.{node.op.split('.')[1][1:]}({args[0]}, {args[1]})"
+    if node.op == "aten.slice.Tensor" and not kwargs:
+        dim, start, end, step = [*args[1:], *("0", "None", "None", "1")[len(args) - 1 :]]
+        if dim.isdigit():
+            end = "None" if end == str(2**63 - 1) else end
+            tail = f":{step}" if step != "1" else ""
+            return f"{args[0]}[{':, ' * int(dim)}{start.replace('None', '')}:{end.replace('None', '')}{tail}]"
+    if node.op == "aten._unsafe_view.default":
+        return f"torch.reshape({', '.join(args)})"
+    return ""
+
+
+def _lists(op: str) -> bool:
+    """Whether an operator returns one list of tensors."""
+    returns = operators.resolve(op)._schema.returns
+    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
 
 
 def operand(one: Operand) -> str:

@@ -20,7 +20,7 @@ import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -34,6 +34,24 @@ FORMAT = 1
 Rung = Literal["cache", "user", "compiler", "library", "model", "midend", "backend", "tune"]
 
 
+class Row(Record):
+    """One distinct group of a module, for the table."""
+
+    number: int
+    operators: str
+    count: int
+    """How often it occurs."""
+    share: float
+    """Of the module's time in eager mode, all occurrences together, modelled."""
+    rung: str = "aten"
+    """Who wrote its kernel; `aten` where none is used."""
+    ms: float | None = None
+    over_eager: float | None = None
+    over_compile: float | None = None
+    detail: str = ""
+    """Why no kernel is used."""
+
+
 class Answer(Record):
     """A verified kernel for a graph."""
 
@@ -42,8 +60,10 @@ class Answer(Record):
     rung: Rung
     """Who wrote it."""
     code: str
-    """Defines `kernel(...)` on the graph's arguments."""
+    """Defines `kernel(...)` on the graph's arguments; for a whole module `run(...)`, which returns a tuple."""
     verdict: Verdict
+    rows: tuple[Row, ...] = ()
+    """Of a whole module: its groups."""
 
     @property
     def ms(self) -> float | None:
@@ -69,6 +89,7 @@ class Key(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     graph: str
+    form: Literal["kernel", "whole"] = "kernel"
     precision: str = "default"
     target: str = "h200"
     contractions: Literal["own", "auto"] = "own"
@@ -77,7 +98,7 @@ class Key(BaseModel):
     versions: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, graph: Graph, **facts: Any) -> Key:
+    def of(cls, graph: Graph, **facts: Any) -> Self:
         """Of a graph, with the versions that are installed."""
         return cls(graph=graph.digest, versions=tuple(sorted(versions().items())), **facts)
 
@@ -141,23 +162,15 @@ class KernelCache:
     def _read(self, key: Key) -> Entry | None:
         path = self._path(key)
         try:
-            body = json.loads(path.read_text(encoding="utf-8"))
+            found = parsed(path.read_text(encoding="utf-8"), key)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            return self._ignored(path, f"cannot be read ({type(error).__name__})")
-        if not isinstance(body, dict) or body.get("format") != FORMAT:
-            version = body.get("format", "none") if isinstance(body, dict) else "none"
-            return self._ignored(path, f"is of format {version}, not {FORMAT}")
-        try:
-            if Key.model_validate(body.get("key")) != key:
-                return self._ignored(path, "is for another kernel")
-            entry = Entry.model_validate(body.get("entry"))
-        except ValidationError:
-            return self._ignored(path, "is damaged")
-        if entry.best is not None and (not entry.best.verdict.correct or entry.best.graph != key.graph):
-            return self._ignored(path, "holds a kernel that was not accepted for this graph")
-        return entry
+        except (OSError, UnicodeDecodeError) as error:
+            found = f"cannot be read ({type(error).__name__})"
+        if isinstance(found, Entry):
+            return found
+        self._tell(path.name, f"kernel cache: {path} {found}, and is left out; it will be written anew")
+        return None
 
     def _write(self, key: Key, entry: Entry) -> None:
         path = self._path(key)
@@ -179,10 +192,27 @@ class KernelCache:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
-    def _ignored(self, path: Path, why: str) -> None:
-        self._tell(path.name, f"kernel cache: {path} {why}, and is left out; it will be written anew")
-
     def _tell(self, cause: str, line: str) -> None:
         if cause not in self._told:
             self._told.add(cause)
             print(line, file=sys.stderr)
+
+
+def parsed(text: str, key: Key) -> Entry | str:
+    """The entry in a file, or what is wrong with the file."""
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        return f"cannot be read ({type(error).__name__})"
+    version = body.get("format", "none") if isinstance(body, dict) else "none"
+    if version != FORMAT:
+        return f"is of format {version}, not {FORMAT}"
+    try:
+        named, entry = Key.model_validate(body.get("key")), Entry.model_validate(body.get("entry"))
+    except ValidationError:
+        return "is damaged"
+    if named != key:
+        return "is for another kernel"
+    if entry.best is not None and (not entry.best.verdict.correct or entry.best.graph != key.graph):
+        return "holds a kernel that was not accepted for this graph"
+    return entry

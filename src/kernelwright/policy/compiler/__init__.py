@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.graph import Graph
 from kernelwright.policy.compiler.reasons import CannotCompile
-from kernelwright.policy.compiler.worker import Answer, Compiler, Contractions
+from kernelwright.policy.compiler.worker import SECONDS, Answer, Compiler, Contractions
 
 __all__ = ["Answer", "CannotCompile", "Compiler", "write"]
 
@@ -31,14 +31,18 @@ def write(
     contractions: Contractions = "own",
     target: str = "h200",
     sizes: Sequence[Mapping[str, int]] = (),
+    seconds: float = SECONDS,
 ) -> str:
     """Code that defines `kernel` on the graph's arguments, numbers among them; several results come as a tuple.
 
     With `auto`, products, convolutions and attention stay ATen calls. `target` is the GPU to compile for, by name of
-    `hardware`. `sizes` are values of the graph's symbols at which the code must hold besides their hints.
+    `hardware`. `sizes` are values of the graph's symbols at which the code must hold besides their hints;
+    `seconds` are the limit for this graph, past which the reason begins with `timeout`.
     Raises CannotCompile with the reason, InfrastructureError when the helper process has died.
     """
-    answer = _shared(target).answer(graph, contractions, sizes)
+    helper = _shared(target)
+    helper.seconds = seconds
+    answer = helper.answer(graph, contractions, sizes)
     if answer.reason:
         kind, _, detail = answer.reason.partition(": ")
         raise CannotCompile(kind, detail)

@@ -1,0 +1,424 @@
+"""A module that runs verified kernels where they were verified, and is the original everywhere else, saying why once.
+
+    fast = drop_in(module, verified, captured.call, constants)
+    isinstance(fast, type(module)), fast.state_dict(), fast.register_forward_hook(...)    as the original's
+
+It shares the original's dictionary: weights, buffers, submodules, attributes and hooks are the same objects. Before every
+call it compares what the module computes with (`fingerprint.py`), the call's shapes, dtypes, devices and form, and torch's
+own state (gradients, autocast, transforms); where anything differs the original's forward runs. The first call of the
+kernel is compared with the original's answer. Under `torch.compile` it is one custom operator (`operator.py`).
+
+Not guaranteed: gradients (a call that wants them runs the original), globals that a forward reads.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import linecache
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as module_state
+from torch.utils import _pytree as pytree
+
+from kernelwright.drop_in import operator
+from kernelwright.drop_in.fingerprint import Fingerprint
+from kernelwright.errors import UserError
+from kernelwright.graph import Graph, TensorType, sizes
+from kernelwright.graph.capture import Call
+from kernelwright.graph.execute import DTYPES
+from kernelwright.records import Record, Verdict
+from kernelwright.search.cache import Row, versions
+
+__all__ = ["Optimized", "Row", "VerifiedModule", "arch_of", "drop_in", "loaded", "versions"]
+
+Run = Callable[..., tuple[Any, ...]]
+
+
+class VerifiedModule(Record):
+    """Kernels for a whole module with all that says where they may run: what `save` writes."""
+
+    name: str
+    """The module's class."""
+    graph: Graph
+    """What it computes."""
+    code: str
+    """Defines `run(...)` on the graph's arguments."""
+    verdict: Verdict
+    """Of the whole, end to end."""
+    rows: tuple[Row, ...] = ()
+    arch: str
+    """Compute capability it was compiled for, such as `90`."""
+    gpu: str = ""
+    """The GPU that it was measured on; empty where it was modelled."""
+    versions: Mapping[str, str] = {}
+    example: str = ""
+    """How arguments nest, as JSON of pytree, and their types: enough to capture the module again."""
+
+
+class Optimized:
+    """What every drop-in also is, beside the class of its original. `.verdict`, `.kernel` (source), `.original`, `.verified`."""
+
+    __slots__ = ("_kernelwright",)
+    _kernelwright: _State
+    kernelwright_handle = -1
+
+    @property
+    def original(self) -> nn.Module:
+        return self._kernelwright.original
+
+    @property
+    def verified(self) -> VerifiedModule:
+        return self._kernelwright.verified
+
+    @property
+    def verdict(self) -> Verdict:
+        return self._kernelwright.verified.verdict
+
+    @property
+    def kernel(self) -> str:
+        return self._kernelwright.verified.code
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        if torch.compiler.is_compiling():
+            return self._compiled
+        return self._kernelwright
+
+    @forward.setter
+    def forward(self, function: Any) -> None:
+        self.__dict__["forward"] = function
+
+    @forward.deleter
+    def forward(self) -> None:
+        del self.__dict__["forward"]
+
+    def _compiled(self, *args: Any, **kwargs: Any) -> Any:
+        """What Dynamo traces."""
+        spec = type(self).kernelwright_spec  # type: ignore[attr-defined]
+        autocast = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+        if spec is None or kwargs or torch.is_grad_enabled() or autocast or len(args) != len(spec[0]):
+            return super().forward(*args, **kwargs)  # type: ignore[misc]
+        for one, (shape, dtype) in zip(args, spec[0], strict=True):
+            if not isinstance(one, torch.Tensor) or tuple(one.shape) != shape or one.dtype != dtype:
+                return super().forward(*args, **kwargs)  # type: ignore[misc]
+        made = torch.ops.kernelwright.drop_in(list(args), type(self).kernelwright_handle)
+        return made[0] if spec[1] == "one" else tuple(made) if spec[1] == "tuple" else list(made)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        state = self._kernelwright
+        known = copy.deepcopy(state.original, memo)
+        constants = {name: copy.deepcopy(one, memo) for name, one in state.constants.items()}
+        return _rebuilt(known, state.verified, state.call, constants, state.broken())
+
+    def __copy__(self) -> Any:
+        raise UserError("a drop-in has no shallow copy; use copy.deepcopy")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        state = self._kernelwright
+        return _rebuilt, (state.original, state.verified, state.call, state.constants, state.broken())
+
+    def __repr__(self) -> str:
+        gain, timing = self.verdict.speedup(), self.verdict.timing
+        worth = f", {gain:.2f}x {timing.kind} on {timing.target}" if gain and timing else ""
+        return f"Optimized({self._kernelwright.original!r}{worth})"
+
+
+def drop_in(
+    module: nn.Module,
+    verified: VerifiedModule,
+    call: Call,
+    constants: Mapping[str, torch.Tensor] | None = None,
+) -> Any:
+    """`module` by way of verified kernels: an instance of a subclass of its class and of `Optimized`.
+
+    `constants` are the graph's lifted tensors by argument. Raises UserError where the module has no such weights.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UserError(
+            f"{type(module).__name__} is a TorchScript module, which has no forward to replace; pass the original"
+        )
+    state = _State(module, verified, call, dict(constants or {}))
+    cls = type(module)
+    if cls.__getstate__ is not object.__getstate__ and "__slots__" in vars(cls):
+        raise UserError(f"{cls.__name__} has slots, and cannot be shared with a drop-in")
+    facts = {
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
+        "kernelwright_handle": operator.register(state),
+        "kernelwright_spec": state.traced(),
+    }
+    made: Any = object.__new__(type(f"Optimized{cls.__name__}", (Optimized, cls), facts))
+    object.__setattr__(made, "__dict__", module.__dict__)
+    object.__setattr__(made, "_kernelwright", state)
+    return made
+
+
+def _rebuilt(
+    module: nn.Module, verified: VerifiedModule, call: Call, constants: dict[str, torch.Tensor], broken: str
+) -> Any:
+    """A drop-in of a copied or unpickled module; one that had been invalidated stays so."""
+    made = drop_in(module, verified, call, constants)
+    made._kernelwright.off = broken
+    return made
+
+
+class _State:
+    """One drop-in's kernels and what they hang on; called, it is the forward."""
+
+    def __init__(
+        self, original: nn.Module, verified: VerifiedModule, call: Call, constants: dict[str, torch.Tensor]
+    ) -> None:
+        self.original, self.verified, self.call, self.constants = original, verified, call, constants
+        self.off = ""
+        """Why the kernels are not used any more; "" while they are."""
+        self.checked = False
+        """Whether they have been compared with the original."""
+        self.fingerprint = Fingerprint(original)
+        self.graph = verified.graph
+        self.outputs = tuple(self._types(self.graph.results))
+        self.warned: set[str] = set()
+        self._sources = [
+            self._source(one.name, one.origin) for one in self.graph.arguments if one.role != "input"
+        ]
+        self._run: Run | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        why = self.off or self._unusual()
+        if not why:
+            try:
+                return self._kernels(args, kwargs)
+            except _Unfit as unfit:
+                why = str(unfit)
+        self._say(why)
+        return self.original.forward(*args, **kwargs)
+
+    def flat(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """For the operator: the outputs' tensors."""
+        with torch.no_grad():
+            made = self(*tensors)
+        return [one for one in pytree.tree_leaves(made) if isinstance(one, torch.Tensor)]
+
+    def broken(self) -> str:
+        """Why it would not run its kernels whatever it is called with."""
+        return self.off or self.fingerprint.changed()
+
+    def traced(self) -> tuple[tuple[tuple[tuple[int, ...], torch.dtype], ...], str] | None:
+        """Shapes and dtypes of the inputs and the form of the outputs, where `torch.compile` can take the operator."""
+        arguments = {one.name: one for one in self.graph.arguments}
+        found = []
+        if self.graph.symbols or any(one.mutated for one in self.graph.arguments):
+            return None
+        for leaf in self.call.leaves:
+            type_ = arguments[leaf].type if isinstance(leaf, str) and leaf in arguments else None
+            if not isinstance(type_, TensorType):
+                return None
+            found.append((tuple(int(size) for size in type_.shape), DTYPES[type_.dtype]))
+        flat = self.call.inputs == pytree.tree_structure((tuple(range(len(found))), {}))
+        if not flat or not found or self.call.results != tuple(range(len(self.graph.results))):
+            return None
+        form = pytree.tree_unflatten(list(range(len(self.call.results))), self.call.outputs)
+        kind = (
+            "one" if form == 0 else "tuple" if type(form) is tuple else "list" if type(form) is list else ""
+        )
+        return (
+            (tuple(found), kind)
+            if kind and (kind == "one" or all(type(one) is int for one in form))
+            else None
+        )
+
+    def _unusual(self) -> str:
+        """What of torch's own state, or of the module, is not as it was verified."""
+        if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
+            return "autocast is on, which was not verified"
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            return "it is called within a transform (vmap, grad), which kernels do not know"
+        if torch._C._get_tracing_state() is not None:
+            return "it is being traced by torch.jit"
+        if module_state._global_forward_hooks or module_state._global_forward_pre_hooks:
+            return "there are global hooks, which a kernel for the whole would not call"
+        return self.fingerprint.changed()
+
+    def _kernels(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the kernels answer. Raises _Unfit where they may not."""
+        try:
+            values = self.call.bind(args, kwargs)
+        except UserError as error:
+            raise _Unfit(str(error)) from None
+        for (name, _), value in zip(self._sources, self._weights(), strict=True):
+            values[name] = value
+        self._check(values)
+        given = [values[one.name] for one in self.graph.arguments]
+        with torch.no_grad():
+            compared = not self.checked
+            kept = pytree.tree_map(_copied, (args, kwargs)) if compared else None
+            try:
+                if self._run is None:
+                    self._run = loaded(self.verified.code)
+                results = self._run(*given)
+            except Exception as error:  # of a kernel anything can be expected; the original answers
+                self.off = f"the kernel raised {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                raise _Unfit(self.off) from None
+            made = self.call.nest(results)
+            if kept is not None:
+                self._compare(made, kept)
+        return made
+
+    def _compare(self, made: Any, call: tuple[Any, Any]) -> None:
+        """The first answer must be the original's. Raises _Unfit."""
+        wanted = self.original.forward(*call[0], **call[1])
+        mine, theirs = (
+            [one for one in pytree.tree_leaves(tree) if isinstance(one, torch.Tensor)]
+            for tree in (made, wanted)
+        )
+        if len(mine) != len(theirs) or not all(close(a, b) for a, b in zip(mine, theirs, strict=True)):
+            self.off = "the kernels disagree with the module on the weights that it has now"
+            raise _Unfit(self.off)
+        self.checked = True
+
+    def _check(self, values: Mapping[str, Any]) -> None:
+        """Raises _Unfit for tensors that the kernels were not verified for."""
+        if self.verified.versions != versions():
+            was = ", ".join(f"{name} {number}" for name, number in self.verified.versions.items())
+            raise _Unfit(f"it was verified with {was}, and other versions are installed; optimize again")
+        device = None
+        wants = torch.is_grad_enabled()
+        for argument in self.graph.arguments:
+            value = values[argument.name]
+            if not isinstance(argument.type, TensorType):
+                continue
+            if type(value) not in _TENSORS:
+                raise _Unfit(f"{_called(argument)} is a {type(value).__name__}, not a plain tensor")
+            if value.dtype != DTYPES[argument.type.dtype]:
+                wanted = f"{argument.type.dtype} was verified"
+                raise _Unfit(
+                    f"{_called(argument)} is {str(value.dtype).removeprefix('torch.')}, and {wanted}"
+                )
+            if value.layout is not torch.strided or (
+                argument.type.strides is None and not value.is_contiguous()
+            ):
+                raise _Unfit(f"{_called(argument)} is not contiguous; pass it as .contiguous()")
+            if device is not None and value.device != device:
+                raise _Unfit(f"inputs and weights are on several devices ({device}, {value.device})")
+            device = value.device
+            if wants and value.requires_grad:
+                raise _Unfit(
+                    "gradients are wanted, which the kernels do not make; call it under torch.no_grad()"
+                )
+        self._fits(values)
+        if device is not None and (why := self._wrong_device(device)):
+            raise _Unfit(why)
+
+    def _fits(self, values: Mapping[str, Any]) -> None:
+        shapes = {name: tuple(one.shape) for name, one in values.items() if isinstance(one, torch.Tensor)}
+        numbers = {name: one for name, one in values.items() if type(one) is int}
+        try:
+            symbols = sizes.bind(self.graph, shapes, numbers)
+        except ValueError as error:
+            raise _Unfit(
+                f"these shapes were not verified ({error}); optimize again with such inputs"
+            ) from None
+        for one in self.graph.symbols:
+            size = symbols[one.name]
+            if size < one.least or (one.most is not None and size > one.most):
+                most = one.most if one.most is not None else "any"
+                raise _Unfit(f"size {one.name} is {size}, and {one.least} to {most} were verified")
+
+    def _wrong_device(self, device: torch.device) -> str:
+        if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
+            return ""
+        if device.type != "cuda":
+            return f"inputs are on the {device.type}, and a Triton kernel runs on a GPU"
+        arch = arch_of(device)
+        if arch != self.verified.arch:
+            name = torch.cuda.get_device_name(device)
+            return f"this GPU ({name}) is a {arch}, and the kernels were verified for {self.verified.arch}; optimize again here"
+        return ""
+
+    def _source(self, name: str, origin: str) -> tuple[str, Callable[[], Any]]:
+        """Where an argument's tensor is found at each call. Raises UserError where the module has none."""
+        if name in self.constants:
+            return name, functools.partial(self.constants.__getitem__, name)
+        path, _, leaf = origin.rpartition(".")
+        try:
+            home = self.original.get_submodule(path)
+        except AttributeError:
+            home = None
+        for table in (home._parameters, home._buffers) if home is not None else ():
+            if leaf in table:
+                return name, functools.partial(table.__getitem__, leaf)
+        raise UserError(f"{type(self.original).__name__} has no weight {origin}; optimize this module")
+
+    def _weights(self) -> Iterator[Any]:
+        return (source() for _, source in self._sources)
+
+    def _types(self, names: Sequence[str]) -> Iterator[TensorType]:
+        types_ = self.graph.types()
+        for name in names:
+            type_ = types_[name]
+            if isinstance(type_, TensorType):
+                yield type_
+
+    def _say(self, why: str) -> None:
+        """Once a cause."""
+        if why not in self.warned:
+            self.warned.add(why)
+            name = type(self.original).__name__
+            warnings.warn(f"{name} runs without its kernel: {why}", RuntimeWarning, stacklevel=4)
+
+
+class _Unfit(Exception):
+    """Why the kernels are not used for a call."""
+
+
+_TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
+
+
+def loaded(code: str) -> Run:
+    """`run` of a stitched file, which is executed: for verified code only."""
+    name = f"kernelwright_kernel_{abs(hash(code)):x}"
+    path = f"<{name}>.py"
+    linecache.cache[path] = (len(code), None, code.splitlines(keepends=True), path)
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    exec(compile(code, path, "exec"), module.__dict__)
+    made: Run = module.__dict__["run"]
+    return made
+
+
+def arch_of(device: torch.device | None = None) -> str:
+    """Triton's architecture of a GPU here: `90`, `gfx942`."""
+    if torch.version.hip:
+        return str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]
+    return "".join(map(str, torch.cuda.get_device_capability(device)))
+
+
+def close(made: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether two outputs are one but for rounding: by their norms, 1e-3 apart at most (2e-2 in half precision)."""
+    if made.shape != wanted.shape or made.dtype != wanted.dtype:
+        return False
+    if not wanted.is_floating_point():
+        return wanted.numel() == 0 or float((made == wanted).float().mean()) > 0.999
+    a, b = made.double(), wanted.double()
+    finite = torch.isfinite(b)
+    if not torch.equal(finite, torch.isfinite(a)):
+        return False
+    a, b = a[finite], b[finite]
+    allowed = 2e-2 if wanted.dtype in (torch.float16, torch.bfloat16) else 1e-3
+    return float((a - b).norm()) <= allowed * float(b.norm()) + 1e-12
+
+
+def _copied(one: Any) -> Any:
+    return one.detach().clone() if isinstance(one, torch.Tensor) else one
+
+
+def _called(argument: Any) -> str:
+    return argument.origin or f"input {argument.name}"

@@ -1,0 +1,226 @@
+"""What a module computed with when its kernel was verified, compared before every call.
+
+    fingerprint = Fingerprint(module)
+    fingerprint.changed()          "" while nothing has changed, else what did, in one line
+
+Watched in every submodule: its class and that class's forward, its submodules, hooks, attributes (containers and
+configuration objects by what they hold, tensors by their version), its parameters' and buffers' names, dtypes and shapes.
+Values of weights may change. Of the module itself hooks may come and go, for its caller runs them.
+
+Not seen: globals and closures that a forward reads, and what an attribute hides behind slots or C.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_FREE = frozenset([
+    *_TABLES, "training", "_non_persistent_buffers_set", "_is_full_backward_hook", "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks", "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", *_HOOKS, "_compiled_call_impl", "_is_torch_compile",
+])  # fmt: skip
+"""Entries of a module's dictionary that are compared otherwise, or do not matter to forward."""
+_DEPTH = 3
+"""Of containers and objects within attributes."""
+_ON_MODE = (
+    "Dropout",
+    "BatchNorm",
+    "InstanceNorm",
+    "SyncBatchNorm",
+    "RReLU",
+    "FeatureAlphaDropout",
+    "AlphaDropout",
+)
+
+
+@dataclasses.dataclass
+class _Seen:
+    """One submodule as it was."""
+
+    path: str
+    module: nn.Module
+    cls: type
+    forward: Any
+    attributes: dict[str, Any]
+    held: list[tuple[str, Any, Any]]
+    """Attributes whose contents may change: name, value, contents."""
+    tables: tuple[dict[str, Any], ...]
+    tensors: dict[str, Any]
+    modules: dict[str, Any]
+    ids: tuple[int, ...] = ()
+
+    def quick(self) -> tuple[int, ...]:
+        """Equal while nothing was assigned, added or removed: identities, in a few microseconds."""
+        d = self.module.__dict__
+        parameters, buffers, modules = self.tables
+        return (
+            *map(id, d.values()),
+            *map(id, parameters.values()),
+            *map(id, buffers.values()),
+            *map(id, modules.values()),
+        )
+
+
+class Fingerprint:
+    """The state of a module and all that is in it, weights' values apart."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module, self.root_hooks = module, False
+        self.by_mode = depends_on_mode(module)
+        self.training = [part.training for part in module.modules()]
+        self.seen = [_seen(path, part) for path, part in module.named_modules()]
+        self.shared: list[tuple[str, Any, Any]] = []
+        known: set[int] = set()
+        for one in self.seen:
+            one.ids = one.quick()
+            for name, value, contents in one.held:
+                if id(value) not in known:
+                    known.add(id(value))
+                    self.shared.append((f"{one.path}.{name}".lstrip("."), value, contents))
+
+    def changed(self) -> str:
+        """What has changed since, in one line; "" where nothing has."""
+        for one in self.seen:
+            module = one.module
+            if type(module) is not one.cls or one.cls.forward is not one.forward:
+                return f"the class or forward of {_place(one.path)} was changed"
+            if one.path:
+                d = module.__dict__
+                if (
+                    d["_forward_hooks"]
+                    or d["_forward_pre_hooks"]
+                    or d["_backward_hooks"]
+                    or d["_backward_pre_hooks"]
+                ):
+                    return f"{one.path} has hooks now, which a kernel for the whole would not call"
+            if one.quick() != one.ids:
+                why = _difference(one)
+                if why:
+                    return why
+                one.ids = one.quick()
+        if self.by_mode and self.module.training != self.training[0]:
+            return f"the module is in {'training' if self.module.training else 'evaluation'} mode, which was not verified"
+        if self.by_mode:
+            for one, training in zip(self.seen, self.training, strict=True):
+                if one.module.training != training:
+                    return f"{_place(one.path)} is in another mode than it was verified in"
+        for name, value, contents in self.shared:
+            if _contents(value, _DEPTH) != contents:
+                return f"attribute {name} was changed"
+        return ""
+
+
+def hooked(module: nn.Module) -> str:
+    """The first submodule with hooks, or ""; those of the module itself are not asked for."""
+    for path, part in module.named_modules():
+        if path and any(part.__dict__[name] for name in _HOOKS):
+            return path
+    return ""
+
+
+def depends_on_mode(module: nn.Module) -> bool:
+    """Whether `train()` and `eval()` may make a difference."""
+    for part in module.modules():
+        if type(part).__name__.startswith(_ON_MODE):
+            return True
+        if not type(part).__module__.startswith("torch.nn."):
+            try:
+                if "training" in inspect.getsource(type(part)):
+                    return True
+            except (OSError, TypeError):
+                return True
+    return False
+
+
+def _seen(path: str, module: nn.Module) -> _Seen:
+    d = module.__dict__
+    attributes = {name: value for name, value in d.items() if name not in _FREE}
+    held = [
+        (name, value, _contents(value, _DEPTH)) for name, value in attributes.items() if not _plain(value)
+    ]
+    tables = tuple(d[name] for name in _TABLES)
+    tensors = {name: _spec(one) for table in tables[:2] for name, one in table.items()}
+    return _Seen(
+        path, module, type(module), type(module).forward, attributes, held, tables, tensors, dict(tables[2])
+    )
+
+
+def _difference(one: _Seen) -> str:
+    """What was assigned, added or removed, in one line; "" where values are equal."""
+    d = one.module.__dict__
+    where = f"{one.path}." if one.path else ""
+    if "forward" in d and "forward" not in one.attributes:
+        return f"the forward of {_place(one.path)} was replaced"
+    if tuple(map(id, (d[name] for name in _TABLES))) != tuple(map(id, one.tables)):
+        return f"the parameters or submodules of {_place(one.path)} were replaced as a whole"
+    now = {name: value for name, value in d.items() if name not in _FREE}
+    for name in {**one.attributes, **now}:
+        if (name in now) != (name in one.attributes):
+            return f"attribute {where}{name} was {'added' if name in now else 'removed'}"
+        if now[name] is not one.attributes[name] and not _equal(now[name], one.attributes[name]):
+            return f"attribute {where}{name} was changed"
+    modules = one.tables[2]
+    for name in {**one.modules, **modules}:
+        if modules.get(name) is not one.modules.get(name):
+            return f"submodule {where}{name} was replaced, added or removed"
+    tensors = {name: _spec(value) for table in one.tables[:2] for name, value in table.items()}
+    for name in {**one.tensors, **tensors}:
+        if tensors.get(name) != one.tensors.get(name):
+            return f"{where}{name} has another type, dtype or shape, or is new or gone"
+    return ""
+
+
+def _spec(value: torch.Tensor | None) -> Any:
+    """What of a weight must stay."""
+    return None if value is None else (type(value), value.dtype, tuple(value.shape))
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value cannot change without being assigned anew."""
+    if isinstance(value, tuple | frozenset):
+        return all(map(_plain, value))
+    frozen = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, type)
+    return isinstance(value, frozen) or callable(value)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and _plain(one) and not callable(one) and bool(one == other)
+
+
+def _contents(value: Any, depth: int) -> Any:
+    """What can be compared of a container or object; identities beyond some depth."""
+    if isinstance(value, torch.Tensor):
+        return id(value), 0 if value.is_inference() else value._version, value.dtype, value.device
+    if isinstance(value, nn.Module) or _plain(value):
+        return id(value) if isinstance(value, nn.Module) or callable(value) else (type(value), value)
+    if depth == 0:
+        return id(value)
+    if isinstance(value, list | tuple):
+        return type(value), *(_contents(one, depth - 1) for one in value)
+    if isinstance(value, dict):
+        return type(value), *((_key(key), _contents(one, depth - 1)) for key, one in value.items())
+    if isinstance(value, set | frozenset):
+        return type(value), *sorted(map(repr, value))
+    held: dict[str, Any] | None = getattr(value, "__dict__", None)
+    if held is None or isinstance(value, _OPAQUE):
+        return id(value)
+    return id(value), *((key, _contents(one, depth - 1)) for key, one in held.items())
+
+
+_OPAQUE: tuple[type | Any, ...] = (Callable, torch.Generator)
+
+
+def _key(key: Any) -> Any:
+    return key if _plain(key) else id(key)
+
+
+def _place(path: str) -> str:
+    return path or "the module"

@@ -1,0 +1,114 @@
+"""A drop-in as a folder in the layout of Hugging Face's `kernels`, for `kernelize`.
+
+    export(fast, "block-kernel")
+    LocalLayerRepository(repo_path="block-kernel", package_name="block_kernel", layer_name="Block")
+
+    block-kernel/build/torch-universal/block_kernel/__init__.py      names `layers`
+    block-kernel/build/torch-universal/block_kernel/layers.py        a layer without state: its forward is put into modules
+    block-kernel/build/torch-universal/block_kernel/stitched.py      the kernels, as they were judged
+    block-kernel/verdict.json                                        what the judge said
+
+The layer runs its kernels for plain tensors of the shapes and dtypes that were verified, and raises ValueError for
+others. It does not watch the module as a drop-in does, and has no backward.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from kernelwright.errors import UserError
+from kernelwright.graph import TensorType
+from kernelwright.runs import write_text
+
+_LAYER = '''"""{name}: kernels that were verified by kernelwright for the shapes below."""
+
+import torch
+import torch.nn as nn
+
+from .stitched import run
+
+VERIFIED = {{
+{verified}
+}}
+
+
+class {name}(nn.Module):
+    has_backward = False
+    can_torch_compile = False
+
+    def forward({signature}):
+        given = dict(
+{given}
+        )
+        for name, (dtype, shape) in VERIFIED.items():
+            if given[name].dtype != dtype or given[name].shape != shape:
+                raise ValueError(f"{{name}} is {{given[name].dtype}} {{tuple(given[name].shape)}}; verified: {{dtype}} {{shape}}")
+        results = run(**given)
+        return {returned}
+
+
+__all__ = ["{name}"]
+'''
+
+
+def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
+    """Write the folder; `name` is the package's, by default the folder's. Returns the package's folder.
+
+    Raises UserError for what is no drop-in, for free sizes, nested arguments and tensors that no state_dict has.
+    """
+    state: Any = getattr(optimized, "_kernelwright", None)
+    if state is None:
+        raise UserError(
+            f"export: {type(optimized).__name__} runs no kernel; pass what kernelwright.optimize returned"
+        )
+    name = name or re.sub(r"\W", "_", Path(folder).name)
+    if not name.isidentifier():
+        raise UserError(f"export: {name!r} is no name for a Python package; give name=")
+    graph, label = state.verified.graph, state.verified.name
+    if graph.symbols or state.constants:
+        raise UserError(
+            f"export: {label} has free sizes or tensors that no state_dict has; optimize it without them"
+        )
+    parameters = list(inspect.signature(type(state.original).forward).parameters)
+    if state.call.inputs.num_leaves > len(parameters) - 1 or any(
+        not isinstance(one, str) for one in state.call.leaves
+    ):
+        raise UserError(
+            f"export: {label} was optimized for nested or plain arguments; only tensors can be exported"
+        )
+    inputs = dict(zip(state.call.leaves, parameters[1:], strict=False))
+    given, verified = [], []
+    for one in graph.arguments:
+        table = "get_parameter" if one.role == "weight" else "get_buffer"
+        source = inputs[one.name] if one.role == "input" else f"self.{table}({one.origin!r})"
+        given.append(f"            {one.name}={source},")
+        assert isinstance(one.type, TensorType)
+        verified.append(f"    {one.name!r}: (torch.{one.type.dtype}, torch.Size({list(one.type.shape)})),")
+    if state.call.outputs.num_leaves != state.call.outputs.num_children and state.call.outputs.num_children:
+        raise UserError(f"export: {label} returns nested results; only a tensor or a tuple can be exported")
+    text = _LAYER.format(
+        name=label,
+        verified="\n".join(verified),
+        signature=_bare(inspect.signature(type(state.original).forward)),
+        given="\n".join(given),
+        returned="results" if state.call.outputs.num_children else "results[0]",
+    )
+    root = Path(folder) / "build" / "torch-universal" / name
+    write_text(root / "layers.py", text)
+    write_text(root / "stitched.py", state.verified.code)
+    write_text(
+        root / "__init__.py", f'"""Kernels for {label}."""\n\nfrom . import layers\n\n__all__ = ["layers"]\n'
+    )
+    write_text(Path(folder) / "verdict.json", state.verified.verdict.model_dump_json(indent=1) + "\n")
+    return root
+
+
+def _bare(signature: inspect.Signature) -> str:
+    """The signature without annotations, which may name types that the folder does not have."""
+    kept = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(inspect.Signature(kept))[1:-1]

@@ -1,0 +1,54 @@
+"""Drop-ins within `torch.compile`: one custom operator that Dynamo traces through, and that calls the drop-in at run time.
+
+`kernelwright::drop_in(tensors, handle)` runs what the drop-in of that handle would run outside: its kernel where all that
+was verified still holds, the module itself elsewhere. Nothing of the module is traced, so nothing of it can go stale.
+
+Not for calls that want gradients: those are traced through the module itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from kernelwright.graph import TensorType
+from kernelwright.graph.execute import DTYPES
+
+
+class Held(Protocol):
+    """What the operator needs of a drop-in."""
+
+    outputs: tuple[TensorType, ...]
+
+    def flat(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]: ...
+
+
+_NUMBERS = itertools.count()
+_HELD: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def register(held: Held) -> int:
+    """A handle for a drop-in, as long as it lives in this process."""
+    number = next(_NUMBERS)
+    _HELD[number] = held
+    return number
+
+
+@torch.library.custom_op("kernelwright::drop_in", mutates_args=())
+def call(tensors: list[torch.Tensor], handle: int) -> list[torch.Tensor]:
+    """What the drop-in returns, flat."""
+    given = {one.untyped_storage().data_ptr() for one in tensors}
+    made = _HELD[handle].flat(tensors)
+    return [one.clone() if one.untyped_storage().data_ptr() in given else one for one in made]
+
+
+@call.register_fake
+def _(tensors: list[torch.Tensor], handle: int) -> list[torch.Tensor]:
+    return [
+        tensors[0].new_empty([int(size) for size in one.shape], dtype=DTYPES[one.dtype])
+        for one in _HELD[handle].outputs
+    ]

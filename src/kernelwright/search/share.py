@@ -1,0 +1,64 @@
+"""How long ATen would take for a graph, operator by operator, on a target's sheet: where a module's time lies.
+
+A roofline per operator: bytes read and written over the memory's rate, operations of contractions over the peak of their
+dtype, and one launch each. Good for an order and for shares; a measured time is worth more wherever there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from kernelwright.graph import Graph, Node, TensorType, operators, sizes
+from kernelwright.graph.execute import DTYPES
+from kernelwright.graph.partition import part_of
+from kernelwright.graph.types import NumberType
+from kernelwright.hardware import Target
+
+Types = Mapping[str, TensorType | NumberType]
+
+
+def eager_ms(graph: Graph, target: Target) -> float:
+    """Milliseconds of one pass, modelled, at the sizes that the graph was captured with."""
+    types = graph.types()
+    hints = {one.name: one.hint for one in graph.symbols}
+    return math.fsum(_node_ms(node, types, hints, target) for node in graph.nodes if part_of(node) != "free")
+
+
+def _node_ms(node: Node, types: Types, hints: Mapping[str, int], target: Target) -> float:
+    made = [value.type for value in node.outputs if value is not None]
+    moved = [*made, *(types[name] for name in dict.fromkeys(node.refs()))]
+    memory_ms = sum(_elements(one, hints) * _width(one) for one in moved) / target.dram_gb_s / 1e6
+    tflops = target.peak_tflops.get(_dtype(made), target.fp32_tflops)
+    flops_ms = _flops(node, types, hints) / tflops / 1e9
+    return max(memory_ms, flops_ms) + target.launch_us / 1e3
+
+
+def _flops(node: Node, types: Types, hints: Mapping[str, int]) -> float:
+    """Two for each product of a contraction; 0 of anything else."""
+    name = operators.packet(node.op)
+    if operators.kind(node.op) != "contraction":
+        return 0.0
+    read = [one for one in (types[ref] for ref in node.refs()) if isinstance(one, TensorType)]
+    made = sum(_elements(one.type, hints) for one in node.outputs if one is not None)
+    if not read:
+        return 0.0
+    shapes = [[sizes.evaluate(size, hints) for size in one.shape] for one in read]
+    if "attention" in name and len(shapes) > 1:
+        return 4.0 * made * shapes[1][-2]
+    if "convolution" in name and len(shapes) > 1:
+        return 2.0 * made * math.prod(shapes[1][1:])
+    first = shapes[1] if name in ("addmm", "baddbmm") and len(shapes) > 1 else shapes[0]
+    return 2.0 * made * (first[-1] if first else 1)
+
+
+def _elements(one: TensorType | NumberType, hints: Mapping[str, int]) -> int:
+    return math.prod(sizes.evaluate(size, hints) for size in one.shape) if isinstance(one, TensorType) else 0
+
+
+def _width(one: TensorType | NumberType) -> int:
+    return DTYPES[one.dtype].itemsize if isinstance(one, TensorType) else 0
+
+
+def _dtype(made: list[TensorType | NumberType]) -> str:
+    return next((one.dtype for one in made if isinstance(one, TensorType)), "float32")

@@ -1,0 +1,334 @@
+"""A whole module's graph: kernels for it in one piece or group by group, stitched, and judged again end to end.
+
+    found = search_whole(graph, values, judge, cache, settings)
+    found.answer        the stitched file with the verdict of the whole, or None and `found.reason`
+    found.rows          one a distinct group: operators, share of time, rung, times
+
+1. What the cache knows of the whole is the answer, good or bad.
+2. The rungs are asked for the graph in one piece, unless it is long; that is one group.
+3. Where that gives nothing, or other rungs than the compiler may do better on less, the graph falls into groups; each
+   distinct one goes up the ladder, those that take most time first. A group's kernel is used where it is not slower
+   than the faster of eager and torch.compile; ATen does the rest.
+4. What was stitched goes before a judge with secrets of its own; the fastest that it accepts is the answer.
+
+Time: rungs until 70 % of the budget, the last judge until its end; then it is cut off. Does not guarantee an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kernelwright.errors import UserError
+from kernelwright.graph import Graph
+from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
+from kernelwright.graph.stitch import candidate, stitch
+from kernelwright.hardware import target as target_sheet
+from kernelwright.outcomes import Outcome
+from kernelwright.records import FASTER, Verdict
+from kernelwright.rollouts import Verifier
+from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row
+from kernelwright.search.ladder import Contractions, Ladder, Writer, one_line, pose
+from kernelwright.search.share import eager_ms
+
+LONG = 250
+"""Nodes beyond which a graph is not compiled in one piece."""
+ENOUGH = 0.98
+"""Of the faster baseline's speed, from which on a kernel counts as no slower: within a clock's noise."""
+_RUNGS_UNTIL = 0.7
+"""Share of the budget after which no rung is asked any more."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long and for what to search."""
+
+    seconds: float = 45.0
+    target: str = "h200"
+    contractions: Contractions = "auto"
+    precision: str = "default"
+    gpu: str = ""
+    """The GPU that times are measured on; empty: they are modelled."""
+    workers: int = 2
+    """Groups searched at once."""
+
+
+@dataclass
+class Found:
+    """What came of a search."""
+
+    answer: Answer | None = None
+    rows: tuple[Row, ...] = ()
+    reason: str = ""
+    """Why there is no answer, in one line."""
+    cached: bool = False
+    seconds: float = 0.0
+
+
+Told = Callable[[str, str, str], object]
+"""Called with (graph, rung, what came of it)."""
+
+
+class _TimeUp(Exception):
+    """The budget is spent: what the judge has under way is cut off."""
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One way to run the whole."""
+
+    whole: Partition
+    kernels: dict[str, Answer]
+    rows: tuple[Row, ...]
+
+    def text(self) -> str:
+        codes = {digest: one.code for digest, one in self.kernels.items()}
+        return stitch(self.whole, codes, notes={digest: one.rung for digest, one in self.kernels.items()})
+
+    @property
+    def own(self) -> bool:
+        """Whether kernels do all the work."""
+        return all(
+            step.graph.digest in self.kernels
+            if isinstance(step, Group)
+            else all(part_of(node) == "free" for node in step.nodes)
+            for step in self.whole.steps
+        )
+
+
+def search_whole(
+    graph: Graph,
+    values: Mapping[str, Any] | None,
+    judge: Callable[[], AbstractContextManager[Verifier]],
+    rungs: Callable[[], list[Writer]],
+    cache: KernelCache,
+    settings: Settings,
+    *,
+    began: float | None = None,
+    watch: Told = lambda graph, rung, what: None,
+) -> Found:
+    """Kernels for a graph within the budget, counted from `began` on the monotonic clock.
+
+    `judge` opens a judge with secrets of its own each time; `values` are example values by argument. Raises
+    InfrastructureError when the judge itself fails.
+    """
+    return _Search(graph, values, judge, rungs, cache, settings, began or time.monotonic(), watch).run()
+
+
+@dataclass
+class _Search:
+    graph: Graph
+    values: Mapping[str, Any] | None
+    open_judge: Callable[[], AbstractContextManager[Verifier]]
+    rungs: Callable[[], list[Writer]]
+    cache: KernelCache
+    settings: Settings
+    began: float
+    watch: Told
+    failed: dict[str, str] = field(default_factory=dict)
+    """Rung -> why it has no kernel for the whole."""
+
+    def run(self) -> Found:
+        known = self.cache.get(self._key)
+        if known is not None:
+            why = next(iter(known.tried.values()), "")
+            rows = known.best.rows if known.best else ()
+            return Found(known.best, rows, "" if known.best else why, True, self._elapsed)
+        try:
+            options = self._options()
+            found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
+        except _TimeUp:
+            spent = (
+                f"the {self.settings.seconds:g} s were spent before the whole was verified; give more seconds"
+            )
+            return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
+        found.seconds = self._elapsed
+        tried = {"whole": "verified" if found.answer else found.reason}
+        self.cache.put(self._key, Entry(best=found.answer, tried=tried))
+        return found
+
+    rows: tuple[Row, ...] = ()
+    """Of the groups, as far as they were searched."""
+
+    @property
+    def _key(self) -> Key:
+        s = self.settings
+        return Key.of(
+            self.graph,
+            form="whole",
+            target=s.target,
+            contractions=s.contractions,
+            precision=s.precision,
+            gpu=s.gpu,
+        )
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self.began
+
+    def _until(self, share: float) -> float:
+        return self.began + share * self.settings.seconds
+
+    # -- ways to run the whole ------------------------------------------------------------------------------
+
+    def _options(self) -> list[_Option]:
+        """Ways to run the whole, the likely fastest first. Raises _TimeUp where time ends without any."""
+        s, found = self.settings, []
+        with self.open_judge() as verifier:
+            ladder = Ladder(
+                verifier, self.rungs(), self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
+                gpu=s.gpu, watch=self.watch,
+            )  # fmt: skip
+            if len(self.graph.nodes) <= LONG:
+                found += self._in_one_piece(ladder)
+            others = [rung for rung in ladder.rungs if rung.name != "compiler"]
+            if (not found or others) and time.monotonic() < self._until(_RUNGS_UNTIL):
+                found += self._in_groups(ladder)
+            if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
+                raise _TimeUp
+        return found
+
+    def _in_one_piece(self, ladder: Ladder) -> list[_Option]:
+        whole = alone(self.graph)
+        group = whole.groups[0]
+        values = self.values and dict(
+            zip(
+                (one.name for one in group.graph.arguments),
+                (self.values.get(n) for n in group.inputs),
+                strict=True,
+            )
+        )
+        entry = ladder.search(group.graph, until=self._until(_RUNGS_UNTIL), values=values)
+        if entry.best is None:
+            self.failed.update(entry.tried)
+            return []
+        row = row_of(1, [group], entry, 1.0)
+        return [_Option(whole, {group.graph.digest: entry.best}, (row,))]
+
+    def _in_groups(self, ladder: Ladder) -> list[_Option]:
+        whole, sheet = partition(self.graph), target_sheet(self.settings.target)
+        distinct = whole.distinct()
+        cost = {digest: eager_ms(groups[0].graph, sheet) * len(groups) for digest, groups in distinct.items()}
+        order = sorted(distinct, key=lambda digest: -cost[digest])
+        examples = self._examples(whole)
+
+        def search(digest: str) -> Entry:
+            group = distinct[digest][0]
+            until = self._until(_RUNGS_UNTIL)
+            if time.monotonic() >= until:
+                return Entry()
+            return ladder.search(group.graph, until=until, values=examples.get(digest))
+
+        with ThreadPoolExecutor(self.settings.workers) as threads:
+            entries = dict(zip(order, threads.map(search, order), strict=True))
+        left = sum(
+            eager_ms(self.graph.model_copy(update={"nodes": step.nodes}), sheet)
+            for step in whole.steps
+            if isinstance(step, Left)
+        )
+        total = sum(cost.values()) + left or 1.0
+        kept = {
+            digest: entry.best
+            for digest, entry in entries.items()
+            if entry.best and _worth_it(entry.best.verdict)
+        }
+        self.rows = tuple(
+            row_of(number, distinct[digest], entries[digest], cost[digest] / total)
+            for number, digest in enumerate(order, 1)
+        )
+        return [_Option(whole, kept, self.rows)] if kept else []
+
+    def _examples(self, whole: Partition) -> dict[str, dict[str, Any]]:
+        """Values for the arguments of each distinct group, as far as the module's own arguments give them."""
+        known = self.values or {}
+        found = {}
+        for digest, groups in whole.distinct().items():
+            names = [one.name for one in groups[0].graph.arguments]
+            found[digest] = {
+                name: known[old] for name, old in zip(names, groups[0].inputs, strict=True) if old in known
+            }
+        return found
+
+    # -- the whole before a judge ----------------------------------------------------------------------------
+
+    def _judged(self, options: list[_Option]) -> Found:
+        """The fastest option that another judge accepts. Raises _TimeUp."""
+        refused = ""
+        best: Found | None = None
+        with self.open_judge() as verifier:
+            for option in options:
+                text = option.text()
+                policy: Literal["full", "partial"] = (
+                    "full" if option.own and self.settings.contractions == "own" else "partial"
+                )
+                task = pose(self.graph, self.values, policy=policy)
+                judged = Ladder(verifier, [], self.cache).judge(
+                    task, candidate(text, self.graph, "run"), self._until(1.0)
+                )
+                if judged is None:
+                    if best is None:
+                        raise _TimeUp
+                    break
+                self.watch(self.graph.name, "whole", judged.outcome.value)
+                if judged.outcome is Outcome.INFRASTRUCTURE_ERROR:
+                    raise UserError(
+                        f"the judge failed on the whole: {one_line(judged.detail)}; see kernelwright doctor"
+                    )
+                if not judged.correct:
+                    refused = (
+                        refused
+                        or f"the whole was refused ({judged.outcome.value.replace('_', ' ')}: {one_line(judged.detail)})"
+                    )
+                    continue
+                rungs = {one.rung for one in option.kernels.values()}
+                rung = rungs.pop() if len(rungs) == 1 else "compiler"
+                answer = Answer(
+                    graph=self.graph.digest, rung=rung, code=text, verdict=judged, rows=option.rows
+                )
+                if best is None or best.answer is None or _faster(answer, best.answer):
+                    best = Found(answer, option.rows)
+        return best or Found(reason=refused, rows=options[0].rows)
+
+    def _why_not(self) -> str:
+        """The real reason, of the whole where it was asked for, else of the group that takes most time."""
+        said = [f"{rung}: {why}" for rung, why in self.failed.items()]
+        for row in self.rows:
+            if row.detail and not said:
+                said.append(f"{row.operators}: {row.detail}")
+        slower = any(row.rung != "aten" for row in self.rows)
+        if slower and not said:
+            return "every verified kernel is slower than the faster of eager and torch.compile"
+        return f"no kernel was verified ({'; '.join(said[:2]) or 'it has nothing to compute'})"
+
+
+def row_of(number: int, groups: list[Group], entry: Entry, share: float) -> Row:
+    """The table's line for a distinct group."""
+    best = entry.best
+    timing = best.verdict.timing if best else None
+    kept = best is not None and _worth_it(best.verdict)
+    tried = "; ".join(f"{rung}: {what}" for rung, what in entry.tried.items() if what != "verified")
+    slower = "verified, but slower than ATen" if best is not None and not kept else ""
+    return Row(
+        number=number,
+        operators=groups[0].operators,
+        count=len(groups),
+        share=share,
+        rung=best.rung if best is not None and kept else "aten",
+        ms=timing.candidate_ms if timing else None,
+        over_eager=timing.speedup() if timing else None,
+        over_compile=timing.speedup("compile") if timing and "compile" in timing.baseline_ms else None,
+        detail=slower or ("" if best else tried or "time ran out"),
+    )
+
+
+def _worth_it(verdict: Verdict) -> bool:
+    gain = verdict.speedup(FASTER)
+    return gain is None or gain >= ENOUGH
+
+
+def _faster(one: Answer, other: Answer) -> bool:
+    return one.ms is not None and other.ms is not None and one.ms < other.ms

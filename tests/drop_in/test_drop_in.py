@@ -1,0 +1,372 @@
+"""A drop-in runs its kernels where they were verified, is the original in all else, and says why it does not."""
+
+import copy
+import io
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from drop_in.making import Block, Config, Several, counted, made
+from torch import Tensor, nn
+
+from kernelwright.drop_in import Optimized, drop_in
+from kernelwright.errors import UserError
+
+X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(autouse=True)
+def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ATen calls stand in for kernels, which a CPU can run."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture
+def fast() -> Any:
+    return made(Block().requires_grad_(False).eval(), X)
+
+
+def told(module: Any, *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
+    """(the answer, warnings)."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        answer = module(*args, **kwargs)
+    return answer, [str(one.message) for one in heard]
+
+
+def test_it_runs_its_kernels_where_they_were_verified(fast: Any) -> None:
+    runs = counted(fast)
+    for _ in range(3):
+        answer, said = told(fast, X)
+        torch.testing.assert_close(answer, fast.original(X))
+        assert said == []
+    assert len(runs) == 3
+
+
+def test_weights_are_those_of_the_moment(fast: Any) -> None:
+    runs = counted(fast)
+    fast(X)
+    fast.proj.weight.mul_(2)
+    fast.proj.bias = nn.Parameter(torch.randn(8), requires_grad=False)
+    fast.load_state_dict({**fast.state_dict(), "norm.bias": torch.randn(8)})
+    fast.shift.data += 1
+    torch.testing.assert_close(fast(X), fast.original(X))
+    assert len(runs) == 2
+
+
+def replace(fast: Any) -> None:
+    fast.proj = nn.Linear(8, 8).requires_grad_(False)
+
+
+class Lora(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.down, self.up = inner, nn.Linear(8, 2), nn.Linear(2, 8)
+        self.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.inner(x) + self.up(self.down(x))
+
+
+def wrap(fast: Any) -> None:
+    fast.inner[0] = Lora(fast.inner[0])
+
+
+def parametrize(fast: Any) -> None:
+    class Double(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return 2 * x
+
+    nn.utils.parametrize.register_parametrization(fast.proj, "weight", Double())
+    fast.requires_grad_(False)
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "submodule replaced": (replace, "submodule proj was replaced"),
+    "submodule wrapped (LoRA)": (wrap, "submodule inner.0 was replaced"),
+    "submodule added": (lambda f: f.inner.append(nn.ReLU()), "submodule inner.2 was"),
+    "attribute changed": (lambda f: setattr(f, "factor", 3.0), "attribute factor was changed"),
+    "attribute of a submodule": (lambda f: setattr(f.norm, "eps", 0.1), "attribute norm.eps was changed"),
+    "configuration replaced": (lambda f: setattr(f, "config", Config()), "attribute config was changed"),
+    "configuration changed": (lambda f: setattr(f.config, "scale", 3.0), "attribute config was changed"),
+    "list in a configuration": (lambda f: f.config.flags[1].update(b=2), "attribute config was changed"),
+    "tensor that is no buffer, in place": (lambda f: f.table.add_(1), "attribute table was changed"),
+    "tensor that is no buffer, anew": (lambda f: setattr(f, "table", torch.ones(8)), "attribute table was changed"),
+    "forward of a submodule patched": (
+        lambda f: setattr(f.proj, "forward", lambda x: x * 3), "the forward of proj was replaced",
+    ),
+    "forward patched on the drop-in": (
+        lambda f: setattr(f, "forward", lambda x: x * 3), "the forward of the module was replaced",
+    ),
+    "forward patched on the original": (
+        lambda f: setattr(f.original, "forward", lambda x: x * 3), "the forward of the module was replaced",
+    ),
+    "hook on a submodule": (
+        lambda f: f.proj.register_forward_hook(lambda m, a, y: y * 2), "proj has hooks now",
+    ),
+    "pre-hook on a submodule": (
+        lambda f: f.inner[0].register_forward_pre_hook(lambda m, a: (a[0] * 2,)), "inner.0 has hooks now",
+    ),
+    "parametrization": (parametrize, "the class or forward of proj was changed"),
+    "spectral norm": (
+        lambda f: nn.utils.spectral_norm(f.proj).requires_grad_(False), "proj",
+    ),
+    "class of a submodule": (
+        lambda f: setattr(f.proj, "__class__", type("Other", (nn.Linear,), {"forward": lambda s, x: x * 2})),
+        "the class or forward of proj was changed",
+    ),
+    "bias removed": (lambda f: setattr(f.proj, "bias", None), "proj.bias has another type"),
+    "weight of another shape": (
+        lambda f: setattr(f, "shift", torch.ones(1)), "shift has another type, dtype or shape",
+    ),
+}  # fmt: skip
+
+
+SAME_VALUES = (
+    "spectral norm",
+    "list in a configuration",
+    "configuration replaced",
+    "weight of another shape",
+)
+"""Changes that happen to leave the answer as it was."""
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=list(CHANGES))
+def test_what_changes_the_module_ends_the_kernels(fast: Any, change: str) -> None:
+    runs = counted(fast)
+    fast(X)
+    before = fast.original(X)
+    do, why = CHANGES[change]
+    do(fast)
+    with torch.no_grad():
+        expected = fast.original(X)
+        answer, said = told(fast, X)
+    torch.testing.assert_close(answer, expected)
+    assert len(runs) == 1
+    assert len(said) == 1
+    assert said[0].startswith("Block runs without its kernel: ")
+    assert why in said[0]
+    assert told(fast, X)[1] == []
+    if change not in SAME_VALUES:
+        assert not torch.allclose(before, answer)
+
+
+def test_a_class_patched_afterwards_ends_the_kernels(fast: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn.LayerNorm, "forward", lambda self, x: x * 0)
+    answer, said = told(fast, X)
+    torch.testing.assert_close(answer, fast.original(X))
+    assert "the class or forward of norm was changed" in said[0]
+
+
+def test_a_value_put_back_brings_the_kernels_back(fast: Any) -> None:
+    runs = counted(fast)
+    fast.factor = 7.0
+    assert told(fast, X)[1]
+    fast.factor = 2.0
+    assert told(fast, X)[1] == []
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ((torch.randn(5, 8),), "is 5 long in dimension 0"),
+        ((X.double(),), "is float64, and float32 was verified"),
+        ((torch.randn(8, 4).t(),), "is not contiguous"),
+        ((X.as_subclass(type("Mine", (Tensor,), {})),), "not a plain tensor"),
+    ],
+    ids=["shape", "dtype", "strides", "subclass"],
+)
+def test_calls_that_were_not_verified_run_the_original(fast: Any, args: Any, why: str) -> None:
+    runs = counted(fast)
+    if args[0].dtype is torch.float64:
+        with pytest.raises(RuntimeError, match="dtype"), pytest.warns(RuntimeWarning, match=why):
+            fast(*args)
+        return
+    answer, said = told(fast, *args)
+    torch.testing.assert_close(answer, fast.original(*args))
+    assert why in said[0]
+    assert runs == []
+
+
+def test_another_dtype_of_the_module_runs_the_original(fast: Any) -> None:
+    fast.double()
+    fast.table = fast.table.double()
+    answer, said = told(fast, X.double())
+    assert answer.dtype is torch.float64
+    assert len(said) == 1
+
+
+def test_gradients_are_the_originals(fast: Any) -> None:
+    runs = counted(fast)
+    x = X.clone().requires_grad_()
+    answer, said = told(fast, x)
+    answer.sum().backward()
+    assert x.grad is not None
+    assert "gradients are wanted" in said[0]
+    with torch.no_grad():
+        told(fast, x)
+    assert len(runs) == 1
+    fast.requires_grad_(True)
+    fast(X).sum().backward()
+    assert fast.proj.weight.grad is not None
+
+
+def test_autocast_runs_the_original(fast: Any) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        answer, said = told(fast, X)
+        assert answer.dtype == fast.original(X).dtype
+    assert "autocast is on" in said[0]
+
+
+def test_inference_mode_keeps_the_kernels(fast: Any) -> None:
+    runs = counted(fast)
+    with torch.inference_mode():
+        torch.testing.assert_close(fast(X), fast.original(X))
+        fast(X.clone())
+    assert len(runs) == 2
+
+
+def test_vmap_runs_the_original(fast: Any) -> None:
+    runs = counted(fast)
+    batch = torch.randn(3, 4, 8)
+    torch.testing.assert_close(
+        torch.vmap(fast, in_dims=0)(batch), torch.stack([fast.original(one) for one in batch])
+    )
+    assert runs == []
+
+
+def test_functional_call_uses_the_weights_that_it_is_given(fast: Any) -> None:
+    weights = {name: torch.randn_like(one) for name, one in fast.named_parameters()}
+    with torch.no_grad():
+        torch.testing.assert_close(
+            torch.func.functional_call(fast, weights, (X,)),
+            torch.func.functional_call(fast.original, weights, (X,)),
+        )
+
+
+def test_train_and_eval_matter_only_where_they_make_a_difference(fast: Any) -> None:
+    runs = counted(fast)
+    fast.train()
+    assert fast.original.training
+    with torch.no_grad():
+        fast(X)
+    assert len(runs) == 1
+    other = made(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).requires_grad_(False).eval(), X)
+    torch.testing.assert_close(other(X), other.original(X))
+    other.train()
+    assert "training mode" in told(other, X)[1][0]
+    other.eval()
+    other[1].training = True
+    assert "1 is in another mode" in told(other, X)[1][0]
+
+
+def test_it_is_the_original_in_all_but_its_forward(fast: Any) -> None:
+    original = fast.original
+    assert isinstance(fast, Block)
+    assert isinstance(fast, Optimized)
+    assert list(fast.state_dict()) == list(original.state_dict())
+    assert dict(fast.named_parameters()).keys() == dict(original.named_parameters()).keys()
+    assert all(one is other for one, other in zip(fast.parameters(), original.parameters(), strict=True))
+    assert fast.factor == 2.0
+    assert "Optimized(Block(" in repr(fast)
+    assert "def run(" in fast.kernel
+    assert fast.verdict.correct
+    with pytest.raises(AttributeError):
+        _ = fast.nothing
+    assert not isinstance(original, Optimized)
+
+
+def test_hooks_of_the_module_itself_run(fast: Any) -> None:
+    runs, seen = counted(fast), []
+    fast.register_forward_hook(lambda module, args, output: seen.append(module) or output * 2)
+    torch.testing.assert_close(fast(X), 2 * fast.original.forward(X))
+    assert seen == [fast]
+    assert len(runs) == 1
+
+
+def test_a_deep_copy_is_a_drop_in_of_a_copy(fast: Any) -> None:
+    other = copy.deepcopy(fast)
+    runs = counted(other)
+    assert isinstance(other, Block)
+    assert other.original is not fast.original
+    other.proj.weight.zero_()
+    torch.testing.assert_close(other(X), other.original(X))
+    assert not torch.allclose(other(X), fast(X))
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("by_torch", [False, True], ids=["pickle", "torch.save"])
+def test_it_survives_pickling(fast: Any, by_torch: bool) -> None:
+    if by_torch:
+        file = io.BytesIO()
+        torch.save(fast, file)
+        file.seek(0)
+        other = torch.load(file, weights_only=False)
+    else:
+        other = pickle.loads(pickle.dumps(fast))
+    runs = counted(other)
+    torch.testing.assert_close(other(X), fast.original(X))
+    assert len(runs) == 1
+
+
+def test_a_copy_of_an_invalidated_one_stays_so(fast: Any) -> None:
+    fast.factor = 5.0
+    other = copy.deepcopy(fast)
+    answer, said = told(other, X)
+    torch.testing.assert_close(answer, fast.original(X))
+    assert "attribute factor was changed" in said[0]
+
+
+def test_keywords_and_nested_outputs_keep_their_form() -> None:
+    fast = made(Several(), X, y=X + 1)
+    runs = counted(fast)
+    answer, wanted = fast(X, y=X), fast.original(X, y=X)
+    torch.testing.assert_close(answer, wanted)
+    assert len(runs) == 1
+    assert "has another form" in told(fast, X)[1][0]
+    assert told(fast, X, y=X, add=2.0)[0]["sum"].equal(X + 2)
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("def run(*given):\n    raise ValueError('bad')", "the kernel raised ValueError: bad"),
+        ("def run(*given):\n    return (given[-1] * 0,)", "the kernels disagree with the module"),
+        ("1 +", "the kernel raised SyntaxError"),
+    ],
+    ids=["raises", "disagrees", "no Python"],
+)
+def test_kernels_that_fail_are_never_used_again(code: str, why: str) -> None:
+    fast = made(Block().requires_grad_(False).eval(), X, code=code)
+    answer, said = told(fast, X)
+    torch.testing.assert_close(answer, fast.original(X))
+    assert why in said[0]
+    assert told(fast, X)[1] == []
+
+
+def test_on_a_cpu_it_answers_as_the_original_and_says_so_once(
+    fast: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET")
+    answer, said = told(fast, X)
+    assert torch.equal(answer, fast.original(X))
+    assert said == ["Block runs without its kernel: inputs are on the cpu, and a Triton kernel runs on a GPU"]
+    assert told(fast, X)[1] == []
+
+
+def test_other_versions_run_the_original(fast: Any) -> None:
+    fast._kernelwright.verified = fast.verified.model_copy(update={"versions": {"torch": "1.0"}})
+    assert "torch 1.0" in told(fast, X)[1][0]
+
+
+def test_a_scripted_module_is_refused() -> None:
+    module = nn.Linear(8, 8)
+    fast = made(module, X)
+    scripted = torch.jit.script(module)
+    with pytest.raises(UserError, match="TorchScript"):
+        drop_in(scripted, fast.verified, fast._kernelwright.call)
