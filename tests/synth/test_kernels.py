@@ -12,6 +12,7 @@ from kernelwright.synth.program import (
     MapSchedule,
     ProductSchedule,
     RowSchedule,
+    ScanSchedule,
 )
 
 SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}
@@ -92,6 +93,12 @@ GRAPHS = {
                                 b.op("aten.remainder.Scalar", b.input("z", "int64", (9,)), 3)), MapSchedule(block=64)),
     "batches": (lambda b: b.op("aten.bmm.default", b.input("x", "bfloat16", (3, 33, 40)), b.input("y", "bfloat16", (3, 40, 50))),
                 ProductSchedule(**SMALL)),
+    "running sums": (lambda b: b.op("aten.cumsum.default", b.op("aten.mul.Tensor", b.input("x", "float32", (5, 70)), 2.0), 1),
+                     ScanSchedule(block=32)),
+    "running products of columns": (lambda b: b.op("aten.cumprod.default", b.input("x", "float32", (20, 7)), 0),
+                                    ScanSchedule(rows=4, block=8)),
+    "running sums from the end": (lambda b: b.op("aten.flip.default", b.op("aten.cumsum.default", b.op(
+        "aten.flip.default", b.input("x", "float32", (5, 40)), [1]), 1), [1]), ScanSchedule(block=16)),
     "a turned operand": (lambda b: b.op("aten.mm.default", b.op("aten.t.default", b.input("x", "bfloat16", (40, 33))),
                                         b.input("y", "bfloat16", (40, 50))), ProductSchedule(**SMALL)),
     "heads of a projection": (lambda b: b.op("aten.permute.default", b.op("aten.view.default", b.op(

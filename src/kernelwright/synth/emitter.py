@@ -532,6 +532,10 @@ class Emitter:
                 coordinates = self.reshape(coordinates, source, target)
             elif prim.op == "permute":
                 coordinates = tuple(coordinates[one] for one in prim.attr("order"))
+            elif prim.op == "flip":
+                shape = self.shapes.of[prim.out.name]
+                coordinates = tuple(index * -1 + (shape[dim] - 1) if dim in prim.attr("dims") else index
+                                    for dim, index in enumerate(coordinates))  # fmt: skip
             elif prim.op in RULES or prim.op == "expand":
                 coordinates = (*(Index(),) * (len(prim.out.shape) - len(coordinates)), *coordinates)
             else:

@@ -27,10 +27,12 @@ from kernelwright.synth.program import (
     ProductSchedule,
     Program,
     RowSchedule,
+    ScanSchedule,
     Schedule,
 )
 from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.row import levels_of, space_of
+from kernelwright.synth.schedules.scan import scan_of
 from kernelwright.synth.source import Source
 from kernelwright.synth.to_triton import PRINTERS, source_of
 
@@ -126,6 +128,10 @@ def _extents(source: Source, nest: str) -> tuple[int, ...]:
             prim.attr("groups"),
             math.prod(prim.attr("stride")),
         )
+    if nest == "scan":
+        scanned = scan_of(source)
+        shape, dim = scanned.out.shape, scanned.attr("dim")
+        return math.prod(shape) // max(shape[dim], 1), shape[dim], int(math.prod(shape[dim + 1 :]) == 1)
     if nest == "row":
         space = space_of(source)
         rows, columns = (
@@ -285,6 +291,33 @@ def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
                              warps=warps, stages=stages, group=group, precision=how)  # fmt: skip
 
 
+def _scan_defaults(source: Source, precision: str) -> Iterator[Any]:
+    rows, columns, contiguous = _extents(source, "scan")
+    if contiguous:
+        yield ScanSchedule(rows=4 if columns <= 256 else 1, block=2048, warps=4 if columns <= 2048 else 8)
+    yield ScanSchedule(rows=32 if rows >= 32 * 132 else 8, block=64, warps=4)
+
+
+def _scan_space(source: Source, precision: str) -> Iterator[Any]:
+    _, _, contiguous = _extents(source, "scan")
+    blocks = (
+        (1, 1024, 4),
+        (1, 2048, 4),
+        (1, 2048, 8),
+        (1, 4096, 8),
+        (1, 8192, 8),
+        (2, 1024, 4),
+        (4, 512, 4),
+        (4, 1024, 8),
+    )
+    for rows, block, warps in (
+        blocks
+        if contiguous
+        else ((8, 64, 4), (16, 64, 4), (32, 32, 4), (32, 64, 4), (64, 32, 4), (64, 64, 8))
+    ):
+        yield from _made(ScanSchedule, rows=rows, block=block, warps=warps)
+
+
 # -- spaces ---------------------------------------------------------------------------------------------------------
 
 
@@ -375,11 +408,13 @@ _DEFAULTS = {
     "product": _product_defaults,
     "attention": _attention_defaults,
     "convolution": _convolution_defaults,
+    "scan": _scan_defaults,
 }
 _SPACES = {
     "map": _map_space,
     "row": _row_space,
     "product": _product_space,
     "attention": _attention_space,
+    "scan": _scan_space,
     "convolution": _convolution_space,
 }

@@ -17,6 +17,7 @@ from kernelwright.synth.schedules.convolution import print_convolution
 from kernelwright.synth.schedules.map import print_map
 from kernelwright.synth.schedules.product import print_product
 from kernelwright.synth.schedules.row import print_row
+from kernelwright.synth.schedules.scan import print_scan
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.source import Source
 
@@ -26,6 +27,7 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
     "product": print_product,
     "attention": print_attention,
     "convolution": print_convolution,
+    "scan": print_scan,
 }
 
 

@@ -1,0 +1,121 @@
+"""Running sums and products along a dimension, with maps before and after: blocks of a row in order, and what is carried.
+
+One program walks its rows block by block; within a block the scan is Triton's. Does not split a row between programs, so
+few long rows leave most of a GPU idle.
+"""
+
+from __future__ import annotations
+
+from kernelwright.synth.emitter import Coordinates, Guard, Term
+from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.primitives import FLOATS, REDUCTIONS, Prim, Unsupported
+from kernelwright.synth.program import ScanSchedule
+from kernelwright.synth.schedules.row import Space
+from kernelwright.synth.sizes import ONE
+from kernelwright.synth.source import Source, numel
+
+SCANS = ("cumsum", "cumprod")
+
+
+def scan_of(source: Source) -> Prim:
+    """The one scan of a graph. Raises Unsupported."""
+    found = [prim for prim in source.lowered.prims if prim.op in (*SCANS, *REDUCTIONS)]
+    if len(found) != 1 or found[0].op not in SCANS or not found[0].out.shape:
+        raise Unsupported("not one scan with maps")
+    return found[0]
+
+
+class ScanPrinter:
+    """One kernel over rows, block by block."""
+
+    def __init__(self, source: Source, schedule: ScanSchedule) -> None:
+        self.source, self.schedule, self.prim = source, schedule, scan_of(source)
+        self.space = Space(source.shapes.of[self.prim.out.name], (self.prim.attr("dim"),))
+        self.rows, self.columns = numel(self.space.kept), numel(self.space.reduced)
+        self.wide = schedule.rows > 1
+        self.emitter = source.emitter()
+        self.emitter.names |= {"row", "rows", "cols", "inside", "in_rows", "start", "carry", "running"}
+        masks = ("in_rows",) if self.wide else ()
+        self.row = Base(
+            "rows" if self.wide else "row", self.rows, frozenset({0}) if self.wide else frozenset(), masks
+        )
+        axis = 1 if self.wide else 0
+        self.axis = axis
+        self.cols = Base("cols", self.columns, frozenset({axis}), ("inside",), frozenset({"start"}))
+        self.emitter.given[self.prim.out.name] = self._running
+
+    def coordinates(self) -> Coordinates:
+        """Of this program's elements, in the scan's shape."""
+        kept = (
+            split(Index.whole(self.row), self.space.kept)
+            if self.rows != ONE
+            else [Index()] * len(self.space.kept)
+        )
+        assert kept is not None
+        left = list(kept)
+        column = Index.whole(self.cols) if self.columns != ONE else Index()
+        return tuple(column if i in self.space.dims else left.pop(0) for i in range(len(self.space.shape)))
+
+    def _running(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+        if coordinates != self.coordinates():
+            raise Unsupported("a scan at other places than its row's")
+        masks = (*self.row.masks, *self.cols.masks)
+        return Term("running", self._dtype, self.row.axes | self.cols.axes, self.cols.loops, masks)
+
+    @property
+    def _dtype(self) -> str:
+        out = self.prim.out.dtype
+        return out if out not in FLOATS or out == "float64" else "float32"
+
+    def body(self) -> None:
+        """The loop over a row's blocks."""
+        emitter, total = self.emitter, self.prim.op == "cumsum"
+        columns = emitter.size(self.columns)
+        neutral = ("0" if total else "1") + (".0" if self._dtype in FLOATS else "")
+        if self.wide:
+            emitter.line("rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]")
+            emitter.line(f"in_rows = rows < {emitter.size(self.rows)}")
+            emitter.line(f"carry = tl.full((ROWS, 1), {neutral}, tl.{self._dtype})")
+        else:
+            emitter.line("row = tl.program_id(0)")
+            emitter.line(f"carry = tl.full((1,), {neutral}, tl.{self._dtype})")
+        emitter.open("start", f"for start in tl.range(0, {columns}, BLOCK):")
+        emitter.line("cols = start + tl.arange(0, BLOCK)" + ("[None, :]" if self.wide else ""))
+        emitter.line(f"inside = cols < {columns}")
+        operand = self.prim.reads()[0]
+        term = emitter.cast(emitter.value(operand, self.coordinates()), self._dtype)
+        value = term.text if total and term.zero else f"tl.where(inside, {term.text}, {neutral})"
+        emitter.line(f"block = {value}")
+        sign, scan = ("+", "tl.cumsum") if total else ("*", "tl.cumprod")
+        emitter.line(f"running = carry {sign} {scan}(block, axis={self.axis})")
+        if total:
+            emitter.line(f"carry += tl.sum(block, axis={self.axis}, keep_dims=True)")
+        else:
+            self.source.helpers.add("multiply")
+            emitter.line(f"carry *= tl.reduce(block, {self.axis}, multiply, keep_dims=True)")
+
+    def outputs(self) -> list[str]:
+        """Stores inside the loop; names of the outputs."""
+        emitter = self.emitter
+        for value, buffer in self.source.outputs:
+            if numel(buffer.shape) != numel(self.space.shape):
+                raise Unsupported("an output of another size than the scan")
+            where = emitter.forward(value, frozenset({self.prim.out.name}), self.coordinates())
+            emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
+            self.source.allocate(buffer)
+        emitter.close()
+        return [buffer.name for _, buffer in self.source.outputs]
+
+
+def print_scan(source: Source, schedule: ScanSchedule) -> None:
+    """Raises Unsupported where a scan does not fit the graph."""
+    printer = ScanPrinter(source, schedule)
+    printer.body()
+    names = printer.outputs()
+    rows, columns = source.size(printer.rows, True), source.size(printer.columns, True)
+    constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
+    constants["BLOCK"] = f"min({schedule.block}, triton.next_power_of_2({columns}))"
+    grid = f"(triton.cdiv({rows}, {schedule.rows}),)" if printer.wide else f"({rows},)"
+    source.kernel(
+        f"{source.label}_kernel", printer.emitter, [], constants, grid, f"num_warps={schedule.warps}", names
+    )
