@@ -131,6 +131,14 @@ def _swiglu(name: str, shape: tuple[int, ...], dtype: str) -> Problem:
     return _made(name, make)
 
 
+def _turned(name: str, shape: tuple[int, int, int], dtype: str) -> Problem:
+    def make(b: GraphBuilder) -> Handle:
+        turned = b.op("aten.permute.default", b.input("x", dtype, shape), [0, 2, 1])
+        return b.op("aten.mul.Tensor", turned, b.input("y", dtype, (shape[0], shape[2], shape[1])))
+
+    return _made(name, make)
+
+
 def problems() -> list[Problem]:
     """All of them, in order of interest."""
     gelu, big = "aten.gelu.default", (8192, 8192)
@@ -165,6 +173,7 @@ def problems() -> list[Problem]:
         _loss("row/smooth_l1/8192x8192/fp32", "aten.smooth_l1_loss.default", big, "float32"),
         _unary("map/gelu/8192x8192/bf16", gelu, big, "bfloat16"),
         _unary("map/tanh/8192x8192/fp32", "aten.tanh.default", big, "float32"),
+        _turned("map/turned/64x1024x1024/bf16", (64, 1024, 1024), "bfloat16"),
         _product("product/4096x4096x4096/tf32", 4096, 4096, 4096, "float32", precision="tf32"),
         _product("product/1024x8192x8192/tf32/gelu", 1024, 8192, 8192, "float32", gelu, "tf32"),
         _product("product/64x8192x8192/bf16", 64, 8192, 8192, "bfloat16"),

@@ -13,6 +13,7 @@ from kernelwright.synth.program import (
     ProductSchedule,
     RowSchedule,
     ScanSchedule,
+    TransposeSchedule,
 )
 
 SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}
@@ -99,6 +100,12 @@ GRAPHS = {
                                     ScanSchedule(rows=4, block=8)),
     "running sums from the end": (lambda b: b.op("aten.flip.default", b.op("aten.cumsum.default", b.op(
         "aten.flip.default", b.input("x", "float32", (5, 40)), [1]), 1), [1]), ScanSchedule(block=16)),
+    "online softmax": (lambda b: b.op("aten.softmax.int", b.input("x", "float32", (6, 70)), 1),
+                       RowSchedule(passes="online", block=32, rows=2)),
+    "online log softmax": (lambda b: b.op("aten.log_softmax.int", b.op("aten.mul.Tensor", b.input("x", "bfloat16", (6, 70)), 3.0), 1),
+                           RowSchedule(passes="online", block=64)),
+    "a turned map": (lambda b: b.op("aten.add.Tensor", b.op("aten.permute.default", b.input("x", "float32", (3, 40, 35)), [0, 2, 1]),
+                                    b.input("y", "float32", (3, 35, 40))), TransposeSchedule(tile=(32, 16))),
     "a turned operand": (lambda b: b.op("aten.mm.default", b.op("aten.t.default", b.input("x", "bfloat16", (40, 33))),
                                         b.input("y", "bfloat16", (40, 50))), ProductSchedule(**SMALL)),
     "heads of a projection": (lambda b: b.op("aten.permute.default", b.op("aten.view.default", b.op(

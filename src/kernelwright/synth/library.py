@@ -29,10 +29,12 @@ from kernelwright.synth.program import (
     RowSchedule,
     ScanSchedule,
     Schedule,
+    TransposeSchedule,
 )
 from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.row import levels_of, space_of
 from kernelwright.synth.schedules.scan import scan_of
+from kernelwright.synth.schedules.transpose import turned_dimension
 from kernelwright.synth.source import Source
 from kernelwright.synth.to_triton import PRINTERS, source_of
 
@@ -164,6 +166,8 @@ def _made(kind: type[Decisions], **values: Any) -> Iterator[Any]:
 
 
 def _map_defaults(source: Source, precision: str) -> Iterator[Any]:
+    if turned_dimension(source) is not None:
+        yield TransposeSchedule(tile=(64, 64) if _itemsize(source) == 2 else (32, 32), warps=4)
     elements = _extents(source, "map")[0]
     yield MapSchedule(block=1024 if elements >= 2**20 else 256, warps=4)
 
@@ -185,6 +189,8 @@ def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
         warps = 1 if power <= 256 else 4 if power <= 2048 else 8 if power <= 8192 else 16
         many = max(1, min(16, 1024 // power)) if power < 512 else 1
         yield RowSchedule(passes="one_pass", rows=many, warps=max(warps, 4) if many > 1 else warps)
+    if columns > _ONE_PASS and levels == 2:
+        yield RowSchedule(passes="online", block=4096, warps=8)
     yield RowSchedule(passes="loop", block=4096, warps=8)
 
 
@@ -322,6 +328,9 @@ def _scan_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _map_space(source: Source, precision: str) -> Iterator[Any]:
+    if turned_dimension(source) is not None:
+        for tile, warps in itertools.product(((32, 32), (32, 64), (64, 64), (64, 128), (128, 64)), (4, 8)):
+            yield from _made(TransposeSchedule, tile=tile, warps=warps)
     for block, warps in itertools.product((512, 1024, 2048, 4096), (4, 8)):
         yield from _made(MapSchedule, block=block, warps=warps)
 
@@ -345,6 +354,8 @@ def _row_space(source: Source, precision: str) -> Iterator[Any]:
     if columns >= 2048:
         for block, warps in ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (8192, 16)):
             yield from _made(RowSchedule, passes="loop", block=block, warps=warps)
+            if levels == 2:
+                yield from _made(RowSchedule, passes="online", block=block, warps=warps)
             if levels == 1 and rows < 1024:
                 for split in (8, 64, 256, 1024):
                     if split * block <= columns:

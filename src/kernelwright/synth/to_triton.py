@@ -15,19 +15,21 @@ from kernelwright.synth.program import Program
 from kernelwright.synth.schedules.attention import print_attention
 from kernelwright.synth.schedules.convolution import print_convolution
 from kernelwright.synth.schedules.map import print_map
+from kernelwright.synth.schedules.online import print_any_row
 from kernelwright.synth.schedules.product import print_product
-from kernelwright.synth.schedules.row import print_row
 from kernelwright.synth.schedules.scan import print_scan
+from kernelwright.synth.schedules.transpose import print_transpose
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.source import Source
 
 PRINTERS: dict[str, Callable[[Source, Any], None]] = {
     "map": print_map,
-    "row": print_row,
+    "row": print_any_row,
     "product": print_product,
     "attention": print_attention,
     "convolution": print_convolution,
     "scan": print_scan,
+    "transpose": print_transpose,
 }
 
 

@@ -318,8 +318,8 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     assert images is not None
     assert found is not None
     printer.out_coordinates = (*images, *found)
-    emitter.line("plane = tl.program_id(1)")
-    emitter.line("m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
+    emitter.line("plane = tl.program_id(0)")
+    emitter.line("m = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")
     emitter.line(f"in_m = m < {emitter.size(pixels)}")
     emitter.line("acc = tl.zeros((BLOCK,), dtype=tl.float32)")
     first = _first_channel(printer, images[1], channels)
@@ -334,7 +334,7 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
         emitter.line(f"acc += {x.text} * {w.text}")
     _store(printer)
     block = schedule.tile[0]
-    grid = f"(triton.cdiv({source.size(pixels)}, {block}), {source.size(plane.extent)})"
+    grid = f"({source.size(plane.extent)}, triton.cdiv({source.size(pixels)}, {block}))"
     source.kernel(f"{source.label}_kernel", emitter, [], {"BLOCK": str(block)}, grid, f"num_warps={schedule.warps}",
                   [buffer.name for _, buffer in source.outputs])  # fmt: skip
 

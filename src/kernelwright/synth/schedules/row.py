@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
 from kernelwright.synth.index import Base, Index, split
@@ -143,7 +144,7 @@ class RowPrinter:
                 self._walk(next(level for level in self.levels if prim in level))
         return self.done[prim.out.name]
 
-    def _operand(self, prim: Prim, base: Base) -> Term:
+    def operand(self, prim: Prim, base: Base) -> Term:
         return self.emitter.value(prim.reads()[0], self.full(base, self.kept_coordinates))
 
     def _masked(self, prim: Prim, term: Term) -> str:
@@ -187,15 +188,15 @@ class RowPrinter:
             "argmax": f"tl.argmax({text}, {keep})", "argmin": f"tl.argmin({text}, {keep})",
         }[prim.op]  # fmt: skip
         result = {"any": "bool", "all": "bool", "argmax": "int32", "argmin": "int32"}.get(prim.op, dtype)
-        return self._row_term(name, call, result)
+        return self.row_term(name, call, result)
 
-    def _row_term(self, name: str, text: str, dtype: str) -> Term:
+    def row_term(self, name: str, text: str, dtype: str) -> Term:
         variable = self.emitter.name(name)
         self.emitter.root.add(f"{variable} = {text}")
         return Term(variable, dtype, self.row.axes, frozenset(), self.row.masks)
 
     def _at_once(self, prim: Prim) -> Term:
-        term = self._prepared(prim, self._operand(prim, self.columns_base))
+        term = self._prepared(prim, self.operand(prim, self.columns_base))
         return self._finish(prim, self._masked(prim, term), term.dtype)
 
     def _walk(self, level: list[Prim]) -> None:
@@ -213,7 +214,7 @@ class RowPrinter:
         self._open(loop)
         finish: list[tuple[Prim, str, str]] = []
         for prim in level:
-            term = self._prepared(prim, self._operand(prim, base))
+            term = self._prepared(prim, self.operand(prim, base))
             acc, masked = names[prim.out.name], self._masked(prim, term)
             dtype = "tl." + term.dtype
             emitter.root.add(f"{acc} = tl.full({shape}, {self._fill(prim, term.dtype)}, {dtype})")
@@ -231,7 +232,7 @@ class RowPrinter:
                 keep = f"axis={self.axis}" + (", keep_dims=True" if self.wide else "")
                 peak = "max" if prim.op == "argmax" else "min"
                 text = f"tl.min(tl.where({acc} == tl.{peak}({acc}, {keep}), {acc}_at, {2**31 - 1}), {keep})"
-                self.done[prim.out.name] = self._row_term(prim.out.name, text, "int32")
+                self.done[prim.out.name] = self.row_term(prim.out.name, text, "int32")
             else:
                 self.done[prim.out.name] = self._finish(prim, acc, dtype)
 
@@ -244,6 +245,11 @@ class RowPrinter:
         self.emitter.line(f"{acc}_at = tl.where({acc}_now {sign} {acc}, cols, {acc}_at)")
         self.emitter.line(f"{acc} = tl.{'maximum' if sign == '>' else 'minimum'}({acc}, {acc}_now)")
         return acc
+
+    def open_walk(self, loop: str) -> Base:
+        """Begin a loop over the columns; its base of columns."""
+        self._open(loop)
+        return self._columns(loop)
 
     def _open(self, loop: str) -> None:
         emitter = self.emitter
@@ -326,14 +332,16 @@ class RowPrinter:
         return lines
 
 
-def print_row(source: Source, schedule: RowSchedule) -> None:
-    """Raises Unsupported where rows do not fit the graph."""
+def print_row(
+    source: Source, schedule: RowSchedule, before: Callable[[RowPrinter], None] | None = None
+) -> None:
+    """`before` may compute reductions in a way of its own. Raises Unsupported where rows do not fit the graph."""
     if schedule.passes == "split":
         _print_split(source, schedule)
         return
-    if schedule.passes == "online":
-        raise Unsupported("an online walk")
     printer = RowPrinter(source, schedule)
+    if before is not None:
+        before(printer)
     names = printer.outputs()
     head = printer.head()
     constants = {"ROWS": str(schedule.rows)} if printer.wide else {}

@@ -1,0 +1,81 @@
+"""Maps whose inputs run along another dimension than their output: square tiles, turned within a program.
+
+Rows of a tile lie along the dimension that an input has fastest, columns along the output's last; the remaining dimensions
+are the grid's first axis. Loads and stores are both contiguous, and Triton turns the tile through shared memory.
+"""
+
+from __future__ import annotations
+
+from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
+from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.primitives import Unsupported, Val
+from kernelwright.synth.program import TransposeSchedule
+from kernelwright.synth.sizes import ONE, product
+from kernelwright.synth.source import Source, numel
+
+
+class _Watcher(Emitter):
+    """Notes which dimension of the output each load has fastest, and emits nothing of use."""
+
+    fastest: list[str]
+
+    def _load(self, value: Val, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        address = self.address(self.shapes.of[value.name], coordinates)
+        if len(address.terms) > 1:
+            self.fastest += [part.base.name for part, by in address.terms if by == ONE and part.inner == ONE]
+        return Term("x", value.dtype)
+
+
+def turned_dimension(source: Source) -> int | None:
+    """The output's dimension that some input has fastest, where that is not the output's last one."""
+    value, buffer = source.outputs[0]
+    last = len(buffer.shape) - 1
+    watcher = _Watcher(source.lowered, source.shapes)
+    watcher.fastest = []
+    where = tuple(
+        Index.whole(Base(f"d{dim}", size)) if size != ONE else Index()
+        for dim, size in enumerate(buffer.shape)
+    )
+    try:
+        watcher.value(value, where)
+    except Unsupported:
+        return None
+    found = [int(name[1:]) for name in watcher.fastest if name[1:].isdigit() and int(name[1:]) != last]
+    return found[0] if found and last > 0 and buffer.shape[last] != ONE else None
+
+
+def print_transpose(source: Source, schedule: TransposeSchedule) -> None:
+    """Raises Unsupported where no input is turned."""
+    turned = turned_dimension(source)
+    shape = source.outputs[0][1].shape
+    if turned is None or any(buffer.shape != shape for _, buffer in source.outputs):
+        raise Unsupported("a map that turns nothing")
+    emitter, last = source.emitter(), len(shape) - 1
+    emitter.names |= {"rows", "cols", "in_rows", "in_cols", "rest"}
+    rest = [dim for dim in range(last) if dim != turned]
+    sizes = tuple(shape[dim] for dim in rest)
+    others = (
+        split(Index.whole(Base("rest", product(sizes))), sizes)
+        if numel(sizes) != ONE
+        else [Index()] * len(rest)
+    )
+    assert others is not None
+    where: list[Index] = [Index()] * len(shape)
+    for dim, index in zip(rest, others, strict=True):
+        where[dim] = index
+    where[turned] = Index.whole(Base("rows", shape[turned], frozenset({0}), ("in_rows",)))
+    where[last] = Index.whole(Base("cols", shape[last], frozenset({1}), ("in_cols",)))
+    emitter.line("rows = (tl.program_id(1) * ROWS + tl.arange(0, ROWS))[:, None]")
+    emitter.line("cols = (tl.program_id(2) * COLS + tl.arange(0, COLS))[None, :]")
+    if numel(sizes) != ONE:
+        emitter.line("rest = tl.program_id(0)")
+    emitter.line(f"in_rows = rows < {emitter.size(shape[turned])}")
+    emitter.line(f"in_cols = cols < {emitter.size(shape[last])}")
+    for value, buffer in source.outputs:
+        emitter.store(f"{buffer.name}_ptr", emitter.value(value, tuple(where)), buffer.shape, tuple(where))
+        source.allocate(buffer)
+    (rows, cols) = schedule.tile
+    grid = f"({source.size(product(sizes))}, triton.cdiv({source.size(shape[turned])}, {rows}), "
+    grid += f"triton.cdiv({source.size(shape[last])}, {cols}))"
+    source.kernel(f"{source.label}_kernel", emitter, [], {"ROWS": str(rows), "COLS": str(cols)}, grid,
+                  f"num_warps={schedule.warps}", [buffer.name for _, buffer in source.outputs])  # fmt: skip
