@@ -200,7 +200,7 @@ class Bench:
         for _, one, kernel in sorted(times, key=lambda item: item[0])[:FINAL]:
             ms_long = median_ms(lambda kernel=kernel: kernel(*values.values()), 100.0)
             self.write(problem=problem.name, plan=one.plan, schedule=one.schedule.model_dump(), ms=ms_long, final=True,
-                       key=key_of(source_of(problem.graph), one.schedule.nest))  # fmt: skip
+                       key=key_of(source_of(problem.graph), nest_of(source_of(problem.graph))))  # fmt: skip
         self.summary(problem)
 
     def attempt(self, one: Attempt, values: dict[str, torch.Tensor], expected: Any, eager_error: float,

@@ -44,6 +44,7 @@ PRODUCTS = {
     "descriptors": ProductSchedule(**SMALL, loads="descriptor"),
     "persistent in pieces": ProductSchedule(**SMALL, loads="descriptor", persistent=True, epilogue=2),
     "split contraction": ProductSchedule(**SMALL, split_k=3),
+    "split with descriptors": ProductSchedule(**SMALL, split_k=2, loads="descriptor"),
 }
 
 

@@ -60,7 +60,7 @@ def nest_of(source: Source) -> str:
     return nest
 
 
-def program_of(graph: Graph, target: str = "h200", precision: str = "default") -> Program | None:
+def program_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> Program | None:
     """The graph with the best schedule that is known for it; None where no nest fits."""
     for schedule in itertools.islice(candidates(graph, target, precision), 6):
         program = Program(graph=graph, schedule=schedule)
@@ -72,7 +72,7 @@ def program_of(graph: Graph, target: str = "h200", precision: str = "default") -
     return None
 
 
-def candidates(graph: Graph, target: str, precision: str = "default") -> Iterator[Any]:
+def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[Any]:
     """Schedules from the best known on: the table's, then the rule of thumb, then simpler ones."""
     try:
         source = source_of(graph)
@@ -85,7 +85,7 @@ def candidates(graph: Graph, target: str, precision: str = "default") -> Iterato
     yield from _DEFAULTS[nest](source, precision)
 
 
-def schedules_of(graph: Graph, target: str = "h200", precision: str = "default") -> list[Any]:
+def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> list[Any]:
     """Legal schedules that are worth measuring, the best known first; [] where no nest fits."""
     try:
         source = source_of(graph)
@@ -369,6 +369,12 @@ _TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64
 def _product_space(source: Source, precision: str) -> Iterator[Any]:
     m, n, k = _extents(source, "product")
     how, wide, plain = _precision(precision), _itemsize(source) == 4, _sides(source)
+    if wide and how == "ieee":  # three TF32 products err as little as one in IEEE
+        for tile, warps in itertools.product(
+            ((128, 128, 32), (128, 64, 32), (64, 128, 32), (64, 64, 32)), (4, 8)
+        ):
+            for stages in (2, 3):
+                yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, precision="tf32x3")
     for tile_m, tile_n, tile_k, warps in _TILES:
         if tile_m > max(16, 2 * m) or tile_n > max(16, 2 * n):
             continue

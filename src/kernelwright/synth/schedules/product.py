@@ -333,14 +333,14 @@ def _launch(source: Source, printer: ProductPrinter) -> None:
                   [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
 
 
-def _host_descriptors(source: Source, printer: ProductPrinter) -> dict[str, str]:
+def _host_descriptors(source: Source, printer: ProductPrinter, stores: bool = True) -> dict[str, str]:
     """Lines that make descriptors where all rows are aligned; parameters and what is handed to them."""
     source.descriptors = True
     schedule, made = printer.schedule, {}
     for side in (printer.a, printer.b):
         made[f"{side.argument}_desc"] = (side.argument, printer.descriptor_of(side))
     for _, buffer in source.outputs:
-        if printer.stored(buffer):
+        if stores and printer.stored(buffer):
             piece = schedule.tile[1] // schedule.epilogue
             flat = (
                 buffer.name if len(buffer.shape) == 2 else f"{buffer.name}.view(-1, {source.size(printer.n)})"
@@ -351,7 +351,9 @@ def _host_descriptors(source: Source, printer: ProductPrinter) -> dict[str, str]
     k, n, m = (source.size(one, True) for one in (printer.k, printer.n, printer.m))
     needed = [k] if printer.a.along_k else [m]
     needed += (
-        [n] if not printer.b.along_k or any(printer.stored(buffer) for _, buffer in source.outputs) else [k]
+        [n]
+        if not printer.b.along_k or (stores and any(printer.stored(buffer) for _, buffer in source.outputs))
+        else [k]
     )
     tests = [f"{size} % {unit} == 0" for size in dict.fromkeys(needed)]
     source.host.append(f"aligned = {' and '.join(tests)}")
@@ -384,8 +386,9 @@ def _print_split(source: Source, schedule: ProductSchedule) -> None:
     m, n = source.size(printer.m, True), source.size(printer.n, True)
     tiles = f"triton.cdiv({m}, {schedule.tile[0]}) * triton.cdiv({n}, {schedule.tile[1]})"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
+    given = _host_descriptors(source, printer, stores=False) if printer.through else {}
     source.kernel(f"{source.label}_parts", emitter, [], printer.constants(), f"({tiles}, {schedule.split_k})", options,
-                  ["partial"])  # fmt: skip
+                  ["partial"], given=given)  # fmt: skip
     _print_summed(source, printer, partial)
 
 
