@@ -113,7 +113,10 @@ class ProductSchedule(Decisions):
 
     def fits(self, itemsize: int, shared_per_block: int = _SHARED) -> bool:
         m, n, k = self.tile
-        return self.stages * (m + n) * k * itemsize <= shared_per_block
+        stored = m * n // self.epilogue * itemsize if self.loads == "descriptor" and self.split_k == 1 else 0
+        operands = self.stages * (m + n) * k * itemsize
+        # What is stored waits in shared memory: beside the next tile's operands where programs go on.
+        return (operands + stored if self.persistent else max(operands, stored)) <= shared_per_block
 
 
 class ConvolutionSchedule(Decisions):
