@@ -196,6 +196,8 @@ def _mask(value: torch.Tensor) -> Draw:
 
 def _integers(value: torch.Tensor, type: TensorType) -> Draw:
     low, high = (int(value.min()), int(value.max())) if value.numel() else (0, 1)
+    if low == -100 and bool(((value >= 0) | (value == low)).all()):  # labels, of which torch ignores those
+        low, high = 0, max(high, 1)
     if low == high:
         return Draw(f"torch.full({{listed}}, {low}{{dtype}})")
     return Draw(f"torch.randint({low}, {high + 1}, {{listed}}{{dtype}})")

@@ -20,7 +20,18 @@ import torch
 
 from kernelwright.errors import UserError
 from kernelwright.graph import operators, sizes
-from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Operand, Other, Ref, Size, TensorType
+from kernelwright.graph.types import (
+    DtypeArg,
+    Graph,
+    Node,
+    NumberType,
+    Operand,
+    Other,
+    Ref,
+    Scale,
+    Size,
+    TensorType,
+)
 
 DTYPES: dict[str, torch.dtype] = {
     "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
@@ -149,6 +160,8 @@ class _Step:
             return tensor.to(self._upcast) if upcast else tensor
         if isinstance(value, Size):
             return sizes.evaluate(value.size, symbols)
+        if isinstance(value, Scale):
+            return sizes.scale(value.scale, symbols)
         if isinstance(value, DtypeArg):
             return torch.float64 if self.fp64 and value.dtype in FLOATS else DTYPES[value.dtype]
         if isinstance(value, Other):

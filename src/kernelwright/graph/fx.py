@@ -20,7 +20,7 @@ from torch import fx
 
 from kernelwright.graph import operators, sizes
 from kernelwright.graph.execute import DTYPES, OTHERS
-from kernelwright.graph.types import DtypeArg, Graph, Operand, Other, Ref, Size, TensorType
+from kernelwright.graph.types import DtypeArg, Graph, Operand, Other, Ref, Scale, Size, TensorType
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -29,6 +29,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
+    ast.Div: operator.truediv,
 }
 
 
@@ -92,6 +93,8 @@ class _Writer:
             return self.made[value.ref]
         if isinstance(value, Size):
             return self._size(value.size)
+        if isinstance(value, Scale):
+            return self._expression(ast.parse(value.scale, mode="eval").body)
         if isinstance(value, DtypeArg):
             return DTYPES[value.dtype]
         if isinstance(value, Other):

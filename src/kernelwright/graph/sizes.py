@@ -11,7 +11,17 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from kernelwright.graph.types import Argument, Dim, Graph, NumberType, Operand, Size, Symbol, TensorType
+from kernelwright.graph.types import (
+    Argument,
+    Dim,
+    Graph,
+    NumberType,
+    Operand,
+    Scale,
+    Size,
+    Symbol,
+    TensorType,
+)
 
 _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -62,6 +72,32 @@ def _value(node: ast.expr, symbols: Mapping[str, int]) -> int:
     assert isinstance(node, ast.Call)
     assert isinstance(node.func, ast.Name)
     return _CALLS[node.func.id](*(_value(one, symbols) for one in node.args))
+
+
+def scale(text: str, symbols: Mapping[str, int]) -> float:
+    """A float that is made of sizes, such as `(s0//2)**-0.5`. Raises ValueError for anything but arithmetic."""
+    return float(_number(ast.parse(text, mode="eval").body, symbols))
+
+
+def _number(node: ast.expr, symbols: Mapping[str, int]) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return node.value
+    if isinstance(node, ast.Name):
+        return symbols[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_number(node.operand, symbols)
+    if isinstance(node, ast.BinOp):
+        left, right = _number(node.left, symbols), _number(node.right, symbols)
+        if isinstance(node.op, ast.Div):
+            return left / right
+        if type(node.op) in _BINARY:
+            made: Callable[..., float] = _BINARY[type(node.op)]
+            return made(left, right)
+    raise ValueError(f"{ast.unparse(node)} is no arithmetic over sizes")
+
+
+def _bracketed(size: Dim) -> str:
+    return str(size) if isinstance(size, int) or _WORD.fullmatch(size) else f"({size})"
 
 
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
@@ -119,8 +155,11 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
                 if solved is not None:
                     found[name] = solved
         if len(found) == before:  # heads and head size, where shapes have their product alone
-            name = next(name for name in hints if name not in found)
-            found[name] = hints[name]
+            read = {name for _, _, size, _ in pending for name in symbols_of(size)}
+            lost = [name for name in hints if name not in found]
+            if lost[0] not in read:
+                raise ValueError(f"no argument tells the size {lost[0]}")
+            found[lost[0]] = hints[lost[0]]
     for name, at, size, number in pending:
         if symbols_of(size) <= set(found) and evaluate(size, found) != number:
             raise ValueError(
@@ -130,11 +169,11 @@ def bind(graph: Graph, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[s
 
 
 def _solved(size: Dim, name: str, number: int, known: Mapping[str, int]) -> int | None:
-    low, step = (evaluate(size, {**known, name: n}) for n in (0, 1))
+    low, step = (evaluate(size, {**known, name: n}) for n in (1, 2))
     slope = step - low
     if slope == 0 or (number - low) % slope:
         return None
-    value = (number - low) // slope
+    value = 1 + (number - low) // slope
     return value if evaluate(size, {**known, name: value}) == number else None
 
 
@@ -151,6 +190,9 @@ def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
         if isinstance(value, Size):
             new = change(value.size)
             return Size(size=new) if isinstance(new, str) else new
+        if isinstance(value, Scale):
+            text = _WORD.sub(lambda word: _bracketed(change(word[0])), value.scale)
+            return Scale(scale=text) if _WORD.search(text) else scale(text, {})
         return tuple(operand(one) for one in value) if isinstance(value, tuple) else value
 
     def typed(value: TensorType | NumberType) -> TensorType | NumberType:

@@ -35,6 +35,7 @@ from kernelwright.graph.types import (
     Operand,
     Other,
     Ref,
+    Scale,
     Size,
     TensorType,
 )  # fmt: skip
@@ -223,6 +224,8 @@ def _operand(value: Operand, first: str) -> str:
         return value.ref
     if isinstance(value, Size):
         return capital(value.size)
+    if isinstance(value, Scale):
+        return value.scale.upper()
     if isinstance(value, DtypeArg):
         return f"torch.{value.dtype}"
     if isinstance(value, Other):

@@ -22,6 +22,7 @@ from kernelwright.graph.types import (
     Operand,
     Other,
     Ref,
+    Scale,
     Size,
     TensorType,
     Value,
@@ -78,6 +79,8 @@ def operand_text(value: Operand) -> str:
         return value.ref
     if isinstance(value, Size):
         return value.size.replace(" ", "")
+    if isinstance(value, Scale):
+        return value.scale.replace(" ", "")
     if isinstance(value, DtypeArg):
         return SHORT[value.dtype]
     if isinstance(value, Other):
