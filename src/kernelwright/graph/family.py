@@ -125,13 +125,24 @@ class Formulas:
                 shift = row[low] - slope * base[low]
                 if all(value == slope * size + shift for value, size in zip(row, base, strict=True)):
                     yield _linear(name, slope, shift)
-            for divisor in _DIVISORS:
-                if abs((row[high] - row[low]) * divisor - (base[high] - base[low])) >= divisor:
-                    continue
-                for shift in range(-divisor, 2 * divisor):
-                    ends = {value - (size + shift) // divisor for value, size in zip(row, base, strict=True)}
-                    if len(ends) == 1:
-                        yield _quotient(name, shift, divisor, ends.pop())
+        for shifted in (False, True):  # plain quotients first: they are what programs write
+            for name, base in self.rows.items():
+                yield from self._quotients(name, base, row, shifted)
+
+    def _quotients(
+        self, name: str, base: tuple[int, ...], row: tuple[int, ...], shifted: bool
+    ) -> Iterator[str]:
+        rise, run = max(row) - min(row), max(base) - min(base)
+        # Of several that fit, the one that leaves no rest most often.
+        likely = sorted(_DIVISORS, key=lambda divisor: -sum(not size % divisor for size in base))
+        for divisor in likely if run else ():
+            if abs(rise * divisor - run) >= divisor:
+                continue
+            shifts = sorted(range(-divisor, 2 * divisor), key=abs) if shifted else [0]
+            for shift in shifts:
+                ends = {value - (size + shift) // divisor for value, size in zip(row, base, strict=True)}
+                if len(ends) == 1 and (shifted or ends == {0}):
+                    yield _quotient(name, shift, divisor, ends.pop())
 
 
 class _Merge:

@@ -308,14 +308,17 @@ def _check(
     """Raises CannotCompile where the trace does not hold at all of `sizes`.
 
     Of the guards, `traced` are the graph's own; Inductor's later ones only count where they fix a size: its
-    inequalities choose tiles and index types.
+    inequalities choose tiles and index types. That a size is not 1 does not count: code for n elements does for one.
     """
     import sympy
 
     held = [
         guard.expr
         for number, guard in enumerate(env.guards)
-        if number < traced or isinstance(guard.expr, sympy.Eq)
+        if (
+            number < traced and not (isinstance(guard.expr, sympy.Ne) and sympy.Integer(1) in guard.expr.args)
+        )
+        or isinstance(guard.expr, sympy.Eq)
     ]
     held += [sympy.Eq(symbol, other) for symbol, other in env.replacements.items()]
     hints = {symbol.name: symbol.hint for symbol in graph.symbols}

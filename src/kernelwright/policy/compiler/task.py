@@ -112,17 +112,21 @@ def _printed(task: Task) -> Whole:
 
 def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
     """Captures at the small shape sets and near them; and the sizes of each shape set, the full one first."""
-    full = constants(apply_shape(task.source, task.shapes.get("full", {})))
+    full = _sizes(task, task.shapes.get("full", {}))
     small = [dict(over) for over in task.shape_sets("small").values()] or [{}]
-    sets = [full, *(constants(apply_shape(task.source, over)) for over in small)]
+    sets = [full, *(_sizes(task, over) for over in small)]
     found = [_build(task, over) for over in small]
     varying = [name for name in full if any(one[name] != full[name] for one in sets)]
     base = small[-1]
     for name in varying:
         wanted = 2 if len(varying) < 4 else 1
-        for size in _near(sets[-1][name]):
+        alone = [{name: size} for size in _near(sets[-1][name])]
+        together = [
+            {name: 2 * sets[-1][name], other: 2 * sets[-1][other]} for other in varying if other != name
+        ]
+        for over in (*alone, *together):
             try:
-                other = _build(task, {**base, name: size})
+                other = _build(task, {**base, **over})
             except CannotCompile:
                 continue
             if _alike(found[0], other):
@@ -132,8 +136,13 @@ def _builds(task: Task) -> tuple[list[Build], list[dict[str, int]]]:
                 break
     for name in varying:
         if len({one.sizes[name] for one in found}) == 1:
-            raise CannotCompile("size", f"{name} cannot be changed by itself")
+            raise CannotCompile("size", f"{name} cannot be changed")
     return found, sets
+
+
+def _sizes(task: Task, overrides: Mapping[str, int]) -> dict[str, int]:
+    """Every module-level constant at a shape set: those that it sets, and what follows from them."""
+    return {**constants(apply_shape(task.source, overrides)), **overrides}
 
 
 def _near(size: int) -> tuple[int, ...]:
@@ -171,7 +180,7 @@ def _build(task: Task, overrides: Mapping[str, int]) -> Build:
         name: ("buffer", value) for name, value in model.named_buffers(remove_duplicate=False) if name in kept
     }
     things = {"model": model, "call": call, "values": part.values}
-    return Build(constants(source), init, _forward_only(graph), things, state)
+    return Build(_sizes(task, overrides), init, _forward_only(graph), things, state)
 
 
 def _forward_only(graph: Graph) -> Graph:

@@ -1,0 +1,63 @@
+"""Graphs of one program at several sizes become one with symbols; what follows no formula is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
+from kernelwright.graph.family import Formulas, NoFamily, unify
+from kernelwright.graph.sizes import evaluate
+
+
+def halves(n: int, scale: float = 1.0) -> Graph:
+    """x [n, 3] as rows of [n // 2, 6], scaled."""
+    flat = TensorType(dtype="float32", shape=(n // 2, 6))
+    return Graph(
+        arguments=(Argument(name="x", type=TensorType(dtype="float32", shape=(n, 3))),),
+        nodes=(
+            Node(
+                op="aten.reshape.default",
+                args=(Ref(ref="x"), (n // 2, 6)),
+                outputs=(Value(name="h1", type=flat),),
+            ),
+            Node(op="aten.mul.Scalar", args=(Ref(ref="h1"), scale), outputs=(Value(name="h2", type=flat),)),
+        ),
+        results=("h2",),
+    )
+
+
+def test_sizes_that_differ_become_formulas() -> None:
+    found = unify([halves(8), halves(12), halves(30)], [{"n": 8}, {"n": 12}, {"n": 30}])
+    assert [(one.name, one.hint, one.least) for one in found.symbols] == [("n", 8, 8)]
+    assert found.arguments[0].type.model_dump()["shape"] == ("n", 3)
+    assert evaluate(found.nodes[0].args[1][0].size, {"n": 100}) == 50  # type: ignore[index, union-attr]
+
+
+def test_a_scale_follows_from_a_size() -> None:
+    graphs = [halves(n, n**-0.5) for n in (8, 12, 30)]
+    found = unify(graphs, [{"n": 8}, {"n": 12}, {"n": 30}])
+    assert found.nodes[1].args[1].scale == "(n)**-0.5"  # type: ignore[union-attr]
+
+
+def test_other_operators_at_other_sizes_are_no_family() -> None:
+    other = halves(12)
+    changed = other.nodes[1].model_copy(update={"op": "aten.add.Scalar"})
+    other = other.model_copy(update={"nodes": (other.nodes[0], changed)})
+    with pytest.raises(NoFamily, match="op"):
+        unify([halves(8), other], [{"n": 8}, {"n": 12}])
+
+
+def test_a_plain_quotient_comes_before_a_shifted_one() -> None:
+    assert Formulas({"n": (16, 24, 27, 32)}).of((2, 3, 3, 4)) == "n//8"
+
+
+def test_a_product_of_sizes_seen_before() -> None:
+    formulas = Formulas({"c": (8, 16, 8), "h": (14, 14, 20)})
+    edge = formulas.of((6, 6, 9))
+    assert edge == "(h - 2)//2" or edge == "h//2 - 1"
+    assert evaluate(formulas.of((8 * 36, 16 * 36, 8 * 81)), {"c": 3, "h": 10}) == 3 * 16
+
+
+def test_what_follows_no_formula_is_named() -> None:
+    with pytest.raises(NoFamily, match="1, 7, 3"):
+        Formulas({"n": (8, 12, 30)}).of((1, 7, 3))
