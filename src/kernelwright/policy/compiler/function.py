@@ -208,7 +208,7 @@ class _Host:
 
     def _reads(self, name: str) -> bool:
         """Whether a kernel or a view is made of the argument of that name, taken to have no gaps."""
-        used = [*(use.arguments.values() for use in self.uses)]
+        used: list[Iterable[Any]] = [use.arguments.values() for use in self.uses]
         used += [step.arguments for step in self.plan.steps if isinstance(step, Library)]
         given = (value for values in used for value in values if isinstance(value, Tensor))
         return self.lowered.types[name].strides is None and any(
