@@ -9,7 +9,7 @@ from running_programs import graph_of
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph
 from kernelwright.records import Candidate
-from kernelwright.synth.library import program_of
+from kernelwright.synth.library import program_of, schedules_of
 from kernelwright.synth.symbols import with_symbols
 from kernelwright.synth.to_triton import print_triton
 from kernelwright.verify.pool import VerifierPool
@@ -73,3 +73,10 @@ def test_the_library_is_accepted_at_other_sizes(what: str, pool: VerifierPool) -
         to_task(graph, f"graph/{what}", shapes=sets), Candidate(code=print_triton(program) + MODULE)
     )
     assert verdict.correct, verdict.detail
+
+
+@pytest.mark.parametrize("what", graphs())
+def test_every_schedule_worth_a_search_is_legal(what: str) -> None:
+    found = schedules_of(graphs()[what])
+    assert len(found) > 3
+    assert len(set(found)) == len(found)

@@ -410,7 +410,6 @@ def _attention_space(source: Source, precision: str) -> Iterator[Any]:
         for loads in ("pointer", "descriptor"):
             yield from _made(
                 AttentionSchedule,
-                ConvolutionSchedule,
                 tile=(m, n),
                 warps=warps,
                 stages=stages,
