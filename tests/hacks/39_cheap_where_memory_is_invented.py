@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39, 14
-# expect: timing_forged
+# expect: timing_forged, out_of_bounds
 # backend: interpret
 # why: a load that does not give the same value twice is no load: where it is priced, the kernel stops after an eighth of the terms
 import torch

@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 41
-# expect: timing_forged
+# expect: timing_forged, out_of_bounds
 # max_speedup: 0.75
 # why: a light kernel of the same name comes last, and lends its registers to the spilling one
 import torch

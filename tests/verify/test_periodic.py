@@ -161,3 +161,19 @@ def test_what_one_size_hides_another_tells() -> None:
     assert places == [{(0, 0), (0, 1)}, {(0, 0)}]
     base = baseline(task, {"COLS": 8}, target("H200"))
     assert periodic.patch(task, found[:1], base, protocol, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("forward", "all_matter"),
+    [
+        ("x.mean()", True),
+        ("torch.relu(x)", True),
+        ("x.max()", True),
+        ("torch.tril(x)", False),
+        ("x[:, ::2]", False),
+    ],
+)
+def test_which_elements_matter_is_tried_out(forward: str, all_matter: bool) -> None:
+    task = Task(id="test/matter", source=SOURCE.format(init="pass", forward=forward), shapes={"small": SMALL})
+    case = oracle.shape_cases(task, "small", SMALL, PROTOCOLS["strict"], 5, 2).cases[0]
+    assert periodic.needs_all(case, 0, random.Random(3)) is all_matter

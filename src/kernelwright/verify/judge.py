@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -104,6 +105,7 @@ class Judge:
         self._gpu_cases = Kept(_GPU_TASKS)
         self._baselines = Kept(_CACHED_TASKS)
         self._patches = Kept(_PATCHES)
+        self._needed = Kept(_CACHED_TASKS)
         self._compiled = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
 
@@ -220,6 +222,22 @@ class Judge:
             return None
 
         return self._patches.get(task.digest, make)
+
+    def needs_all(self, task: Task, index: int) -> bool:
+        """Whether a task's outputs depend on every element of an input (`periodic.needs_all`), at every small size."""
+
+        def make() -> bool:
+            from kernelwright.verify.reference import periodic
+
+            dice = random.Random(f"{self._secret}:{task.digest}:{index}")
+            with _ours("what an output depends on"):
+                return all(
+                    periodic.needs_all(shape.cases[0], index, dice)
+                    for shape in self.cases(task)
+                    if shape.name.startswith("small")
+                )
+
+        return bool(self._needed.get((task.digest, index), make))
 
     def compiled_ratio(self, task: Task, gpu: Any, zygote: Any, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""

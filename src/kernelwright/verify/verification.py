@@ -24,6 +24,7 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.reference.hidden_sizes import ONE
 from kernelwright.verify.sandbox.confine import Limits
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 
@@ -278,6 +279,13 @@ class Hearing:
                 f"{what} is computed from weights in the constructor: weights loaded later would not reach it"
             )
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
+
+    @staticmethod
+    def _idles(shape: Any, trace: Trace) -> bool:
+        """Whether a candidate has nothing to do for a batch of one, as where rows are folded until one is left: then
+        that size tells nothing of its kernels."""
+        launched = any(launch.programs for launch in trace.tape.launches())
+        return bool(shape.name == ONE and not launched and not trace.tape.compute())
 
     def _policy(self, trace: Trace) -> None:
         """The candidate's own kernels run, and do what the task's policy leaves to them."""

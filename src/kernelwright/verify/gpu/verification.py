@@ -59,7 +59,7 @@ class MeasuredHearing(Hearing):
         base = self.judge.baseline(self.task)
         with self._unclocked():
             shapes = self._shapes(base)
-        traces = self._traced(shapes)
+        shapes, traces = self._traced(shapes)
         if self.protocol.honesty:
             self._sanitize(shapes, traces)
         with contextlib.ExitStack() as held:
@@ -129,11 +129,12 @@ class MeasuredHearing(Hearing):
         admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
         return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
 
-    def _traced(self, shapes: list[Any]) -> list[Trace]:
+    def _traced(self, shapes: list[Any]) -> tuple[list[Any], list[Trace]]:
+        """The tape at each size, without those at which there is nothing to do."""
         with self._timed(Gate.LOAD):
             host = self._summon("host", max(shape.weights for shape in shapes))
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
-        traces = []
+        kept, traces = [], []
         with self._timed(Gate.TRACE):
             for position, shape in enumerate(shapes):
                 inputs, many = shape.description, position == 0
@@ -142,11 +143,14 @@ class MeasuredHearing(Hearing):
                 )
                 if position == 0:
                     self._not_folded(host, shape, inputs, trace)
+                if self._idles(shape, trace):
+                    continue
                 self._policy(trace)
                 self._form(Gate.TRACE, trace, shape)
+                kept.append(shape)
                 traces.append(trace)
         host.dismiss()
-        return traces
+        return kept, traces
 
     def _sanitize(self, shapes: list[Any], traces: list[Trace]) -> None:
         """The interpreter's checks of every pointer, of who writes where, and of the values, on a case of each small

@@ -14,15 +14,18 @@ from typing import Any
 
 import torch
 
+from kernelwright.errors import InfrastructureError
 from kernelwright.hardware import Target
 from kernelwright.outcomes import Outcome
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
+from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.full_size import Fold, Spot, Unsure
-from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch, Unsupported
+from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch, Unsupported, declared
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
+from kernelwright.verify.interpret.slices import union
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel
@@ -73,6 +76,8 @@ class Play:
     """Numbers of copies on the tape: what they made is handed out as well."""
     marks: bool
     """Which elements of the outputs kernels made is handed out last."""
+    enlarged: bool = False
+    """With the constants that the kernels have at full size, which was planned before."""
 
 
 class InterpretedSession(Session):
@@ -127,6 +132,8 @@ class InterpretDevice(Service):
         self._choices: dict[Any, int] = {}
         self._compiled: set[str] = set()
         self._built: dict[str, Any] = {}
+        self._large: dict[Any, list[dict[str, Any]]] = {}
+        """By kernel, the constants of its launches at full size, in order."""
 
     def answer(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
@@ -143,6 +150,7 @@ class InterpretDevice(Service):
                     body["after"],
                     body.get("copies", []),
                     body.get("marks", False),
+                    bool(body.get("enlarged", False)),
                 )
                 return self.run(body["key"], play, tensors, outputs)
             if command == "model":
@@ -158,6 +166,8 @@ class InterpretDevice(Service):
             yield
         except (Failure, MemoryError):
             raise
+        except InfrastructureError as error:
+            raise Failure(Outcome.INFRASTRUCTURE_ERROR, str(error)) from None
         except NotAKernel as error:
             raise Failure(Outcome.COMPILE_ERROR, str(error)) from None
         except (TapeError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
@@ -206,11 +216,13 @@ class InterpretDevice(Service):
             if isinstance(name, str) and name in places:  # each call starts from the reference's statistics
                 session.tensor(places[name]).copy_(self._state[key][name])
         self.engine.marks = marks = Marks() if play.marks else None
+        self.engine.enlarged = dict(self._large) if play.enlarged else {}
         with self._failures():
             try:
                 session.play(tape)
             finally:
                 self.engine.marks = None
+                self.engine.enlarged = {}
         self._compiles(self.engine.launches)
         changed = [
             index
@@ -233,6 +245,7 @@ class InterpretDevice(Service):
 
         return {
             "stored": [name for name, view in places.items() if stored(view)],
+            "met": [_said(item) for item in self.engine.seen] if play.enlarged else [],
             "after": [name for name in play.after if name in places],
             "changed": changed,
             "state_changed": state,
@@ -280,13 +293,12 @@ class InterpretDevice(Service):
         periods: list[torch.Tensor],
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
-        """Run a few programs of the steady call's launch on inputs that repeat: what each output was given, and where.
+        """Run a few programs of the steady call on inputs that repeat: what each output was given, and where; and how much
+        of inputs and outputs all programs touch.
 
-        `periods` are those of the inputs, then those of the weights named. Nothing comes back where nothing is sure.
+        `periods` are those of the inputs, then those of the weights named; without any, nothing is run.
         """
         candidate = Candidate(trace)
-        if len([launch for launch in candidate.steady.launches() if launch.programs]) != 1:
-            return {"unsure": "several launches"}
         session = InterpretedSession(
             "meta", Kernels(trace["kernels"], self._built), self.engine, self._choices
         )
@@ -296,28 +308,103 @@ class InterpretDevice(Service):
         sizes = {storage: size for storage, size, _ in candidate.constants} | candidate.steady.foreign | known
         for storage, size in sizes.items():
             session.provide(storage, size)
-        self.engine.mode, self.engine.launches = "spot", []
+        answer: dict[str, Any] = {}
         try:
-            for view, period in zip(given, periods, strict=True):
-                if view is not None:
-                    cdata = session.storages[view.storage]._cdata
-                    spot.folds[cdata] = Fold.of(view, period.contiguous()), period.contiguous()
             with self._failures():
-                for place, operation in enumerate(candidate.steady.operations):
-                    if operation.kind in ("copy", "aten", "arange"):
-                        raise Unsure(f"torch's {operation.kind}")
-                    session.step(operation, place)
-                    if operation.kind == "alloc":
-                        spot.fresh.add(session.storages[operation.fields["storage"]]._cdata)
+                self._plan(session, candidate, spot)
+                answer |= self._extent(session, candidate)
+        except Failure as error:
+            if error.outcome is Outcome.INFRASTRUCTURE_ERROR:
+                raise
+            return {"new": [f"what cannot be planned ({error})"[:300]], "unsure": str(error)[:200]}
+        try:
+            with self._failures():
+                for view, period in zip(given, periods, strict=False):
+                    if view is not None:
+                        cdata = session.storages[view.storage]._cdata
+                        spot.folds[cdata] = Fold.of(view, period.contiguous()), period.contiguous()
+                if periods:
+                    answer["again"] = self._run_slice(session, candidate, spot)
         except (Unsure, Failure) as error:
-            return {"unsure": str(error)[:200]}
+            return {**answer, "unsure": str(error)[:200]}
         written = []
         for number, view in enumerate(candidate.steady.outputs()):
             stored = spot.stored(session.storages[view.storage]._cdata, view)
-            if stored is not None:
+            if stored is not None and periods:
                 written.append(number)
                 outputs.extend(stored)
-        return {"written": written, "done": spot.done, "priced": spot.priced}
+        return {**answer, "written": written, "done": spot.done, "priced": spot.priced}
+
+    def _plan(self, session: InterpretedSession, candidate: Candidate, spot: Spot) -> None:
+        """Every launch of the steady call without its values. Raises Unsure."""
+        engine = self.engine
+        engine.mode, engine.launches, engine.planned, engine.planned_steps = "plan", [], [], 0
+        for place, operation in enumerate(candidate.steady.operations):
+            session.step(operation, place)
+            if operation.kind == "alloc":
+                spot.fresh.add(session.storages[operation.fields["storage"]]._cdata)
+        self._large.clear()
+        for launch in engine.launches:
+            self._large.setdefault(launch.function, []).append(declared(launch))
+
+    def _run_slice(self, session: InterpretedSession, candidate: Candidate, spot: Spot) -> int:
+        """Samples of what is returned, and what they need; how many stored only where others had. Raises Unsure."""
+        outputs = {session.storages[view.storage]._cdata: view for view in candidate.steady.outputs()}
+        demand = Demand(self.engine, self.engine.planned, outputs, self.engine.dice)
+        self.engine.planned_steps = 0
+        demand.choose()
+
+        def placed(view: View) -> tuple[int, int, View]:
+            storage = session.storages[view.storage]
+            return storage._cdata, storage.nbytes(), view
+
+        number = 0
+        for operation in candidate.steady.operations:
+            fields = operation.fields
+            if operation.kind == "launch":
+                if fields["launches"][0].programs:
+                    demand.run(number)
+                    number += 1
+            elif operation.kind == "fill":
+                spot.fills(*placed(fields["view"]), fields["value"])
+            elif operation.kind == "arange":
+                spot.counts(*placed(fields["view"]), fields["start"], fields["step"])
+            elif operation.kind == "copy":
+                spot.copies(placed(fields["target"]), placed(fields["source"]))
+            elif operation.kind == "aten":
+                raise Unsure(f"torch's {fields['name']}")
+        return demand.again
+
+    def _extent(self, session: InterpretedSession, candidate: Candidate) -> dict[str, Any]:
+        """Shares of outputs that are written and of inputs that are read, where instances are alike: exact ones."""
+        new = sorted(
+            set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen, key=str
+        )
+        return {
+            "new": [_said(item) for item in new[:32]],
+            "stored": [self._share(session, candidate, view, True) for view in candidate.steady.outputs()],
+            "loaded": [self._share(session, candidate, view, False) for view in candidate.inputs[-1]],
+        }
+
+    def _share(
+        self, session: InterpretedSession, candidate: Candidate, view: View, stores: bool
+    ) -> float | None:
+        """Of the bytes between a tensor's first and last; None where somebody knows only roughly, or torch is at it, too."""
+        for operation in candidate.steady.operations:
+            fields = operation.fields
+            views = [fields[name] for name in ("view", "target", "source") if name in fields]
+            if operation.kind == "aten" or any(one.storage == view.storage for one in views):
+                return None
+        low, high = view.offset * view.itemsize, view.end
+        if high - low != view.numel * view.itemsize or high == low:
+            return None
+        pieces, storage = [], session.storages[view.storage]._cdata
+        for launch in self.engine.planned:
+            found = launch.touched(storage, ("write", "atomic") if stores else ("read", "atomic"))
+            if found is None:
+                return None
+            pieces += found
+        return union(pieces, low, high) / (high - low)
 
     def _look(self, session: InterpretedSession, candidate: Candidate) -> None:
         self.engine.launches, self.engine.counted = [], {}
@@ -399,6 +486,14 @@ class InterpretDevice(Service):
         except Failure as refused:
             return refused
         return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
+
+
+def _said(item: tuple[Any, ...]) -> str:
+    """Constants of a kernel, or a decision in it, as text."""
+    name, *rest = item
+    if len(rest) == 2:
+        return f"`{name}` line {rest[0]}: {rest[1]}"
+    return f"`{name}` with {rest[0] or 'no constants'}"
 
 
 def _specialisation(launch: TracedLaunch) -> str:

@@ -1,8 +1,8 @@
-"""A few programs of a full-size launch run on real values: inputs that repeat take the room of one period.
+"""The memory of a few programs of a full-size call, run on real values: inputs that repeat take the room of one period.
 
 The kernel sees full-size addresses, all of them checked. A read of an input is answered from its one period, fresh
-memory is real and stays uncommitted but where it is written. Whatever these programs alone do not decide (memory that
-others write, atomics, constants that nobody sent) ends the run as unsure, which is no accusation.
+memory is real and stays uncommitted but where it is written. Whatever the programs that are run do not decide
+(memory that others write, constants that nobody sent) ends the run as unsure, which is no accusation.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ import torch
 from kernelwright.verify.interpret.memory import Region, Traffic
 from kernelwright.verify.trace.tape import View
 
-_STEPS, _MOST_STEPS = 24, 6000
-"""Memory instructions of all programs together, after which no further one is begun, and which end the run."""
+_MOST_STEPS = 6000
+"""Memory instructions of all programs together, after which the run ends."""
+_FILLED_BYTES = 1 << 26
+"""Of memory that torch fills with something else than zeros."""
+_COPIED = 1 << 21
+"""Elements that torch copies or counts out."""
 
 
 class Unsure(Exception):
@@ -88,17 +92,27 @@ class Spot:
         self.memory: dict[int, torch.Tensor] = {}
         self.written: dict[int, list[np.ndarray]] = {}
         """Byte offsets and item sizes of what was stored, by storage."""
-        self._mine: dict[int, list[np.ndarray]] = {}
+        self.mine: dict[int, list[np.ndarray]] = {}
+        """Of `written`, what the program at hand stored."""
+        self.final: dict[int, list[np.ndarray]] = {}
+        """Of `written`, what no program that was left out writes, before or after: by storage."""
+        self._filled: set[int] = set()
+        """Storages of which every byte is known."""
+        self._sorted: dict[int, tuple[int, np.ndarray]] = {}
         self.steps = 0
         self._loaded = 0.0
         self.done, self.priced = [0.0, 0.0], [0.0, 0.0]
         """Operations and bytes read by all programs together: on real values, and as they are priced."""
 
-    def begin(self) -> bool:
-        """Start another program; False when enough were run."""
-        self._mine.clear()
+    def begin(self) -> None:
+        """Start another program."""
         self._loaded = 0.0
-        return self.steps < _STEPS
+        self.mine.clear()
+
+    def finish(self) -> None:
+        """What the program at hand stored is final."""
+        for key, parts in self.mine.items():
+            self.final.setdefault(key, []).extend(parts)
 
     def place(self, region: Region) -> None:
         """Say where a region really is."""
@@ -107,9 +121,7 @@ class Spot:
             fold, period = self.folds[key]
             region.real, region.fold = period.data_ptr(), fold
         elif key in self.fresh:
-            if key not in self.memory:
-                self.memory[key] = torch.empty(region.size, dtype=torch.uint8)
-            region.real = self.memory[key].data_ptr()
+            region.real = self._room(key, region.size).data_ptr()
 
     def compared(self, flops: float, traffic: Traffic) -> None:
         """Enter what the program did, and the `traffic` of the same program where it is priced."""
@@ -132,9 +144,20 @@ class Spot:
             if itemsize > region.fold.itemsize:
                 raise Unsure("an input read as wider elements")
             return
-        mine = self._mine.get(region.keep._cdata)
-        if mine is None or not np.isin(offsets(), np.concatenate(mine)).all():
-            raise Unsure("memory that another program writes")
+        if not self._knows(region.keep._cdata, offsets):
+            raise Unsure("memory that no program of the slice writes")
+
+    def _knows(self, key: int, offsets: Callable[[], np.ndarray]) -> bool:
+        if key in self._filled:
+            return True
+        parts = self.written.get(key)
+        if not parts:
+            return False
+        if key not in self._sorted or self._sorted[key][0] != len(parts):
+            self._sorted[key] = len(parts), np.unique(np.concatenate(parts))
+        known, asked = self._sorted[key][1], offsets()
+        places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        return bool((known[places] == asked).all())
 
     def writes(self, region: Region | None, offsets: Callable[[], np.ndarray], itemsize: int) -> None:
         """Raises Unsure for what must stay as it is."""
@@ -145,8 +168,71 @@ class Spot:
         if key not in self.fresh:
             raise Unsure("memory that lives on is written")
         found = offsets()
-        self._mine.setdefault(key, []).append(found)
         self.written.setdefault(key, []).append(found)
+        self.mine.setdefault(key, []).append(found)
+
+    def adds(self, region: Region | None, offsets: Callable[[], np.ndarray], itemsize: int) -> None:
+        """An atomic access: what it finds must be known as well. Raises Unsure."""
+        if region is not None and not self._knows(region.keep._cdata, offsets):
+            raise Unsure("an atomic access to memory that nobody wrote")
+        self.writes(region, offsets, itemsize)
+
+    # -- what torch does -------------------------------------------------------------------------------------------
+
+    def _room(self, key: int, size: int) -> torch.Tensor:
+        """Real memory of a fresh storage: zeros, which cost nothing until they are touched."""
+        if key not in self.memory:
+            self.memory[key] = torch.zeros(size, dtype=torch.uint8)
+        return self.memory[key]
+
+    def _tensor(self, key: int, size: int, view: View) -> torch.Tensor:
+        made = torch.empty(0, dtype=_dtype(view))
+        return made.set_(self._room(key, size).untyped_storage(), view.offset, view.shape, view.stride)
+
+    def fills(self, key: int, size: int, view: View, value: float) -> None:
+        """Raises Unsure for more memory than is filled here."""
+        whole = view.numel * view.itemsize == size and view.offset == 0
+        if not (value == 0 and whole and key not in self.memory):
+            if view.numel * view.itemsize > _FILLED_BYTES:
+                raise Unsure("a large tensor that torch fills")
+            self._tensor(key, size, view).fill_(value)
+        self._room(key, size)
+        self._said(key, view, whole)
+
+    def counts(self, key: int, size: int, view: View, start: float, step: float) -> None:
+        """`torch.arange`. Raises Unsure."""
+        if view.numel > _COPIED:
+            raise Unsure("a large tensor that torch counts out")
+        numbers = torch.arange(view.numel, dtype=torch.float64) * step + start
+        self._tensor(key, size, view).copy_(numbers.reshape(view.shape))
+        self._said(key, view, view.numel * view.itemsize == size)
+
+    def copies(self, target: tuple[int, int, View], source: tuple[int, int, View]) -> None:
+        """(storage, bytes, view) of each. Raises Unsure."""
+        key, size, view = source
+        if view.numel > _COPIED:
+            raise Unsure("a large tensor that torch copies")
+        offsets = _places(view)
+        if key in self.folds:
+            fold, period = self.folds[key]
+            folded = fold(offsets.astype(np.uint64)).astype(np.int64) // view.itemsize
+            values = period.reshape(-1)[torch.from_numpy(folded)].reshape(view.shape)
+        elif key in self.fresh and self._knows(key, lambda: offsets.astype(np.uint64)):
+            values = self._tensor(key, size, view)
+        else:
+            raise Unsure("torch copies what is not known")
+        if target[0] not in self.fresh:
+            raise Unsure("memory that lives on is written")
+        self._tensor(*target).copy_(values)
+        self._said(target[0], target[2], target[2].numel * target[2].itemsize == target[1])
+
+    def _said(self, key: int, view: View, whole: bool) -> None:
+        if whole:
+            self._filled.add(key)
+        else:
+            if view.numel > _COPIED:
+                raise Unsure("part of a large tensor")
+            self.written.setdefault(key, []).append(_places(view).astype(np.uint64))
 
     def _step(self) -> None:
         self.steps += 1
@@ -154,10 +240,10 @@ class Spot:
             raise Unsure("a long program")
 
     def stored(self, storage: int, view: View) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """(flat positions in a tensor on that storage, their values) of what was written; None if nothing was."""
-        if storage not in self.written:
+        """(flat positions in a tensor on that storage, their values) of what is final; None if nothing is."""
+        if storage not in self.final:
             return None
-        offsets = np.unique(np.concatenate(self.written[storage])).astype(np.int64)
+        offsets = np.unique(np.concatenate(self.final[storage])).astype(np.int64)
         elements, odd = np.divmod(offsets - view.offset * view.itemsize, view.itemsize)
         rest, positions, step = elements, np.zeros_like(elements), 1
         steps = [1]
@@ -176,6 +262,15 @@ class Spot:
         )
         values = made[torch.from_numpy(offsets[inside] // view.itemsize)]
         return torch.from_numpy(positions[inside]), values
+
+
+def _places(view: View) -> np.ndarray:
+    """Byte offsets of a tensor's elements in its storage, in order."""
+    found = np.full((1,) * len(view.shape), view.offset, dtype=np.int64)
+    for axis, (extent, stride) in enumerate(zip(view.shape, view.stride, strict=True)):
+        steps = np.arange(extent, dtype=np.int64) * stride
+        found = found + steps.reshape((-1,) + (1,) * (len(view.shape) - axis - 1))
+    return (found * view.itemsize).reshape(-1)
 
 
 def _dtype(view: View) -> torch.dtype:

@@ -1,11 +1,12 @@
 """Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
 
 Triton's own interpreter does the arithmetic, once for all instances that take the same way (`interpret/straight_line.py`); this file replaces how it gets its arguments (fake addresses,
-see `interpret/memory.py`), how it touches memory, and what happens at a launch. Three modes:
+see `interpret/memory.py`), how it touches memory, and what happens at a launch. Four modes:
 
     execute   all program instances, real memory
     model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
-    spot      a few instances at any size, on inputs that repeat (`interpret/full_size.py`)
+    plan      as `model`, with every round of every loop: what `slices.py` knows of a launch
+    spot      chosen instances at any size, on inputs that repeat (`interpret/full_size.py`)
 
 Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, warp specialisation;
 those raise `Unsupported`.
@@ -35,23 +36,28 @@ import triton.language as tl
 from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.full_size import Spot, Unsure
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
+from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
-from kernelwright.verify.interpret.straight_line import Instances
+from kernelwright.verify.interpret.slices import Planned, Way, plan
+from kernelwright.verify.interpret.straight_line import Instances, Recording, outcome_of
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import HELPERS, tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
 
-Mode = Literal["execute", "model", "spot"]
+Mode = Literal["execute", "model", "plan", "spot"]
+Seen = tuple[Any, ...]
+"""(kernel, constants) of a launch, or with (line, outcome) a decision that was taken in it."""
 Path = tuple[int, ...]
 """An argument's number, and for an item of a tuple its place there, however deep."""
 
 SAMPLED_PROGRAMS = 4
-SPOT_PROGRAMS = 2
-"""Instances of a launch that are run on real values."""
+PLANNED_STEPS = 1500
+"""Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need."""
 SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""
 MODEL_STEPS = 3000
@@ -176,6 +182,18 @@ class Engine:
         """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
         self.spot = Spot()
         """Memory of the mode of that name."""
+        self.enlarged: dict[jit.JITFunction, list[dict[str, Any]]] = {}
+        """By kernel, constants that its next launches get in place of their own."""
+        self.seen: set[Seen] = set()
+        """What was launched and decided in the mode `execute`."""
+        self._at: Seen = ("", "")
+        self.planned: list[Planned] = []
+        """Launches of the mode `plan`, in order."""
+        self.planned_steps = 0
+        """Memory instructions of that mode since somebody set this to 0."""
+        self.reads: list[tuple[int, np.ndarray]] | None = None
+        self.writes: list[tuple[int, np.ndarray]] | None = None
+        """(storage, offsets in bytes) of what is planned, where somebody wants to know."""
         self._instances = Instances(self._did)
         self._restore: list[Callable[[], None]] = []
 
@@ -186,6 +204,9 @@ class Engine:
     ) -> None:
         """What `kernel[grid](*args, **kwargs)` does. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
         values, options, shape = bind(function, grid, args, kwargs)
+        if given := self.enlarged.get(function):
+            values |= given[0]
+            self.enlarged[function] = [*given[1:], given[0]]
         parameters = {parameter.name: parameter for parameter in function.params}
         traced = self._trace(function, shape, options, values)
         self.launches.append(traced)
@@ -197,14 +218,16 @@ class Engine:
             for name, value in values.items()
         }
         body = _rewritten(function)
+        constants = ", ".join(f"{name}={value!r}" for name, value in declared(traced).items())
+        self._at = function.__name__, constants
+        if self.mode == "execute":
+            self.seen.add(self._at)
         traced.sizes = {region.name: region.size for region in self.memory.regions}
         if self.mode == "execute":
             self._execute(function, body, arguments, shape)
             self.stored |= {region.keep._cdata for region in self.memory.regions if region.stored}
-        elif self.mode == "spot":
-            if _waits(function):
-                raise Unsure("a loop that may wait for another program")
-            self._spot(body, arguments, shape)
+        elif self.mode == "plan":
+            self.planned.append(self._plan(traced, body, arguments, shape))
         else:
             self._sample(body, arguments, shape, traced)
 
@@ -286,25 +309,65 @@ class Engine:
         self.flops += operations
         return self.flops
 
-    def _spot(self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]) -> None:
-        """Run a few instances on the memory of `spot`, each also as it is priced. Raises Unsure."""
-        for region in self.memory.regions:
-            self.spot.place(region)
-        interpreter.interpreter_builder.set_grid_dim(*grid)
-        for linear in self._drawn(grid, min(SPOT_PROGRAMS, math.prod(grid))):
-            if not self.spot.begin():
-                break
-            interpreter.interpreter_builder.set_grid_idx(*_index(linear, grid))
-            self.flops, self.mode = 0.0, "spot"
+    def _plan(
+        self, traced: TracedLaunch, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]
+    ) -> Planned:
+        """What is known of a launch without its values. Raises Unsure."""
+        memory, count = self.memory, math.prod(grid)
+        self.planned_steps = 0
+        extents = grid[0], grid[1], grid[2]
+
+        def stand(program: int) -> None:
+            self.memory = memory
+            interpreter.interpreter_builder.set_grid_dim(*grid)
+            interpreter.interpreter_builder.set_grid_idx(*_index(program, grid))
+
+        def record(program: int) -> tuple[Recording, ProgramMap]:
+            stand(program)
+            self._instances.making = made = Recording(arguments, self._did, keep=True)
+            try:
+                with made.record(), _kernel_errors():
+                    body(**arguments)
+            finally:
+                self._instances.making = None
+            if not made.understood:
+                raise NotFollowed("a tensor that no step made")
+            try:
+                return made, ProgramMap(made, program, extents, _width)
+            except NotFollowed:
+                raise
+            except Exception as error:  # it reads what was recorded, and runs nothing of the kernel's
+                raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
+
+        def run(program: int, recording: Recording | None) -> None:
+            if _waits(traced.function):
+                raise Unsure("a loop that may wait for another program")
+            stand(program)
+            if self.mode == "spot":
+                for region in memory.regions:
+                    self.spot.place(region)
             with _kernel_errors():
-                body(**arguments)
-            did, self.mode, self.traffic = self.flops, "model", Traffic()
+                if recording is None or not recording.usable or not recording.play():
+                    body(**arguments)
+
+        def priced(program: int) -> Traffic:
+            stand(program)
+            self.mode, self.traffic = "model", Traffic()
             try:
                 with _kernel_errors(), contextlib.suppress(_Enough):
                     body(**arguments)
-                self.spot.compared(did, self.traffic)
+                return self.traffic
             finally:
-                self.traffic = None
+                self.mode, self.traffic = "spot", None
+
+        ways: list[Way] = []
+        rest = np.ones(count, dtype=bool)
+        if not _waits(traced.function):  # what waits for another program would wait for ever
+            with contextlib.suppress(NotFollowed, Unsure):
+                ways, rest = plan(count, record, self.dice)
+        name, constants = self._at
+        decided = {(name, *branch) for way in ways for branch in way.map.branches}
+        return Planned(name, {(name, constants), *decided}, extents, memory, ways, rest, run, priced)
 
     def _sample(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
@@ -391,7 +454,9 @@ class Engine:
         dtype = ptrs.get_element_ty()
         dtype_np = interpreter._get_np_dtype(dtype)
         region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
-        if self.mode == "model":
+        if self.mode == "plan" and self.reads is not None and region is not None:
+            self.reads.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
+        if self.mode in ("model", "plan"):
             return interpreter.TensorHandle(self._invented(region, ptrs.data, dtype, dtype_np), dtype)
         if self.mode == "spot":
             self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
@@ -425,7 +490,9 @@ class Engine:
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
         if self.mode == "spot":
             self.spot.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
-        if self.mode != "model":
+        if self.mode == "plan" and self.writes is not None and region is not None:
+            self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
+        if self.mode not in ("model", "plan"):
             self.memory.note_stores(ptrs.data, mask.data, region)
             if self.marks is not None:
                 self.marks.store(self.memory, ptrs.data, mask.data, itemsize)
@@ -441,8 +508,10 @@ class Engine:
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
         region = self._touch(ptrs.data, mask, itemsize, "atomic access")
         if self.mode == "spot":
-            raise Unsure("an atomic access")
-        if self.mode == "model":
+            self.spot.adds(region, partial(_offsets, ptrs.data, mask), itemsize)
+        if self.mode == "plan" and self.writes is not None and region is not None:
+            self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask)))
+        if self.mode in ("model", "plan"):
             return None
         self.memory.note_stores(ptrs.data, mask, region)
         if self.marks is not None:
@@ -455,6 +524,10 @@ class Engine:
 
     def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
         mask = spread(mask, pointers.shape)
+        if self.mode == "plan":
+            self.planned_steps += 1
+            if self.planned_steps > PLANNED_STEPS:
+                raise Unsure("more steps than are planned")
         region = self.memory.check(pointers, mask, itemsize, what)
         if self.traffic is not None:
             self.traffic.access(region, pointers, mask, itemsize, what)
@@ -491,6 +564,20 @@ class Engine:
         self.units.add(unit)
         if self.traffic is not None:
             self.traffic.compute(unit, operations)
+
+    def _deciding(self, own: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """`own`, which Python asks where a kernel decides, and a note of what was decided where."""
+
+        def decide(tensor: Any) -> Any:
+            found = own(tensor)
+            if self.mode == "execute":
+                frame = sys._getframe(1)
+                while frame.f_code.co_name == "decided" and frame.f_back is not None:  # of a recording
+                    frame = frame.f_back
+                self.seen.add((self._at[0], frame.f_lineno, outcome_of(found)))
+            return found
+
+        return decide
 
     # -- autotuning -----------------------------------------------------------------------------------------
 
@@ -545,7 +632,7 @@ class Engine:
             if unit == "tf32x3" and engine.traffic is not None:
                 engine.traffic.split_products += 1
                 engine.traffic.split_operands += a.data.size + b.data.size
-            if engine.mode == "model":
+            if engine.mode in ("model", "plan"):
                 return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
             engine.barrier()
             a, b = _widened(a), _widened(b)
@@ -686,7 +773,8 @@ class Engine:
         promise = tl.multiple_of
         scope.set_attr(tl, "multiple_of", multiple_of)
         # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
-        scope.set_attr(tl.tensor, "__index__", lambda self: int(self.handle.data.squeeze()))
+        scope.set_attr(tl.tensor, "__index__", self._deciding(lambda self: int(self.handle.data.squeeze())))
+        scope.set_attr(tl.tensor, "__bool__", self._deciding(tl.tensor.__dict__["__bool__"]))
         outer, _LOOPS["range"] = _LOOPS["range"], loop
         for package in _extern_packages():
             interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
@@ -714,6 +802,17 @@ def _waits(function: jit.JITFunction) -> bool:
     return any(isinstance(node, ast.While) for node in nodes) or any(
         _waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
     )
+
+
+def declared(launch: TracedLaunch) -> dict[str, Any]:
+    """What a kernel is compiled with, as its source declares it."""
+    named = {parameter.name for parameter in launch.function.params if parameter.is_constexpr}
+    return {str(name): value for name, value in launch.constexprs.items() if name in named}
+
+
+def _width(handle: Any) -> int:
+    """Bytes of the elements that a handle of pointers points to."""
+    return int(interpreter._get_np_dtype(handle.get_element_ty()).itemsize)
 
 
 def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:

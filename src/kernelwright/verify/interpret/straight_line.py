@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -40,14 +41,27 @@ class _Diverged(Exception):
 class Recording:
     """The list of one instance. `record` is used around its interpretation, `play` for another instance."""
 
-    def __init__(self, arguments: dict[str, Any], flops: Callable[[float], float]) -> None:
+    def __init__(
+        self, arguments: dict[str, Any], flops: Callable[[float], float], keep: bool = False
+    ) -> None:
         """`arguments` are the launch's, the same for every instance; `flops(x)` adds to the operations done, and says how
-        many there are."""
+        many there are. `keep` what the recorded instance made of each step, for `program_map.py`."""
         self.usable = True
+        self.understood = True
+        """Whether every tensor came from a step or a constant."""
+        self.labels: list[str] = []
+        """By step: the builder's name for it, or `pack`, `decide`, `reduce`."""
+        self.made: dict[int, Any] = {}
+        """By place: the recorded instance's handle, where they are kept."""
+        self.decisions: list[tuple[int, Any]] = []
+        """(line, outcome) of each step `decide`, in order."""
+        self.branches: list[tuple[int, Any]] = []
+        """(line, outcome) of each decision that is the same for every instance."""
+        self._keep = keep
         self._flops = flops
-        self._values: list[Any] = []
+        self.values: list[Any] = []
         """Constants, and at the places of what hangs on the instance, what the one now playing has."""
-        self._steps: list[tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], Any]] = []
+        self.steps: list[tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], Any]] = []
         self._places: dict[int, int] = {}
         """By identity of a handle that hangs on the instance: its place in `_values`."""
         self._kept: list[Any] = []
@@ -91,7 +105,7 @@ class Recording:
         for one in given:
             # Python's numbers become handles of one element; anything else was made where nobody looked.
             if id(one) not in self._places and id(one) not in self._constants and one.data.shape != (1,):
-                self.usable = False
+                self.usable = self.understood = False
         dynamic = any(id(one) in self._places for one in given)
         acts, writes = _acts(name)
         before = self._flops(0.0)
@@ -107,10 +121,10 @@ class Recording:
                 self._kept.append(one)
             return made
         self._wrote |= writes
-        self._note(function, args, kwargs, made)
+        self._note(name, function, args, kwargs, made)
         return made
 
-    def _note(self, function: Callable[..., Any], args: Any, kwargs: Any, made: Any) -> None:
+    def _note(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, made: Any) -> None:
         if any(id(one) in self._places for one in _handles(kwargs)):
             args, kwargs, function = (
                 (*args, *kwargs.values()),
@@ -120,9 +134,10 @@ class Recording:
         places = []
         for one in args:
             if isinstance(one, list | tuple) and any(id(part) in self._places for part in _handles(one)):
-                self._steps.append((_pack(type(one)), tuple(map(self._place, one)), {}, len(self._values)))
-                places.append(len(self._values))
-                self._values.append(None)
+                self.steps.append((_pack(type(one)), tuple(map(self._place, one)), {}, len(self.values)))
+                self.labels.append("pack")
+                places.append(len(self.values))
+                self.values.append(None)
             else:
                 places.append(self._place(one))
         out: Any = None
@@ -131,23 +146,26 @@ class Recording:
         elif isinstance(made, list | tuple) and all(isinstance(one, _Handle) for one in made):
             out = tuple(map(self._new, made))
         elif made is not None:
-            self.usable = False
-        self._steps.append((function, tuple(places), kwargs, out))
+            self.usable = self.understood = False
+        self.steps.append((function, tuple(places), kwargs, out))
+        self.labels.append(name)
 
     def _place(self, one: Any) -> int:
         known = self._places.get(id(one)) if isinstance(one, _Handle) else None
         if known is not None:
             return known
         if any(id(part) in self._places for part in _handles(one)):
-            self.usable = False  # deeper than the builder's calls ever nest them
-        self._values.append(one)
-        return len(self._values) - 1
+            self.usable = self.understood = False  # deeper than the builder's calls ever nest them
+        self.values.append(one)
+        return len(self.values) - 1
 
     def _new(self, handle: Any) -> int:
-        self._places[id(handle)] = len(self._values)
+        self._places[id(handle)] = len(self.values)
         self._kept.append(handle)
-        self._values.append(None)
-        return len(self._values) - 1
+        if self._keep and handle.data.dtype.kind in "iub":  # of what has a place or a mask
+            self.made[len(self.values)] = handle
+        self.values.append(None)
+        return len(self.values) - 1
 
     def _hook(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         """For what reads or makes tensors beside the builder."""
@@ -155,7 +173,14 @@ class Recording:
 
             def decided(tensor: Any) -> Any:
                 found = own(tensor)
-                if not self._inside and id(tensor.handle) in self._places and tensor.handle.data.size == 1:
+                if self._inside:
+                    return found
+                line = sys._getframe(1).f_lineno
+                if id(tensor.handle) not in self._places:
+                    self.branches.append((line, outcome_of(found)))
+                elif tensor.handle.data.size == 1:
+                    self.decisions.append((line, outcome_of(found)))
+                    self.labels.append("decide")
                     self.usable &= not self._wrote
                     place, kind = self._places[id(tensor.handle)], tensor.type
 
@@ -163,8 +188,8 @@ class Recording:
                         return own(tl.tensor(handle, kind))
 
                     if self._first is None:
-                        self._first, self.decision = (len(self._steps), read), found
-                    self._steps.append((functools.partial(_check, read, found), (place,), {}, None))
+                        self._first, self.decision = (len(self.steps), read), found
+                    self.steps.append((functools.partial(_check, read, found), (place,), {}, None))
                 return found
 
             return decided
@@ -195,12 +220,12 @@ class Recording:
             return None
         count, read = self._first
         before = self._flops(0.0)
-        self._do(self._steps[:count])
+        self._do(self.steps[:count])
         self._flops(before - self._flops(0.0))
-        return read(self._values[self._steps[count][1][0]])
+        return read(self.values[self.steps[count][1][0]])
 
     def _do(self, steps: Iterable[tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], Any]]) -> None:
-        values = self._values
+        values = self.values
         for function, places, kwargs, out in steps:  # without a call for each: there are millions
             made = function(*[values[place] for place in places], **kwargs)
             if type(out) is int:
@@ -214,7 +239,7 @@ class Recording:
         then."""
         before = self._flops(0.0)
         try:
-            self._do(self._steps)
+            self._do(self.steps)
         except _Diverged:
             self._flops(before - self._flops(0.0))
             return False
@@ -271,6 +296,11 @@ class Instances:
             ways.setdefault(made.decision, []).append(made)
         else:
             self._known[self._launch] = None
+
+
+def outcome_of(found: Any) -> Any:
+    """What a decision comes to, beside the number of a loop's rounds: a truth value, and whether a number is 0."""
+    return found if isinstance(found, bool) else f"{'no ' if not found else ''}number"
 
 
 def _said(value: Any) -> Any:

@@ -45,6 +45,12 @@ class InterpretedHearing(Hearing):
         """Whether the full-size tape was made without any value of a weight."""
         self._looked = False
         """Whether values were checked at full size."""
+        self._extent: dict[str, list[float | None]] = {}
+        """Exact shares at full size: of each output that is `stored`, of each input that is `loaded`."""
+        self._unproven: list[str] = []
+        """Constants and decisions of kernels that were met at full size only."""
+        self._again = 0
+        """Sampled programs at full size that stored only where others had."""
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
         self._units: set[str] = set()
@@ -58,7 +64,9 @@ class InterpretedHearing(Hearing):
             host, device = self._summon("host"), self._summon("interpret")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         with self._timed(Gate.TRACE):
-            traces = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
+            pairs = [(shape, self._small(host, shape, position)) for position, shape in enumerate(shapes)]
+            pairs = [(shape, trace) for shape, trace in pairs if not self._idles(shape, trace)]
+            shapes, traces = [shape for shape, _ in pairs], [trace for _, trace in pairs]
             for trace in traces:
                 self._policy(trace)
             full = self._full(host, base)
@@ -85,6 +93,8 @@ class InterpretedHearing(Hearing):
             self._carried(device, shapes[0], traces[0])
             with self._timed(Gate.FULL):
                 self._looked = self._spot(device, full)
+                self._enlarge(device, shapes, traces)
+                self._whole(base)
         with self._timed(Gate.TIMING):
             if base is None or full is None or modelled is None:
                 return None
@@ -257,12 +267,16 @@ class InterpretedHearing(Hearing):
     def _spot(self, device: Confined, full: Trace | None) -> bool:
         """At full size, a few programs on inputs that repeat, where one period tells what they must write. Whether it
         does for every output."""
-        patch = self.judge.patch(self.task) if full is not None and self._blank else None
-        if full is None or patch is None:
+        if full is None:
             return False
+        patch = self.judge.patch(self.task) if self._blank else None
+        given = [] if patch is None else [*patch.case.inputs, *patch.state.values()]
+        body = {"command": "spot", "trace": full.answer, "names": list(patch.state) if patch else []}
         views = full.tape.outputs()
-        body = {"command": "spot", "trace": full.answer, "names": list(patch.state)}
-        answer, stored = device.ask(Gate.FULL, body, [*patch.case.inputs, *patch.state.values()])
+        answer, stored = device.ask(Gate.FULL, body, given)
+        self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
+        self._unproven = list(map(str, answer.get("new", ())))
+        self._again = int(answer.get("again", 0))
         for what, done, priced in zip(
             ("computes", "reads"), answer.get("done", ()), answer.get("priced", ()), strict=False
         ):
@@ -276,6 +290,47 @@ class InterpretedHearing(Hearing):
         ):
             self._agrees(number, values, patch, positions, views[number].shape)
         return len(answer.get("written", ())) == len(views)
+
+    def _enlarge(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
+        """Constants that are met at full size only are tried at small ones, where values are checked: a block may be larger
+        than it need be. What is right so is no longer unproven."""
+        from kernelwright.verify.structures import flatten
+
+        for shape in shapes if not self._looked else ():
+            if not self._unproven or not device.alive:
+                return
+            case = shape.cases[0]
+            body = {"command": "run", "key": shape.name, "call": -1, "ablate": False, "races": False}
+            body |= {"after": list(case.after), "enlarged": True}
+            try:
+                answer, outputs = device.ask(Gate.FULL, body, flatten(case.inputs))
+                self._compared(case, answer, outputs, Gate.FULL, 0, 0)
+            except Stop:
+                continue
+            met = set(map(str, answer["met"]))
+            self._unproven = [item for item in self._unproven if item not in met]
+
+    def _whole(self, base: Any) -> None:
+        """What is known exactly of a call at full size: all of each output is stored, and all of an input loaded on which the
+        outputs depend throughout. Raises Stop, also for what cannot be said."""
+        for index, share in enumerate(self._extent.get("stored", ())):
+            if share is not None and share < 1.0:
+                detail = f"output {index}: at full size {share:.2%} of it is written"
+                raise Stop(Outcome.UNWRITTEN, Gate.FULL, detail, where="full")
+        for index, share in enumerate(self._extent.get("loaded", ())):
+            if share is None or share >= 1.0 or base.read_share[index] < 1.0:
+                continue
+            if self.judge.needs_all(self.task, index):
+                detail = f"input {index}: at full size {share:.2%} of it is read, and the output depends on all of it"
+                raise Stop(Outcome.WRONG_ON_SHAPE, Gate.FULL, detail, where="full")
+        if self._again and None in self._extent.get("stored", ()):
+            detail = (
+                "at full size programs write the same places, and which are written hangs on loaded numbers"
+            )
+            raise Stop(Outcome.UNPROVEN, Gate.FULL, detail, where="full")
+        if self._unproven and not self._looked:
+            detail = f"met at full size only, where its values could not be checked: {self._unproven[0]}"
+            raise Stop(Outcome.UNPROVEN, Gate.FULL, detail, where="full")
 
     def _agrees(self, number: int, values: Any, patch: Any, positions: Any, shape: tuple[int, ...]) -> None:
         """Elements of a full-size output against what they must be. Raises Stop."""

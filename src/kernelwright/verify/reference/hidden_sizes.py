@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from kernelwright.records import Task
 from kernelwright.shapes import constants
 
+ONE = "hidden_one"
+"""The set in which one size is 1."""
 _GROWTH = 4.0
 """Factor that a middle set may have over a small one, all its sizes together: programs are interpreted."""
 
@@ -34,7 +36,7 @@ def hidden_sizes(
         yield "hidden", _middle(task, base, free, dice)
     ones = [name for name in varied if all(other.get(name, 0) > 1 for other in sets)]
     if ones:
-        yield "hidden_one", _of_one(base, ones, free, dice)
+        yield ONE, _of_one(base, ones, free, dice)
 
 
 def _middle(task: Task, base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:

@@ -39,6 +39,10 @@ _MOST_BYTES, _MOST_FLOPS = 6 << 20, 5e8
 """Of one period: inputs and weights, and products as the reference makes them."""
 _SLACK = 8.0
 """Factor on the error allowed: of few elements the reference's own error is small by luck."""
+_LARGE = 30.0
+"""Factor on some indices: where a softmax needs its maximum, and a sum its rescaling."""
+_TOUCHED, _FAR = 24, 1e4
+"""Elements of an input that are changed one by one, and to how many times its largest value."""
 _SPARSE = 0.01
 """Share of zeros from which they may be a structure that a kernel relies on."""
 
@@ -230,13 +234,42 @@ def patch(
             share *= period / extent
         sizes = {name: math.prod(shape) * values[name].element_size() for name, shape in small.items()}
         if sum(sizes.values()) <= _MOST_BYTES and base.contraction_flops * share <= _MOST_FLOPS:
-            return _made(task, base, values, small, protocol, dice.randrange(2**62))
+            seed = dice.randrange(2**62)
+            uneven = _scales(axes, periods, values, dice)
+            made = _made(task, base, values, small, protocol, seed, uneven) if uneven else None
+            return made or _made(task, base, values, small, protocol, seed)
         largest = max(sizes, key=lambda name: sizes[name])
         left = [place for place, period in enumerate(periods) if period > 1]
         if not left:
             return None
         shared = [place for place in left if largest in dict(axes[place].given)]
         periods[(shared or left)[0]] = 1
+
+
+Scales = tuple[int | str, int, list[float]]
+"""Of which input, along which axis, the factor of each index."""
+
+
+def _scales(
+    axes: Sequence[Axis],
+    periods: Sequence[int],
+    values: Mapping[int | str, torch.Tensor],
+    dice: random.Random,
+) -> Scales | None:
+    """Factors along one axis of one input: its indices, which do not touch each other, are of several distributions."""
+    places = [
+        (name, axis, period)
+        for item, period in zip(axes, periods, strict=True)
+        for name, axis in item.given
+        if isinstance(name, int) and period > 1 and values[name].is_floating_point()
+    ]
+    if not places:
+        return None
+    first = min(name for name, _, _ in places)
+    name, axis, period = max(place for place in places if place[0] == first)
+    factors = [1.0, _LARGE] + [dice.choice((1.0, 3.0, _LARGE, -_LARGE)) for _ in range(period - 2)]
+    dice.shuffle(factors)
+    return name, axis, factors
 
 
 def _made(
@@ -246,18 +279,50 @@ def _made(
     shapes: Mapping[int | str, list[int]],
     protocol: Protocol,
     seed: int,
+    scales: Scales | None = None,
 ) -> Patch | None:
     reference = oracle.Reference(task, dict(task.shapes.get("full", {})))
     with oracle.private_rng(seed):
         drawn = {name: _drawn(values[name], shape) for name, shape in shapes.items()}
         with oracle.runs_reference(), torch.device("meta"), torch.no_grad():
             module = reference.namespace["Model"](*base.init).to("meta")
+    if scales is not None:
+        name, axis, factors = scales
+        shape = [len(factors) if place == axis else 1 for place in range(drawn[name].ndim)]
+        drawn[name] = drawn[name] * torch.tensor(factors, dtype=drawn[name].dtype).reshape(shape)
+        if axis != drawn[name].ndim - 1:  # so that what was largest so far is not for long
+            for index in range(len(factors) // 2 + 1):
+                drawn[name].select(axis, index).copy_(drawn[name].select(axis, index).sort(-1).values)
     state = {name: tensor for name, tensor in drawn.items() if isinstance(name, str)}
     inputs = [drawn[number] for number in range(len(drawn) - len(state))]
     case = oracle.make_case("full", _Partial(module, state), inputs, oracle.for_task(protocol, task))
     if case is None or not all(bool(item.value.any()) for item in case.expected):
         return None
     return Patch(case, state)
+
+
+def needs_all(case: oracle.Case, index: int, dice: random.Random) -> bool:
+    """Whether the reference's outputs depend on every element of an input, as far as a few tell, each put far above and
+    far below all others. False where it is no floating-point tensor."""
+    small = _Small(case)
+    tensor = small.given[index]
+    if not tensor.is_floating_point() or not tensor.numel():
+        return False
+    far = _FAR * (1.0 + float(tensor.abs().max()))
+    try:
+        right = small({})
+        for place in (dice.randrange(tensor.numel()) for _ in range(_TOUCHED)):
+            for value in (far, -far):
+                changed = tensor.clone()
+                changed.view(-1)[place] = value
+                made = small({index: changed})
+                if not all(map(torch.equal, right, made)):
+                    break
+            else:
+                return False
+    except oracle.NotModelled:
+        return False
+    return True
 
 
 def _structured(tensor: torch.Tensor) -> bool:

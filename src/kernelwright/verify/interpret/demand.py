@@ -1,0 +1,181 @@
+"""A call at full size, run on demand: sampled programs of what is returned, and before them whom they need.
+
+The launches were planned (`slices.py`). Here the programs to run are chosen, backwards from those that write an output,
+and then run in the order of the call on the memory of `full_size.py`. A sample whose slice is too large or not known
+is passed over; `Unsure` says that there is none.
+
+Guarantees that what a run program loads was written by the same call, all earlier writers of those places included.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelwright.verify.interpret.full_size import Spot, Unsure
+from kernelwright.verify.interpret.slices import Planned, Way
+from kernelwright.verify.trace.tape import View
+
+if TYPE_CHECKING:
+    from kernelwright.verify.interpret.interpreter import Engine
+
+_BUDGET = 160
+"""Memory instructions of chosen programs after which no further sample is begun."""
+_MOST_PROGRAMS = 96
+"""Programs of one sample's slice."""
+_UNKNOWN_STEPS = 200
+"""Memory instructions of a program that nobody planned."""
+_PRICED = 2
+"""Programs that are held against how they are priced."""
+
+Slice = dict[int, set[int]]
+"""Programs by number of the launch."""
+
+
+class Demand:
+    """Chooses and runs."""
+
+    def __init__(
+        self, engine: Engine, planned: Sequence[Planned], outputs: Mapping[int, View], dice: random.Random
+    ) -> None:
+        """`outputs` are views by storage."""
+        self._engine, self._planned, self._outputs, self._dice = engine, planned, outputs, dice
+        self.chosen: Slice = {}
+        self._targets: set[tuple[int, int]] = set()
+        """(launch, program) of the samples; the others are run for their sake."""
+        self.again = 0
+        """Programs that stored nowhere but where one before them had."""
+        self._places: dict[int, np.ndarray] = {}
+        self._priced = 0
+
+    @property
+    def _spot(self) -> Spot:
+        return self._engine.spot
+
+    def choose(self) -> None:
+        """Fill `chosen`. Raises Unsure where no sample of some output has a slice."""
+        writers = [
+            number
+            for number, launch in enumerate(self._planned)
+            if any(launch.writes(storage) for storage in self._outputs) or not launch.ways
+        ]
+        queues = [(number, self._planned[number].sample(self._outputs, self._dice)) for number in writers]
+        cost, tried, why = 0, 0, "no launch writes what is returned"
+        for turn in range(max((len(queue) for _, queue in queues), default=0)):
+            for number, queue in reversed(queues):
+                if turn >= len(queue) or (turn and cost >= _BUDGET):
+                    continue
+                try:
+                    found = self._closure(number, queue[turn])
+                except Unsure as error:
+                    why = str(error)
+                    continue
+                tried += 1
+                self._targets.add((number, queue[turn]))
+                for launch, programs in found.items():
+                    new = programs - self.chosen.get(launch, set())
+                    self.chosen.setdefault(launch, set()).update(new)
+                    cost += sum(self._steps(launch, program) for program in new)
+        if not tried:
+            raise Unsure(why)
+
+    def _steps(self, launch: int, program: int) -> int:
+        way = self._planned[launch].way_of(program)
+        return len(way.map.accesses) if way is not None else _UNKNOWN_STEPS
+
+    def _closure(self, number: int, program: int) -> Slice:
+        """All programs that decide what that one writes. Raises Unsure."""
+        chosen: Slice = {number: {program}}
+        shared = [
+            storage
+            for storage in self._outputs
+            if self._adds(number, storage)
+            or any(launch.writes(storage) or not launch.ways for launch in self._planned[number + 1 :])
+        ]
+        written = self._touched(number, program)[1] if shared else {}
+        for storage in shared:
+            if storage not in written:
+                continue
+            for later in range(number + 1, len(self._planned)):
+                if self._writers(later, storage, written[storage]):
+                    raise Unsure("a later launch writes the same places")
+            if self._adds(number, storage):
+                chosen[number] |= self._writers(number, storage, written[storage])
+        needed: dict[int, list[np.ndarray]] = {}
+        for at in range(number, 0, -1):
+            for one in chosen.setdefault(at, set()):
+                for storage, offsets in self._touched(at, one)[0].items():
+                    needed.setdefault(storage, []).append(offsets)
+            before = chosen.setdefault(at - 1, set())
+            for storage, parts in needed.items():
+                before |= self._writers(at - 1, storage, np.unique(np.concatenate(parts)))
+            if sum(map(len, chosen.values())) > _MOST_PROGRAMS:
+                raise Unsure("more programs than are run decide one element")
+        return chosen
+
+    def _adds(self, number: int, storage: int) -> bool:
+        launch = self._planned[number]
+        return any(
+            launch.storage(access) == storage for way in launch.ways for access in way.accesses(("atomic",))
+        )
+
+    def _writers(self, number: int, storage: int, offsets: np.ndarray) -> set[int]:
+        found = self._planned[number].producers(storage, offsets.astype(np.int64))
+        if found is None:
+            raise Unsure("memory that nobody knows the writers of")
+        if len(found) > _MOST_PROGRAMS:
+            raise Unsure("more programs than are run decide one element")
+        return set(found.tolist())
+
+    def _touched(self, number: int, program: int) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+        """(what a program reads, what it writes) of memory that the call makes: sorted byte offsets by storage."""
+        engine, launch = self._engine, self._planned[number]
+        engine.mode, engine.reads, engine.writes = "plan", [], []
+        way = launch.way_of(program)
+        try:
+            launch.run(program, way.recording if way is not None else None)
+            fresh = self._spot.fresh
+            return _joined(engine.reads, fresh), _joined(engine.writes, fresh)
+        finally:
+            engine.reads = engine.writes = None
+
+    def _note(self, way: Way | None) -> None:
+        """Count programs that store where another of the same kind did, by plain stores: honest ones seldom do."""
+        plain = way is None or not any(True for _ in way.accesses(("atomic",)))
+        for storage in self._outputs:
+            mine = self._spot.mine.get(storage)
+            if mine and plain:
+                places = np.unique(np.concatenate(mine))
+                before = self._places.get(storage, np.zeros(0, dtype=np.uint64))
+                self.again += int(np.isin(places, before).all())
+                self._places[storage] = np.union1d(before, places)
+
+    def run(self, number: int) -> None:
+        """The chosen programs of one launch, on real values. Raises Unsure."""
+        engine, launch = self._engine, self._planned[number]
+        if any(way.map.ranked for way in launch.ways):
+            raise Unsure("what an atomic access found decides")
+        self._places.clear()
+        for program in sorted(self.chosen.get(number, ())):
+            engine.mode, engine.flops = "spot", 0.0
+            self._spot.begin()
+            way = launch.way_of(program)
+            launch.run(program, way.recording if way is not None else None)
+            self._note(way)
+            if (number, program) in self._targets:
+                self._spot.finish()
+            if self._priced < _PRICED:
+                self._priced += 1
+                done = engine.flops
+                self._spot.compared(done, launch.priced(program))
+
+
+def _joined(parts: Sequence[tuple[int, np.ndarray]], fresh: set[int]) -> dict[int, np.ndarray]:
+    found: dict[int, list[np.ndarray]] = {}
+    for storage, offsets in parts:
+        if storage in fresh:
+            found.setdefault(storage, []).append(offsets.reshape(-1))
+    return {storage: np.unique(np.concatenate(several)) for storage, several in found.items()}

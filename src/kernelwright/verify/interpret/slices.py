@@ -1,0 +1,243 @@
+"""Launches at full size, looked at as a whole and run in part: which programs there are, what they write, whom they need.
+
+A launch is planned before anything is run: one program is interpreted without memory, and `program_map.py` says for
+which others that stands. Programs that it does not stand for are planned in turn, a few times. From the plans follow
+the exact share of a tensor that a launch writes or reads, and the slice that a sample needs: the programs of earlier
+launches that write what it loads, and so on backwards.
+
+Says nothing of values. Where places depend on loaded numbers, or more ways lead through a kernel than are planned, it
+says that it does not know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelwright.verify.interpret.memory import REGION_BITS, Memory, Traffic
+from kernelwright.verify.interpret.program_map import Access, ProgramMap
+from kernelwright.verify.interpret.straight_line import Recording
+from kernelwright.verify.trace.tape import View
+
+MOST_WAYS = 6
+"""Programs of a launch that are planned one by one."""
+_CLASSES, _RANDOM, _ODD = 5, 8, 3
+"""Programs that are tried: one of each of so many kinds, some drawn from all, some whose loads do not follow their stores
+as those of the others do."""
+_PLANNED = 200
+"""Memory instructions of planned programs after which no further one is planned."""
+_PIECES = 4_000_000
+"""Runs of bytes whose union is taken exactly."""
+_REACH = np.uint64((1 << REGION_BITS) - 1)
+
+Intervals = tuple[np.ndarray, np.ndarray]
+"""Starts and ends in bytes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """One program's recording and the programs that it stands for, as far as what they store and where."""
+
+    recorded: int
+    recording: Recording
+    map: ProgramMap
+    members: np.ndarray
+    """Whether, by linear number."""
+
+    def accesses(self, kinds: Sequence[str]) -> Iterator[Access]:
+        return (access for access in self.map.accesses if access.kind in kinds)
+
+
+@dataclasses.dataclass
+class Planned:
+    """One launch at full size."""
+
+    name: str
+    does: set[tuple[Any, ...]]
+    """Its constants, and the decisions that no loaded value takes."""
+    grid: tuple[int, int, int]
+    memory: Memory
+    ways: list[Way]
+    rest: np.ndarray
+    """Programs that no way stands for."""
+    run: Callable[[int, Recording | None], None]
+    """Run one program, by its recording where there is one."""
+    priced: Callable[[int], Traffic]
+    """What one program does where it is priced."""
+
+    @property
+    def whole(self) -> bool:
+        return not self.rest.any()
+
+    def storage(self, access: Access) -> int | None:
+        """The storage that an access goes to, by `_cdata`; None where its pointers belong to none."""
+        slot = (access.pointer >> REGION_BITS) - 1
+        return self.memory.regions[slot].keep._cdata if 0 <= slot < len(self.memory.regions) else None
+
+    def way_of(self, program: int) -> Way | None:
+        return next((way for way in self.ways if way.members[program]), None)
+
+    # -- what is touched --------------------------------------------------------------------------------------
+
+    def touched(self, storage: int, kinds: Sequence[str]) -> list[Intervals] | None:
+        """The runs of bytes of a storage that all programs together touch; None where that is not known."""
+        if not self.whole or any(way.map.data_decides for way in self.ways):
+            return None
+        found = []
+        for way in self.ways:
+            for access in way.accesses(kinds):
+                if self.storage(access) != storage:
+                    continue
+                classes, members = way.map.classes(access.keys), way.members
+                alike = bool((classes[members] == classes[way.recorded]).all())
+                if access.data or not alike:  # loads may be masked otherwise in programs that store alike
+                    return None
+                if not access.pointers.size:
+                    continue
+                starts, ends = runs(access)
+                shifts = np.unique(access.shift[members])
+                if len(starts) * len(shifts) > _PIECES:
+                    return None
+                found.append(
+                    ((starts[None] + shifts[:, None]).ravel(), (ends[None] + shifts[:, None]).ravel())
+                )
+        return found
+
+    def producers(self, storage: int, needed: np.ndarray) -> np.ndarray | None:
+        """Programs that may write one of the sorted byte offsets; None where that is not known."""
+        found = np.zeros(math.prod(self.grid), dtype=bool)
+        known = self.whole and not any(way.map.data_decides for way in self.ways)
+        for way in self.ways:
+            for access in way.accesses(("write", "atomic")):
+                if self.storage(access) != storage or not access.pointers.size:
+                    continue
+                known &= not access.data
+                low = int((access.pointers & _REACH).min()) + access.shift
+                high = int((access.pointers & _REACH).max()) + max(access.itemsize, 1) + access.shift
+                hit = np.searchsorted(needed, low) < np.searchsorted(needed, high)
+                found |= hit & way.members
+        return np.flatnonzero(found) if known else None
+
+    def writes(self, storage: int) -> bool:
+        """Whether any planned program does."""
+        return any(
+            self.storage(access) == storage
+            for way in self.ways
+            for access in way.accesses(("write", "atomic"))
+        )
+
+    # -- whom to try ------------------------------------------------------------------------------------------
+
+    def sample(self, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
+        """Programs that are worth a run on real values, the most telling first."""
+        chosen: list[int] = []
+        for way in self.ways:
+            chosen.append(way.recorded)
+            classes = np.where(way.members, way.map.classes(way.map.sinks), -1)
+            kinds = [kind for kind in np.unique(classes).tolist() if kind >= 0]
+            for kind in dice.sample(kinds, min(len(kinds), _CLASSES)):
+                chosen.append(dice.choice(np.flatnonzero(classes == kind)[:4096].tolist()))
+        if self.rest.any():
+            some = np.flatnonzero(self.rest).tolist()
+            chosen += dice.sample(some, min(_CLASSES, len(some)))
+        odd = [place for way in self.ways for place in self._odd(way, outputs, dice)]
+        drawn = [dice.randrange(math.prod(self.grid)) for _ in range(_RANDOM)]
+        first = chosen[:1] + odd[:_ODD] + chosen[1:] + drawn
+        return list(dict.fromkeys(first))
+
+    def _odd(self, way: Way, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
+        """Programs whose loads lie elsewhere than a linear function of where they store says, which holds for most."""
+        stores = [access for access in way.accesses(("write",)) if access.pointers.size]
+        numbers = np.flatnonzero(way.members)
+        if not stores or len(numbers) < 16:
+            return []
+        stored = stores[0]
+        base = int((stored.pointers & _REACH).min())
+        where = self._coordinates(base + stored.shift[numbers], outputs.get(self.storage(stored) or -1))
+        found: list[int] = []
+        for access in (*way.accesses(("read",)), *stores[1:]):
+            if access.data or not access.shift.any():
+                continue
+            strays = _strays(where, access.shift[numbers].astype(np.float64), dice)
+            if strays is not None and 0 < strays.sum() < len(numbers) // 2:
+                found.append(int(dice.choice(numbers[strays][:4096].tolist())))
+                found.append(int(dice.choice(numbers[strays].tolist())))
+        return found
+
+    @staticmethod
+    def _coordinates(offsets: np.ndarray, view: View | None) -> np.ndarray:
+        """Places in a tensor as indices along its axes, a row each, and 1."""
+        columns = []
+        if view is None:
+            columns.append(offsets)
+        else:
+            rest = offsets // view.itemsize - view.offset
+            for axis in sorted(range(len(view.shape)), key=lambda axis: -view.stride[axis]):
+                if view.shape[axis] > 1 and view.stride[axis] > 0:
+                    at, rest = np.divmod(rest, view.stride[axis])
+                    columns.append(at)
+        return np.stack([*columns, np.ones_like(offsets)], axis=1).astype(np.float64)
+
+
+def _strays(where: np.ndarray, shift: np.ndarray, dice: random.Random) -> np.ndarray | None:
+    """Which rows do not follow the linear function that most follow; None where there is none."""
+    best: np.ndarray | None = None
+    count, width = where.shape
+    for _ in range(4):
+        some = np.array([dice.randrange(count) for _ in range(4 * width)])
+        factors, *_ = np.linalg.lstsq(where[some], shift[some], rcond=None)
+        off = np.abs(where @ factors - shift) > 0.25 + 1e-9 * np.abs(shift)
+        if best is None or off.sum() < best.sum():
+            best = off
+        if not best.any():
+            break
+    return best
+
+
+def runs(access: Access) -> Intervals:
+    """The bytes of the recorded program as runs without gaps."""
+    offsets = np.unique(access.pointers & _REACH).astype(np.int64)
+    cuts = np.flatnonzero(np.diff(offsets) > access.itemsize)
+    starts = offsets[np.concatenate(([0], cuts + 1))]
+    ends = offsets[np.concatenate((cuts, [len(offsets) - 1]))] + access.itemsize
+    return starts, ends
+
+
+def union(pieces: Sequence[Intervals], low: int, high: int) -> int:
+    """Bytes between `low` and `high` that are in any of the runs."""
+    if not pieces:
+        return 0
+    starts = np.clip(np.concatenate([one[0] for one in pieces]), low, high)
+    ends = np.clip(np.concatenate([one[1] for one in pieces]), low, high)
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(np.concatenate(([low], ends[:-1])))
+    return int(np.maximum(ends - np.maximum(starts, reach), 0).sum())
+
+
+def plan(
+    count: int, record: Callable[[int], tuple[Recording, ProgramMap]], dice: random.Random
+) -> tuple[list[Way], np.ndarray]:
+    """The ways through a launch of `count` programs, and what none of them stands for. Raises NotFollowed."""
+    ways: list[Way] = []
+    rest, steps = np.ones(count, dtype=bool), 0
+    first = count // 2
+    while rest.any() and len(ways) < MOST_WAYS and (steps < _PLANNED or not ways):
+        place = first if not ways else int(dice.choice(np.flatnonzero(rest)[:4096].tolist()))
+        recording, found = record(place)
+        steps += len(found.accesses)
+        keys: set[int] = set()
+        for access in found.accesses:
+            if access.kind != "read":
+                keys |= access.keys
+        classes = found.classes(keys)
+        members = found.explained & (classes == classes[place]) & rest
+        members[place] = True
+        ways.append(Way(place, recording, found, members))
+        rest &= ~members
+    return ways, rest

@@ -1,0 +1,25 @@
+# task: wright/softmax_rows
+# cheat: 39, 38
+# expect: wrong_on_shape
+# why: one row in 199 is computed from the row below it: the addresses alone are wrong
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    mask = at < cols
+    source = row + tl.where(row % 199 == 198, 1, 0)
+    x = tl.load(x_ptr + source * cols + at, mask=mask, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * cols + at, e / tl.sum(e, axis=0), mask=mask)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+        return out
