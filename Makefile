@@ -62,13 +62,13 @@ test: lint types docs browser
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 # Each adapter against the real package, in an environment of its own beside ours (they cannot all live together).
-ADAPTERS := skyrl:skyrl-gym==0.4.0 inspect:inspect_ai==0.3.285 openenv:openenv==0.10.0 verifiers:verifiers==0.4.0
+ADAPTERS := skyrl:skyrl-gym==0.4.0 inspect:inspect_ai==0.3.285 openenv:openenv==0.10.0 verifiers:verifiers==0.4.0 cluster:ray==2.60.0
 adapters: $(STAMP)
 	@for one in $(ADAPTERS); do name=$${one%%:*}; env=$(VENV)/adapters/$$name; \
 	  test -e $$env/.installed || { $(PYTHON) -m venv $$env && \
 	    $(BIN)/python -c 'import site; print(*site.getsitepackages(), sep="\n")' > $$($$env/bin/python -c 'import site; print(site.getsitepackages()[0])')/kernelwright.pth && \
 	    $$env/bin/pip install --quiet $${one#*:} && touch $$env/.installed; } || exit 1; \
-	  echo "== $$name"; $$env/bin/python -m pytest -q -p no:cacheprovider tests/adapters/test_$$name.py || exit 1; done
+	  echo "== $$name"; $$env/bin/python -m pytest -q -p no:cacheprovider tests/*/test_$$name.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

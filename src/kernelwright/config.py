@@ -308,8 +308,8 @@ class EvalConfig(Section):
 
 class VerifyConfig(Section):
     judge: str = ""
-    """Addresses of `kernelwright serve`, separated by commas: candidates are judged there, by that server's rules. Empty:
-    judged here."""
+    """Addresses of `kernelwright serve`, separated by commas: candidates are judged there, by that server's rules; or `ray`,
+    `ray://HOST:PORT`: on all machines of that cluster. Empty: judged here."""
     workers: int = Field(2, gt=0)
     backend: Literal["auto", "interpret", "cuda"] = "auto"
     protocol: ProtocolName = "strict"

@@ -45,7 +45,9 @@ Target = Annotated[str, typer.Option(help="The GPU to compile and price for: h20
 Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
 JudgeAt = Annotated[
     str,
-    typer.Option("--judge", help="Judge on these servers instead: http://HOST:PORT, several with commas."),
+    typer.Option(
+        "--judge", help="Judge on servers, http://HOST:PORT with commas, or a Ray cluster, ray://HOST:PORT."
+    ),
 ]
 Deadline = Annotated[
     float, typer.Option(help="Seconds a kernel's hearing may take, compilation included.", min=1.0)

@@ -18,6 +18,7 @@ from kernelwright.tasks.form import read_text
 
 if TYPE_CHECKING:
     from kernelwright.verify import VerifierPool
+    from kernelwright.verify.cluster import ClusterPool
     from kernelwright.verify.remote import RemotePool
 
 
@@ -123,12 +124,15 @@ def judge_at(
     workers: int = 0,
     deadline_s: float = 30.0,
     sanitize: bool = False,
-) -> Iterator[VerifierPool | RemotePool]:
+) -> Iterator[VerifierPool | RemotePool | ClusterPool]:
     """The judge on servers, where `addresses` are given; else `judge`, here. Servers judge by their own settings."""
     if addresses:
-        from kernelwright.verify.remote import RemotePool
+        from kernelwright.verify import pool_at
 
-        with RemotePool(addresses) as pool:
+        decides: Any = protocol.split(",")[0]
+        with pool_at(
+            addresses, backend=backend, protocol=decides, target=target, deadline_s=deadline_s
+        ) as pool:
             yield pool
         return
     with judge(task, backend, protocol, target, workers, deadline_s, sanitize) as here:

@@ -9,21 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelwright.config import VerifyConfig
+    from kernelwright.verify.cluster import ClusterPool
     from kernelwright.verify.pool import VerifierPool
     from kernelwright.verify.remote import RemotePool
 
-__all__ = ["VerifierPool", "open_pool"]
+__all__ = ["VerifierPool", "open_pool", "pool_at"]
 
 
-def open_pool(config: VerifyConfig) -> VerifierPool | RemotePool:
-    """The judge that a recipe's `[verify]` names: here, or on servers. Raises UserError."""
+def open_pool(config: VerifyConfig) -> VerifierPool | RemotePool | ClusterPool:
+    """The judge that a recipe's `[verify]` names: here, on servers, or on a Ray cluster. Raises UserError."""
     if config.judge:
-        from kernelwright.verify.remote import RemotePool
-
-        return RemotePool(config.judge)
+        options = {"protocol": config.protocol, "target": config.target, "deadline_s": config.deadline_s}
+        return pool_at(config.judge, **options)
     from kernelwright.verify.pool import VerifierPool
 
     return VerifierPool.of(config)
+
+
+def pool_at(where: str, **options: Any) -> RemotePool | ClusterPool:
+    """`http://...`: servers, which judge by their own settings. `ray`, `ray://...`: a cluster, with `options`."""
+    if where == "ray" or where.startswith("ray://"):
+        from kernelwright.verify.cluster import ClusterPool
+
+        return ClusterPool("auto" if where == "ray" else where, **options)
+    from kernelwright.verify.remote import RemotePool
+
+    return RemotePool(where)
 
 
 def __getattr__(name: str) -> Any:
