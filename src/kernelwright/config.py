@@ -205,6 +205,9 @@ class RlConfig(Section):
     """`hierarchical`: plan tokens by the plan's reward, code tokens by the code's. `uniform`: all by the sum."""
     alpha: float = Field(1.0, ge=0)
     """Weight of the plan's term (TritonRL found 0.1 best for itself)."""
+    thoughts: Literal["plan", "code", "both", "none"] = "plan"
+    """What tokens in think tags are paid: as the plan, as the code, the sum, or nothing. With `uniform` credit only
+    `none` differs."""
     scale: Literal["std", "none", "batch"] = "std"
     """Divide advantages by the group's standard deviation, by nothing, or by the batch's."""
     baseline: Literal["mean", "leave_one_out"] = "mean"
@@ -230,6 +233,9 @@ class RlConfig(Section):
     """What an answer gets of the return of the next (Kevin, arXiv 2507.11948)."""
     until_correct: bool = False
     """End a conversation at its first accepted kernel, instead of asking for a faster one."""
+    history: Literal["all", "answers"] = "all"
+    """What a later turn sees of the answers before it: all, a conversation being one row in training; or all but what was
+    thought, each turn being a row of its own (Kevin). Needs turns."""
     compare: Literal["turn", "prompt"] = "turn"
     """What a return is compared with: those of the same turn, or of all turns of the prompt's samples."""
     curriculum: Literal["shuffle", "difficulty", "success"] = "shuffle"
@@ -237,6 +243,14 @@ class RlConfig(Section):
     close their success rate so far is to one half."""
     weights: Mapping[str, Annotated[float, Field(ge=0)]] = {}
     """Mixture of task families, such as `{ norm = 2.0, scan = 0.5 }`; a family not named weighs 1."""
+    difficulties: Mapping[
+        Annotated[str, Field(pattern=r"^\d+(-\d+|\+)?$")], Annotated[float, Field(ge=0)]
+    ] = {}
+    """Mixture of task difficulties: what share of the draws each has, such as `{ "1" = 0.6, "2-4" = 0.3, "5+" = 0.1 }`;
+    one not named is not drawn. Empty: as they come. What was drawn is in `curves.jsonl`."""
+    start: str = ""
+    """What the stage starts from: `model` (what [model] says), a stage before it by name, a folder or a hub name. Empty: the
+    stage before, or [model] for the first."""
     judge: Literal["", "interpret", "values", "cuda"] = ""
     """Backend of the verifier in this stage. Where no time is paid, `values`: on the CPU cores, without binaries or
     times. Empty: `verify.backend`."""
@@ -249,12 +263,18 @@ class RlConfig(Section):
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> RlConfig:
-        total = self.prompts * self.samples
+        total = self.prompts * self.rows
         if total % self.updates:
-            raise ValueError(f"updates = {self.updates} does not divide prompts * samples = {total}")
+            raise ValueError(f"updates = {self.updates} does not divide a step's {total} rows")
         if self.minibatch and (total // self.updates) % self.minibatch:
             raise ValueError(
-                f"minibatch = {self.minibatch} does not divide an update's {total // self.updates} samples"
+                f"minibatch = {self.minibatch} does not divide an update's {total // self.updates} rows"
+            )
+        if self.history == "answers" and self.turns == 1:
+            raise ValueError('history = "answers" is about later turns: set turns to 2 or more')
+        if self.difficulties and self.curriculum == "difficulty":
+            raise ValueError(
+                'difficulties fixes the mixture that curriculum = "difficulty" changes: set one of them'
             )
         if self.overlap and self.top_p < 1:
             raise ValueError("overlap = true needs the log-probs of what was sampled from: set top_p = 1")
@@ -267,6 +287,11 @@ class RlConfig(Section):
     @property
     def updates_per_step(self) -> int:
         return self.updates * self.epochs
+
+    @property
+    def rows(self) -> int:
+        """Rows of a prompt in training: its samples, or each turn of each."""
+        return self.samples * (self.turns if self.history == "answers" else 1)
 
 
 class GenerationConfig(Section):
@@ -355,6 +380,13 @@ class Recipe(Section):
         order = [STAGES.index(stage) for stage in self.stages]
         if order != sorted(set(order)):
             raise ValueError(f"stages must come once each and in the order {', '.join(STAGES)}")
+        for place, stage in enumerate(self.stages):
+            start = "" if stage == "sft" else self.rl(stage).start
+            if start in STAGES and start not in self.stages[:place]:
+                earlier = ", ".join(("model", *self.stages[:place]))
+                raise ValueError(
+                    f"{stage}.start = {start!r} is no stage before it; set one of {earlier}, or a folder"
+                )
         return self
 
     def rl(self, stage: str) -> RlConfig:

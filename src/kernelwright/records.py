@@ -119,6 +119,8 @@ class Candidate(Record):
     plan_span: Span | None = None
     """Token span [start, end) of the plan, where token pieces were given; else None."""
     code_span: Span | None = None
+    thought_spans: tuple[Span, ...] = ()
+    """Token spans of what stands in think tags, with the tags."""
     problem: Outcome | None = None
     """Why there is no usable code; None when there is."""
     detail: str = ""

@@ -1,13 +1,14 @@
 """Credit: group advantages against TRL's arithmetic and by hand, rewards of None, plan and code apart."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.train.advantages import agreeing, drop, group_advantages, modal, token_advantages
+from kernelwright.train.advantages import agreeing, drop, group_advantages, modal, spread
 
 NAN = math.nan
 finite = st.floats(-10, 10, allow_nan=False, width=32)
@@ -108,18 +109,29 @@ def test_agreeing_groups_are_found() -> None:
 
 
 def test_plan_tokens_are_paid_for_the_plan_and_code_tokens_for_the_code() -> None:
-    tokens = token_advantages(
-        torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0]), torch.tensor([2, 0]), 4, alpha=0.1
-    )
+    plan, code = torch.tensor([[1.0], [2.0]]), torch.tensor([[-1.0], [-2.0]])
+    tokens = spread(plan, code, torch.tensor([[1, 1, 2, 2], [2, 2, 2, 2]]), alpha=0.1)
     torch.testing.assert_close(tokens, torch.tensor([[0.1, 0.1, -1.0, -1.0], [-2.0] * 4]))
+
+
+@pytest.mark.parametrize(("thoughts", "paid"), [("plan", 0.2), ("code", -1.0), ("both", -0.8), ("none", 0.0)])
+def test_thoughts_are_paid_as_the_recipe_says(thoughts: Any, paid: float) -> None:
+    made = spread(
+        torch.tensor([[2.0]]),
+        torch.tensor([[-1.0]]),
+        torch.tensor([[0, 1, 2]]),
+        alpha=0.1,
+        thoughts=thoughts,
+    )
+    torch.testing.assert_close(made, torch.tensor([[paid, 0.2, -1.0]]))
 
 
 @given(st.lists(finite, min_size=1, max_size=5), st.data())
 def test_equal_rewards_are_scalar_grpo(advantages: list[float], data: st.DataObject) -> None:
-    scalar = torch.tensor(advantages)
-    starts = data.draw(st.lists(st.integers(0, 9), min_size=len(scalar), max_size=len(scalar)))
-    tokens = token_advantages(scalar, scalar, torch.tensor(starts), 7)
-    torch.testing.assert_close(tokens, scalar[:, None].expand(-1, 7))
+    scalar = torch.tensor(advantages)[:, None]
+    rows = st.lists(st.integers(0, 2), min_size=7, max_size=7)
+    labels = data.draw(st.lists(rows, min_size=len(scalar), max_size=len(scalar)))
+    torch.testing.assert_close(spread(scalar, scalar, torch.tensor(labels)), scalar.expand(-1, 7))
 
 
 def test_dropped_samples_have_no_reward() -> None:

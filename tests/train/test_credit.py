@@ -13,7 +13,17 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.prompts import render
 from kernelwright.records import Candidate, Completion, Reward, Rollout, Timing, Verdict
 from kernelwright.train.advantages import spread, turn_advantages
-from kernelwright.train.credit import REPLY, Conversation, agree, banded, repaid, returns, row
+from kernelwright.train.credit import (
+    CODE,
+    PLAN,
+    REPLY,
+    Conversation,
+    agree,
+    banded,
+    repaid,
+    returns,
+    row,
+)
 from kernelwright.train.grpo import segment_advantages, trained_turns
 
 NAN = math.nan
@@ -69,15 +79,14 @@ def test_a_row_joins_answers_by_replies_that_carry_no_loss() -> None:
     made = row(talk(rollout(ids=(7, 8, 9), cut=2), rollout(ids=(5, 6), cut=1)), end=3)
     assert made.asked == [1, 2]
     assert made.said == [7, 8, 9, 50, 51, 5, 6]
-    assert made.labels == [0, 0, 1, REPLY, REPLY, 2, 3]
+    assert made.labels == [PLAN, PLAN, CODE, REPLY, REPLY, 3 + PLAN, 3 + CODE]
     assert made.own == [1, 1, 1, 0, 0, 1, 1]
     assert made.logprobs == [-0.5, -0.5, -0.5, 0.0, 0.0, -0.5, -0.5]
-    assert row(talk(rollout(ids=(7, 8), cut=1)), end=3, whole=True).labels == [1, 1]
     assert row(talk(rollout(ids=())), end=3).said == [3]
 
 
 def test_each_token_gets_the_advantage_of_its_turn_and_segment() -> None:
-    labels = T([[0, 1, REPLY, 2, 3], [1, 1, 1, 1, 1]])
+    labels = T([[PLAN, CODE, REPLY, 3 + PLAN, 3 + CODE], [CODE] * 5])
     made = spread(T([[1.0, 2.0], [3.0, 4.0]]), T([[10.0, 20.0], [30.0, 40.0]]), labels, alpha=0.5)
     assert made.tolist() == [[0.5, 10.0, 0.0, 1.0, 20.0], [30.0] * 5]
 

@@ -88,6 +88,18 @@ def test_a_mixture_weighs_families() -> None:
         Curriculum(asks(), 0, weights={"scan": 0.0, "norm": 0.0})
 
 
+def test_difficulties_are_drawn_by_their_shares() -> None:
+    """Difficulties 1, 2 and 3 are a third of the tasks each."""
+    made = Curriculum(asks(), 0, difficulties={"1": 0.7, "2-9": 0.3})
+    drawn = made.drawn(ask.task.id for step in range(250) for ask in made.draw(step, 4))
+    assert drawn["difficulty"]["1"] == pytest.approx(700, abs=50)
+    assert drawn["difficulty"]["2"] == pytest.approx(150, abs=40)
+    assert sum(drawn["family"].values()) == 1000
+    assert ids(Curriculum(asks(), 0, difficulties={"1": 0.7, "2-9": 0.3}).draw(9, 4)) == ids(made.draw(9, 4))
+    with pytest.raises(UserError, match=r"some that no task has \(there are 1, 2, 3\); leave them out"):
+        Curriculum(asks(), 0, difficulties={"1": 0.5, "4+": 0.5})
+
+
 @pytest.mark.parametrize("kind", ["shuffle", "difficulty", "success"])
 def test_a_draw_depends_on_seed_step_and_history_alone(kind: str) -> None:
     def fresh(seed: int = 0) -> Curriculum:

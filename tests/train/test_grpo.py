@@ -245,7 +245,7 @@ def test_sampled_log_probabilities_are_the_trainers(trainer: Any) -> None:
 
 @pytest.mark.parametrize(
     ("plan", "body", "expected"),
-    [((1, 4), (6, 9), 6), (None, (2, 9), 0), ((1, 4), None, 0), ((7, 9), (1, 5), 0)],
+    [((1, 4), (6, 9), 6), (None, (2, 9), 0), ((1, 4), None, 4), ((7, 9), (1, 5), 0)],
 )
 def test_the_boundary_is_where_the_code_starts_after_a_plan(plan: Any, body: Any, expected: int) -> None:
     assert boundary(Candidate(plan="p", code="c", plan_span=plan, code_span=body)) == expected

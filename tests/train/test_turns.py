@@ -20,7 +20,7 @@ from kernelwright.runs import RunFolder
 from kernelwright.train import train
 from kernelwright.train.credit import row
 from kernelwright.train.model import load_tokenizer
-from kernelwright.train.turns import converse, reply, tokens
+from kernelwright.train.turns import converse, reply
 
 
 class Says(HFPolicy):
@@ -77,7 +77,6 @@ def test_the_verdict_is_appended_and_the_next_answer_goes_on_from_the_very_token
     made = row(talk, end=tokenizer.eos_token_id)
     last = len(talk.turns[-1].completion.token_ids)
     assert policy.asked[2][0] == made.asked + made.said[:-last]
-    assert tokens(talk) == made.asked + made.said
     assert made.said[: len(talk.turns[0].completion.token_ids)][-1] == tokenizer.eos_token_id
     assert sum(made.own) == sum(len(r.completion.token_ids) for r in talk.turns)
 
@@ -184,3 +183,56 @@ def test_replies_are_out_of_the_loss(data: Path, tmp_path: Path) -> None:
     assert advantages[-last:].tolist() == pytest.approx([2.3 - 2.3 / 4] * last)
     assert advantages[own == 0].abs().max() == 0
     assert int(batch["num_items_in_batch"]) == int((batch["completion_mask"] * batch["tool_mask"]).sum())
+
+
+def test_turns_as_rows_are_paid_by_hand(data: Path, tmp_path: Path) -> None:
+    """Kevin's way: each turn a row, gamma 0.5, compared across the prompt; turns that were not are out of the loss."""
+    from kernelwright.train.curriculum import Curriculum
+    from kernelwright.train.curves import Curves
+    from kernelwright.train.grpo import SegmentTrainer
+    from kernelwright.train.model import new_model
+    from kernelwright.train.prompts import frontend_asks
+
+    class Scripted(SegmentTrainer):
+        def conversations(self, slots: int) -> Any:
+            good = talk_of(self.processing_class, [answer("wrong_value"), answer(FAST)], turns=2)[1]
+            bad = talk_of(self.processing_class, ["nothing"], turns=1)[1]
+            return [good, bad] * (slots // 4)
+
+    settings = {"turns": 2, "samples": 2, "prompts": 2, "reward": "kevin", "scale": "none"}
+    settings |= {"credit": "uniform", "gamma": 0.5, "compare": "prompt", "history": "answers"}
+    recipe = make_recipe(data, model={"context": 1024}, frontend=settings)
+    tokenizer, run = load_tokenizer(recipe.data.tokenizer), RunFolder(tmp_path)
+    made = Scripted(
+        recipe,
+        "frontend",
+        new_model(recipe.model, tokenizer, 3),
+        tokenizer,
+        Curriculum(frontend_asks(e.task for e in examples()), 0),
+        ReadJudge(),
+        run=run,
+        steps_dir=tmp_path,
+        curves=Curves(run, "frontend", quiet=True),
+    )
+    batch = made._generate_and_score_completions([{"prompt": str(i)} for i in range(8)])
+    in_loss = (batch["completion_mask"] * batch["tool_mask"]).sum(1).tolist()
+    good = made.conversations(4)[0]
+    lengths = [len(turn.completion.token_ids or ()) for turn in good.turns]
+    bad = len(made.conversations(4)[1].turns[0].completion.token_ids or ())
+    assert in_loss == [*lengths, bad, 0] * 2
+    # Turn 1 of the good one: 0.3 + 2 for 2x. Turn 0: half of that. The bad one: 0. Mean of the three: 1.15.
+    assert batch["advantages"][:4, 0].tolist() == pytest.approx([0.0, 1.15, -1.15, 0.0])
+    assert int(batch["num_items_in_batch"]) == sum(in_loss)
+
+
+def test_a_stage_whose_turns_are_rows_trains(data: Path, tmp_path: Path) -> None:
+    settings = {"turns": 2, "steps": 1, "reward": "kevin", "save_every": 1, "history": "answers"}
+    recipe = make_recipe(
+        data,
+        stages=["frontend"],
+        frontend={**settings, "compare": "prompt", "loss": "dr_grpo", "minibatch": 4},
+        model={"context": 512},
+    )
+    train(recipe, tmp_path / "run", verifier=ReadJudge(), quiet=True)
+    [line] = RunFolder(tmp_path / "run").lines("curves.jsonl")
+    assert line["drawn"]["family"] == {"norm": 2}

@@ -34,7 +34,7 @@ def parse(text: str, pieces: Sequence[str] | None = None, finish_reason: str = "
 
     `pieces` are the completion's tokens as text. With them, if joined they are `text`, the spans are token
     indices [start, end): the code's covers the inside of its fence, the plan's the inside of its tags, and a
-    token on their border belongs to the code. Problems are EMPTY_COMPLETION, TRUNCATED, NO_CODE and
+    token on their border belongs to the code; thoughts' have their tags. Problems are EMPTY_COMPLETION, TRUNCATED, NO_CODE and
     SYNTAX_ERROR; `code` is kept wherever some was found.
     """
     offsets = token_offsets(pieces) if pieces is not None and "".join(pieces) == text else []
@@ -48,11 +48,13 @@ def parse(text: str, pieces: Sequence[str] | None = None, finish_reason: str = "
     plan = _plan(text, layout, found)
     problem, detail = _problem(found, layout, cut=finish_reason == "length")
     code_span = token_span(offsets, (found.block.start, found.block.end)) if found else None
+    thoughts = (token_span(offsets, thought) for thought in layout.thoughts)
     return Candidate(
         plan=text[plan[0] : plan[1]].replace("\r\n", "\n"),
         code=found.text if found else "",
         plan_span=apart(token_span(offsets, plan), code_span),
         code_span=code_span,
+        thought_spans=tuple(span for span in thoughts if span is not None),
         problem=problem,
         detail=detail,
     )

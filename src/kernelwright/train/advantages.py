@@ -18,6 +18,7 @@ from torch import Tensor
 
 Scale = Literal["std", "none", "batch"]
 Baseline = Literal["mean", "leave_one_out"]
+Thoughts = Literal["plan", "code", "both", "none"]
 EPSILON = 1e-4
 """Added to standard deviations, as TRL does."""
 
@@ -64,18 +65,6 @@ def agreeing(rewards: Tensor, group: int) -> Tensor:
     return high <= low
 
 
-def token_advantages(
-    plan: Tensor, code: Tensor, boundary: Tensor, length: int, *, alpha: float = 1.0
-) -> Tensor:
-    """Advantages (B, length): tokens before `boundary` (B,) carry `alpha` times the plan's, the others the code's.
-
-    Every token is in one segment, so with equal advantages and alpha 1 this is scalar GRPO. A completion
-    without a plan has boundary 0.
-    """
-    first = torch.arange(length, device=code.device)[None] < boundary[:, None]
-    return spread(plan[:, None], code[:, None], (~first).long(), alpha=alpha)
-
-
 def turn_advantages(returns: Tensor, group: int, *, across: bool = False, **options: Any) -> Tensor:
     """Advantages (B, K) of the returns (B, K) of K turns, compared within each turn, or across all of them.
 
@@ -88,13 +77,22 @@ def turn_advantages(returns: Tensor, group: int, *, across: bool = False, **opti
     return torch.stack([group_advantages(returns[:, k], group, **options) for k in range(turns)], 1)
 
 
-def spread(plan: Tensor, code: Tensor, labels: Tensor, *, alpha: float = 1.0) -> Tensor:
-    """Advantages (B, T) by what each token is: `labels` is 2k for the plan and 2k + 1 for the code of turn k.
+def spread(
+    plan: Tensor, code: Tensor, labels: Tensor, *, alpha: float = 1.0, thoughts: Thoughts = "plan"
+) -> Tensor:
+    """Advantages (B, T) by what each token is: `labels` is 3k for a thought, 3k + 1 for the plan and 3k + 2 for the
+    code of turn k.
 
-    `plan` and `code` are (B, K). A negative label is a token that the policy did not say: 0.
+    `plan` and `code` are (B, K). Plan tokens carry `alpha` times the plan's, code tokens the code's, thoughts what
+    `thoughts` says: the plan's share, the code's, both or nothing. A negative label is a token that the policy did
+    not say: 0. Every token is in one segment, so with equal advantages and alpha 1 this is scalar GRPO.
     """
-    both = torch.stack([alpha * plan, code], 2).flatten(1)
-    return both.gather(1, labels.clamp(min=0)).masked_fill(labels < 0, 0.0)
+    planned = alpha * plan
+    thought = {"plan": planned, "code": code, "both": planned + code, "none": torch.zeros_like(code)}[
+        thoughts
+    ]
+    each = torch.stack([thought, planned, code], 2).flatten(1)
+    return each.gather(1, labels.clamp(min=0)).masked_fill(labels < 0, 0.0)
 
 
 def modal(advantages: Tensor, logprobs: Tensor) -> Tensor:

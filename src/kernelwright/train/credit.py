@@ -1,10 +1,16 @@
-"""From what was said and judged to numbers for each token: returns of turns, labels, and the row that is trained on.
+"""From what was said and judged to numbers for each token: returns of turns, labels, and the rows that are trained on.
 
 A conversation is the answers of one sample, oldest first, with what was appended between them. Its row is
 
     prompt | answer 0 | reply | answer 1 | reply | answer 2
 
-where replies carry no loss. Every token of an answer belongs to its plan or to its code.
+where replies carry no loss. Where later answers do not see earlier thoughts (Kevin), each turn is a row of its own:
+
+    prompt | answer 0
+    prompt | answer 0 without its thoughts | reply | answer 1
+
+Every token of an answer is thought, plan or code. The code begins at one boundary; before it, what stands in think
+tags is thought and all else is plan. Not told apart: a thought whose opening tag is in the prompt and that never ends.
 """
 
 from __future__ import annotations
@@ -19,6 +25,8 @@ from kernelwright.records import Candidate, Reward, Rollout, Verdict
 
 REPLY = -1
 """Label of a token that the policy did not say."""
+THOUGHT, PLAN, CODE = range(3)
+"""Labels of the first turn's tokens; those of turn k are 3k more."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,13 @@ class Conversation:
         """Whether the last answer ran out of tokens."""
         return self.turns[-1].completion.finish_reason == "length"
 
+    def context(self, turn: int, *, thoughts: bool = True) -> list[int]:
+        """Token ids before the answer of `turn`, with the `thoughts` of the answers before it or without."""
+        ids = list(self.asked)
+        for rollout, reply in zip(self.turns[:turn], self.replies[:turn], strict=True):
+            ids += [*answer_ids(rollout, thoughts=thoughts), *reply]
+        return ids
+
 
 @dataclass(frozen=True)
 class Row:
@@ -53,23 +68,49 @@ class Row:
         return [int(label != REPLY) for label in self.labels]
 
 
-def row(conversation: Conversation, end: int, *, whole: bool = False) -> Row:
-    """The row of a conversation. An empty answer is the end token `end`. `whole`: no plan apart from the code."""
-    said: list[int] = []
-    logprobs: list[float] = []
-    labels: list[int] = []
-    for turn, rollout in enumerate(conversation.turns):
-        ids = rollout.completion.token_ids or (end,)
-        start = 0 if whole else boundary(rollout.candidate)
-        said += ids
-        logprobs += rollout.completion.logprobs or (0.0,) * len(ids)
-        labels += [2 * turn + (at >= start) for at in range(len(ids))]
-        if turn < len(conversation.replies):
-            reply = conversation.replies[turn]
-            said += reply
-            logprobs += [0.0] * len(reply)
-            labels += [REPLY] * len(reply)
-    return Row(list(conversation.asked), said, logprobs, labels)
+def answer_ids(rollout: Rollout, *, thoughts: bool = True) -> list[int]:
+    """Token ids of an answer, with its thoughts or without."""
+    hidden = () if thoughts else rollout.candidate.thought_spans
+    ids = rollout.completion.token_ids or ()
+    return [token for at, token in enumerate(ids) if not any(a <= at < b for a, b in hidden)]
+
+
+def row(conversation: Conversation, end: int) -> Row:
+    """The row of a whole conversation. An empty answer is the end token `end`."""
+    made = turn_row(conversation, 0, end)
+    for turn, reply in enumerate(conversation.replies, 1):
+        made.said.extend(reply)
+        made.logprobs.extend([0.0] * len(reply))
+        made.labels.extend([REPLY] * len(reply))
+        answer = turn_row(conversation, turn, end)
+        made.said.extend(answer.said)
+        made.logprobs.extend(answer.logprobs)
+        made.labels.extend(answer.labels)
+    return made
+
+
+def turn_row(conversation: Conversation, turn: int, end: int) -> Row:
+    """The answer of `turn` as a row of its own, after a context without earlier thoughts.
+
+    A turn that there was not is one `end` without loss, for TRL wants as many rows of every sample.
+    """
+    if turn >= len(conversation.turns):
+        return Row([end], [end], [0.0], [REPLY])
+    rollout = conversation.turns[turn]
+    ids = rollout.completion.token_ids or (end,)
+    labels = [3 * turn + part for part in parts(rollout.candidate, len(ids))]
+    logprobs = rollout.completion.logprobs or (0.0,) * len(ids)
+    return Row(conversation.context(turn, thoughts=False), list(ids), list(logprobs), labels)
+
+
+def parts(candidate: Candidate, count: int) -> list[int]:
+    """What each of an answer's `count` tokens is: THOUGHT, PLAN or CODE."""
+    first = boundary(candidate)
+    labels = [PLAN] * min(first, count) + [CODE] * max(0, count - first)
+    for start, end in candidate.thought_spans:
+        for at in range(start, min(end, first, count)):
+            labels[at] = THOUGHT
+    return labels
 
 
 def returns(conversation: Conversation, turns: int, gamma: float) -> list[tuple[float, float]]:
@@ -113,10 +154,15 @@ def agree(talks: Sequence[Conversation], turns: int, gamma: float) -> bool:
 
 
 def boundary(candidate: Candidate) -> int:
-    """Index of the first token that the code's reward pays for: all of them unless a plan comes before code."""
-    if candidate.plan_span is None or candidate.code_span is None:
-        return 0
-    return candidate.code_span[0] if candidate.plan_span[0] < candidate.code_span[0] else 0
+    """Index of the first token that is code: 0 unless a thought or a plan comes before it.
+
+    Where there is no code, all that follows the thoughts and the plan failed to be any.
+    """
+    said = [*candidate.thought_spans, *([candidate.plan_span] if candidate.plan_span else [])]
+    if candidate.code_span is None:
+        return max((end for _, end in said), default=0)
+    first = candidate.code_span[0]
+    return first if any(start < first for start, _ in said) else 0
 
 
 def reward_row(reward: Reward | None) -> tuple[float, float]:

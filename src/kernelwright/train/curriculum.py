@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -25,7 +26,8 @@ class Curriculum:
 
     Everything else draws a step's asks at random without repeats (unless there are fewer than a step wants), each
     with its family's weight; `success` also by 4 p (1 - p), where p is (successes + 1) / (samples + 2) so far;
-    `difficulty` from the easiest quarter at first, and from all from half of the `steps` on.
+    `difficulty` from the easiest quarter at first, and from all from half of the `steps` on. With `difficulties` each
+    draw first picks a band of difficulties by its share, such as `{"1": 0.6, "2-4": 0.3, "5+": 0.1}`.
     """
 
     def __init__(
@@ -35,18 +37,29 @@ class Curriculum:
         *,
         kind: Kind = "shuffle",
         weights: Mapping[str, float] | None = None,
+        difficulties: Mapping[str, float] | None = None,
         steps: int = 1,
     ) -> None:
-        """Raises UserError when the weights leave nothing to ask."""
+        """Raises UserError when weights or difficulties leave nothing to ask."""
         assert asks
         self.asks, self.seed, self.kind, self.steps = list(asks), seed, kind, steps
         self._families = [(weights or {}).get(ask.task.family, 1.0) for ask in asks]
-        self._mixed = bool(weights) or kind != "shuffle"
+        self._bands = [
+            (share, [i for i, ask in enumerate(asks) if _within(ask.task.difficulty, band)])
+            for band, share in (difficulties or {"0+": 1.0}).items()
+            if share
+        ]
+        self._mixed = bool(weights or difficulties) or kind != "shuffle"
         self._heard: dict[str, tuple[int, int]] = {}
         self._ordered = sorted(range(len(asks)), key=lambda i: (asks[i].task.difficulty, i))
         if not any(self._families):
             families = ", ".join(sorted({ask.task.family or "(none)" for ask in asks}))
             raise UserError(f"weights are 0 for every family there is ({families}); raise one")
+        if not self._bands or not all(any(self._families[i] for i in band) for _, band in self._bands):
+            there = ", ".join(str(each) for each in sorted({ask.task.difficulty for ask in asks}))
+            raise UserError(
+                f"difficulties asks for some that no task has (there are {there}); leave them out"
+            )
 
     def observe(self, rollouts: Iterable[Rollout]) -> None:
         """Count successes. What got no fair hearing says nothing."""
@@ -74,10 +87,27 @@ class Curriculum:
         """Weighted, without repeats: the largest of u ** (1 / weight) (Efraimidis and Spirakis 2006)."""
         weights = self._weights(step)
         keys = [math.log(1.0 - chance.random()) / weight if weight > 0 else -math.inf for weight in weights]
-        order = sorted(
-            (i for i in range(len(keys)) if keys[i] > -math.inf), key=lambda i: keys[i], reverse=True
-        )
-        return [self.asks[order[i % len(order)]] for i in range(count)]
+        orders = [
+            sorted((i for i in band if keys[i] > -math.inf), key=lambda i: keys[i], reverse=True)
+            for _, band in self._bands
+        ]
+        shares = [share for share, _ in self._bands]
+        chosen = chance.choices(range(len(shares)), shares, k=count) if len(shares) > 1 else [0] * count
+        taken: Counter[int] = Counter()
+        drawn = []
+        for band in chosen:
+            drawn.append(self.asks[orders[band][taken[band] % len(orders[band])]])
+            taken[band] += 1
+        return drawn
+
+    def drawn(self, task_ids: Iterable[str]) -> dict[str, dict[str, int]]:
+        """How often each family and difficulty was asked, of the asks about `task_ids`."""
+        tasks = {ask.task.id: ask.task for ask in self.asks}
+        known = [tasks[task_id] for task_id in task_ids if task_id in tasks]
+        return {
+            "family": dict(sorted(Counter(task.family for task in known).items())),
+            "difficulty": {str(k): n for k, n in sorted(Counter(task.difficulty for task in known).items())},
+        }
 
     def _weights(self, step: int) -> list[float]:
         weights = list(self._families)
@@ -104,3 +134,11 @@ class Curriculum:
         order = list(range(len(self.asks)))
         random.Random(f"{self.seed}/{round_}").shuffle(order)
         return self.asks[order[place]]
+
+
+def _within(difficulty: int, band: str) -> bool:
+    """Whether a difficulty is in a band: `3`, `2-4` or `5+`."""
+    low, dash, high = band.rstrip("+").partition("-")
+    if band.endswith("+"):
+        return difficulty >= int(low)
+    return int(low) <= difficulty <= int(high if dash else low)

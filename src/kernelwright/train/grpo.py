@@ -33,7 +33,7 @@ from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import agreeing, modal, spread, turn_advantages
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
-from kernelwright.train.credit import Conversation, agree, repaid, returns, row
+from kernelwright.train.credit import CODE, Conversation, agree, repaid, returns, row, turn_row
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters, compile_layers
@@ -119,10 +119,10 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             compile_layers(self.model)
 
     def conversations(self, slots: int) -> list[Conversation]:
-        """This process's conversations of the current step: `slots` samples, groups side by side."""
+        """This process's conversations of the current step, which fill `slots` rows, groups side by side."""
         step = self.state.global_step // self.rl.updates_per_step
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        count = slots // self.rl.samples
+        count = slots // self.rl.rows
         places = range(rank * count, (rank + 1) * count)
         if self.rl.overlap:
             return self._overlapped(step, count * world, places)
@@ -287,7 +287,8 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             before, self._spent = self._spent, spent_on_gpus(self.judge)
             judged = {what: spent - before[what] for what, spent in self._spent.items()}
             seconds = {phase: round(spent, 3) for phase, spent in (self._seconds | judged).items()}
-            self.curves.extra = {**rollout_curve(groups), "seconds": seconds}
+            drawn = self.curriculum.drawn(group[0].task_id for group in groups if group)
+            self.curves.extra = {**rollout_curve(groups), "drawn": drawn, "seconds": seconds}
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         """TRL's, with the samples of an update in an order that leaves little padding."""
@@ -347,8 +348,10 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         completions: Any,
         completion_ids_list: list[list[int]],
     ) -> Tensor:
-        """The first turns' returns (B, 2) of all processes, NaN for None; remembers those of every turn."""
-        talks: list[Conversation] = [slot["talk"] for slot in inputs]
+        """The rows' returns (B, 2) of all processes, NaN for None: of a conversation's first turn, or of each turn where
+        they are rows of their own. Remembers those of every turn."""
+        each = self.rl.rows // self.rl.samples
+        talks: list[Conversation] = [slot["talk"] for slot in inputs[::each]]
         device, turns = self.accelerator.device, self.rl.turns
         paid = [returns(talk, turns, self.rl.gamma) for talk in talks]
         local = torch.tensor(paid, dtype=torch.float32, device=device)
@@ -358,7 +361,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
                     local[i, len(talk.turns) - 1] = torch.nan
         everyone: Tensor = gather(local)
         self._segments = everyone, [slot["labels"] for slot in inputs]
-        return everyone[:, 0]
+        return everyone[:, :each].flatten(0, 1)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's batch, its advantages (B,) replaced by (B, T), without the turns that are not trained on."""
@@ -366,27 +369,28 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         assert self._segments is not None
         (paid, said), self._segments = self._segments, None
         rank, device = self.accelerator.process_index, self.accelerator.device
-        mine = slice(rank * len(inputs), (rank + 1) * len(inputs))
+        each = self.rl.rows // self.rl.samples
+        mine = slice(rank * len(inputs) // each, (rank + 1) * len(inputs) // each)
         plan, code = segment_advantages(paid, self.rl)
         # Padding counts as code of the first turn: it is masked, and scalar GRPO has the same number there.
-        labels = pad_sequence([torch.tensor(row) for row in said], batch_first=True, padding_value=1)
+        labels = pad_sequence([torch.tensor(row) for row in said], batch_first=True, padding_value=CODE)
         labels = torch.nn.functional.pad(
-            labels, (0, batch["completion_ids"].shape[1] - labels.shape[1]), value=1
+            labels, (0, batch["completion_ids"].shape[1] - labels.shape[1]), value=CODE
         )
         labels = labels.to(device)
-        alpha = self.rl.alpha if self.rl.credit == "hierarchical" else 1.0
-        batch["advantages"] = spread(plan[mine], code[mine], labels, alpha=alpha)
+        paid_for = [segment[mine].repeat_interleave(each, 0) for segment in (plan, code)]
+        batch["advantages"] = spread(*paid_for, labels, **_weights(self.rl))
         if self.rl.modal:
             batch["advantages"] = modal(batch["advantages"], batch["sampling_per_token_logps"])
         trained = trained_turns(paid, self.rl)[mine]
         if self.rl.truncated == "mask":
-            for i, slot in enumerate(inputs):
+            for i, slot in enumerate(inputs[::each]):
                 if slot["talk"].cut:
                     trained[i, len(slot["talk"].turns) - 1] = False
         if self.rl.overlap and not self.args.use_vllm:
             # Samples are one update old: the ratio is to the policy that wrote them.
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
-        kept = trained.gather(1, labels.clamp(min=0) // 2)
+        kept = trained.repeat_interleave(each, 0).gather(1, labels.clamp(min=0) // 3)
         key = "tool_mask" if "tool_mask" in batch else "completion_mask"
         batch[key] = batch[key] * kept
         in_loss = batch["completion_mask"] * batch.get("tool_mask", 1)
@@ -411,6 +415,13 @@ def segment_advantages(paid: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
     plan = turn_advantages(paid[..., 0], rl.samples, **options)
     code = turn_advantages(paid[..., 1], rl.samples, **options)
     return plan, code
+
+
+def _weights(rl: RlConfig) -> dict[str, Any]:
+    """What `spread` is told. With uniform credit plan and code carry the same."""
+    if rl.credit == "hierarchical":
+        return {"alpha": rl.alpha, "thoughts": rl.thoughts}
+    return {"thoughts": "none" if rl.thoughts == "none" else "code"}
 
 
 def trained_turns(paid: Tensor, rl: RlConfig) -> Tensor:
@@ -439,9 +450,12 @@ def code_reward(**kwargs: Any) -> list[float | None]:
 
 def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
     """TRL's `rollout_func`: the slots say how many samples are wanted, the trainer's curriculum what of."""
-    talks = trainer.conversations(len(prompts))
-    end, whole = trainer.eos_token_ids[0], trainer.rl.credit == "uniform"
-    rows = [row(talk, end, whole=whole) for talk in talks]
+    talks, end = trainer.conversations(len(prompts)), trainer.eos_token_ids[0]
+    rows = [row(talk, end) for talk in talks]
+    if trainer.rl.history == "answers":
+        turns = range(trainer.rl.turns)
+        rows = [turn_row(talk, turn, end) for talk in talks for turn in turns]
+        talks = [talk for talk in talks for _ in turns]
     columns = {
         "prompt_ids": [each.asked for each in rows],
         "completion_ids": [each.said for each in rows],
@@ -456,7 +470,7 @@ def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
     rl, world = recipe.rl(stage), processes.count()
     per_step = rl.updates_per_step
     processes.share_of(rl.prompts, f"{stage}.prompts")
-    update = rl.prompts * rl.samples // rl.updates // world
+    update = rl.prompts * rl.rows // rl.updates // world
     minibatch = min(rl.minibatch or update, update)
     config = trl.GRPOConfig(
         **common_args(recipe, steps_dir, rl.save_every * per_step, rl.learning_rate, rl.warmup),
@@ -466,7 +480,7 @@ def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
         steps_per_generation=rl.updates * update // minibatch,
         num_iterations=rl.epochs,
         max_steps=rl.steps * per_step,
-        num_generations=rl.samples,
+        num_generations=rl.rows,
         max_completion_length=rl.max_tokens,
         temperature=rl.temperature,
         top_p=rl.top_p,

@@ -19,6 +19,7 @@ from typing import Any
 
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
+from kernelwright.models import place_of
 from kernelwright.records import Example, Rollout
 from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
@@ -136,7 +137,14 @@ def _reinforce(
         )
     if len(fitting) < len(asks) and processes.first() and not curves.quiet:
         print(f"{stage}: {len(asks) - len(fitting)} of {len(asks)} prompts are too long", file=sys.stderr)
-    curriculum = Curriculum(fitting, recipe.seed, kind=rl.curriculum, weights=rl.weights, steps=rl.steps)
+    curriculum = Curriculum(
+        fitting,
+        recipe.seed,
+        kind=rl.curriculum,
+        weights=rl.weights,
+        difficulties=rl.difficulties,
+        steps=rl.steps,
+    )
     curriculum.observe(r for r in logged if r.stage == stage)
     if verifier is not None and recipe.judging(stage) == recipe.verify:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
@@ -147,7 +155,7 @@ def _reinforce(
 
 
 def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
-    """Model and tokenizer that `stage` starts from: the stage before, or what [model] says.
+    """Model and tokenizer that `stage` starts from: what its `start` says, the stage before, or what [model] says.
 
     Random weights are kept in RUN/base where they are needed again: under adapters, and as the reference of a KL.
     """
@@ -155,9 +163,11 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     from kernelwright.train.checkpoints import save_model
     from kernelwright.train.model import load_adapted, load_model, load_tokenizer, new_model
 
-    before = list(recipe.stages)[: recipe.stages.index(stage)]
-    if before:
-        folder = str(run.path / "stages" / before[-1] / "checkpoint")
+    start = ("" if stage == "sft" else recipe.rl(stage).start) or _stage_before(recipe, stage)
+    if start != "model":
+        folder = (
+            str(run.path / "stages" / start / "checkpoint") if start in recipe.stages else place_of(start)
+        )
         return load_adapted(folder, recipe.model.dtype), load_tokenizer(folder)
     if recipe.model.init == "pretrained":
         return load_model(recipe.model.base, recipe.model.dtype), load_tokenizer(recipe.model.base)
@@ -171,6 +181,11 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
         save_model(new_model(recipe.model, tokenizer, recipe.seed), tokenizer, Path(folder))
     processes.together()
     return load_model(folder, recipe.model.dtype), tokenizer
+
+
+def _stage_before(recipe: Recipe, stage: str) -> str:
+    place = recipe.stages.index(stage)  # type: ignore[arg-type]
+    return recipe.stages[place - 1] if place else "model"
 
 
 def _forget_after(run: RunFolder, stage: str, step: int) -> None:

@@ -1,7 +1,7 @@
 """Conversations: answer, verdict, better answer. The chain is `rollouts.roll`, once a turn.
 
 The tokens of a turn are appended to those that were sampled before, never tokenised again, so that what is trained
-on is what was said.
+on is what was said. With `history = "answers"` earlier thoughts are left out of them, token by token.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from kernelwright import prompts
 from kernelwright.config import RlConfig
-from kernelwright.policy.text import prompt_ids, reply_ids
+from kernelwright.policy.text import prompt_ids, reply_ids, token_pieces
 from kernelwright.records import Message, Prompt, Rollout, Task
-from kernelwright.train.credit import Conversation
+from kernelwright.train.credit import Conversation, answer_ids
 
 FASTER = "It is correct. Answer with a faster one."
 
@@ -46,15 +46,15 @@ def converse(
             if not message:
                 continue
             said = tuple(reply_ids(tokenizer, message))
-            ids = [*tokens(talk), *said]
+            last, thoughts = talk.turns[-1], rl.history == "all"
+            ids = [*talk.context(turn - 1, thoughts=thoughts), *answer_ids(last, thoughts=thoughts), *said]
             if len(ids) + rl.max_tokens > policy.context:
                 continue
-            last = talk.turns[-1]
             prompt = last.prompt.model_copy(
                 update={
                     "messages": (
                         *last.prompt.messages,
-                        Message(role="assistant", content=last.completion.text),
+                        Message(role="assistant", content=_shown(policy, last, thoughts)),
                         Message(role="user", content=message),
                     )
                 }
@@ -86,14 +86,12 @@ def reply(rollout: Rollout, rl: RlConfig) -> str:
     return _tagged("profile", f"{prompts.profile(verdict)}\n{FASTER}".strip())
 
 
-def tokens(talk: Conversation) -> list[int]:
-    """All token ids of a conversation so far."""
-    ids = list(talk.asked)
-    for turn, rollout in enumerate(talk.turns):
-        ids += rollout.completion.token_ids or ()
-        if turn < len(talk.replies):
-            ids += talk.replies[turn]
-    return ids
+def _shown(policy: Any, answer: Rollout, thoughts: bool) -> str:
+    """The text of an answer as the next turn sees it."""
+    if thoughts or not answer.candidate.thought_spans:
+        return answer.completion.text
+    ids = answer_ids(answer, thoughts=False)
+    return "".join(token_pieces(policy.tokenizer, ids, policy.ends)).lstrip()
 
 
 def _tagged(tag: str, text: str) -> str:
