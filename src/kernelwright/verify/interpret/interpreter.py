@@ -1002,6 +1002,18 @@ _TYPES = {
 _UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
 _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _special(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., np.ndarray]:
+    """A function of torch's on arrays, in double precision."""
+
+    def called(given: np.ndarray) -> np.ndarray:
+        found: np.ndarray = function(torch.from_numpy(given.astype(np.float64))).numpy()
+        return found
+
+    return called
+
+
 _own_np_dtype = interpreter._get_np_dtype
 _NP_DTYPES: dict[str, np.dtype] = {}
 """By name of a scalar type."""
@@ -1038,6 +1050,17 @@ _LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
     "fast_tanh": np.tanh,
     "isnan": np.isnan,
     "isinf": np.isinf,
+    "erfc": _special(torch.erfc),
+    "erfinv": _special(torch.erfinv),
+    "erfcx": _special(torch.special.erfcx),
+    "normcdf": _special(torch.special.ndtr),
+    "lgamma": _special(torch.lgamma),
+    "cbrt": np.cbrt,
+    "exp2": np.exp2,
+    "log10": np.log10,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
 }
 
 

@@ -82,8 +82,9 @@ _MEMBERS = frozenset(
 }
 HELPERS = ("interpreter_semantic", "_InterpreterComparison")
 """Names that Triton's rewriting for the interpreter puts into a kernel's scope."""
-_WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid"])
-"""Of the language's extras: clocks and places, by which a kernel could tell a timed call from another."""
+_WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid", "target_info"])
+"""Of the language's extras: clocks and places, by which a kernel could tell a timed call from another, and the target, by
+which it could tell an interpreter from a compiler."""
 _OPTIONS = ("do_not_specialize", "do_not_specialize_on_alignment", "noinline")
 _MAX_TEXT = 1 << 20
 _counter = itertools.count()
