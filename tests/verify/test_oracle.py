@@ -89,8 +89,8 @@ def test_distributions_reach_from_tiny_to_far_and_negative() -> None:
 
 
 def test_one_distribution_is_below_zero_throughout_and_largest_at_an_edge() -> None:
-    x = cases(DOUBLE)[-1].inputs[0]
-    assert cases(DOUBLE)[-1].scale == BELOW_ZERO
+    (case,) = (case for case in cases(DOUBLE) if case.scale == BELOW_ZERO)
+    x = case.inputs[0]
     assert bool((x < -100).all())
     assert int(x.argmax()) in (0, x.numel() - 1)
 
@@ -135,7 +135,7 @@ def test_zeros_symmetry_integers_and_seeds_of_uneven_inputs() -> None:
 
 
 def test_integer_inputs_are_never_scaled() -> None:
-    made = task("return x.float()", inputs="torch.randint(0, 9, (N,))")
+    made = task("return x.float().sum()", inputs="torch.randint(0, 9, (N,))")
     assert all(case.inputs[0].max() < 9 for case in cases(made))
 
 
@@ -381,7 +381,8 @@ def _checked(x):
     return x.sqrt()
 """,
     )
-    assert [case.scale for case in cases(made)] == [1.0, 3.0, 0.01, 30.0]
+    assert [case.scale for case in cases(made)][:4] == [1.0, 3.0, 0.01, 30.0]
+    assert not any("-1" in case.name or "below" in case.name for case in cases(made))
     with pytest.raises(UserError, match="the reference raises ValueError: always"):
         cases(task("raise ValueError('always')"))
 

@@ -122,6 +122,8 @@ def judged(
 ) -> Comparison:
     """`compare`, and where numbers would be called wrong, again with what roundings move them by."""
     comparison = compare(position, got, expected, protocol)
+    if expected.elementwise:
+        return comparison
     if comparison.kind in ("wrong_value", "low_precision") and protocol.calibrated:
         comparison = compare(position, got, with_roundings(), protocol)
     return comparison
@@ -147,7 +149,7 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
         wrong = ~(error <= allowed)
         if judged is not None and infinite is not None:
             # Where the honest result is an infinity the candidate must not invent another value.
-            known = judged & ~_overflowed(piece, reference)
+            known = judged if expected.elementwise else judged & ~_overflowed(piece, reference)
             wrong = (wrong & known) | (infinite & (piece.double() != reference))
             error = torch.where(known, error, 0.0)
         if found.add(number, wrong, piece, reference, allowed):

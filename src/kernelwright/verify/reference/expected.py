@@ -47,6 +47,8 @@ class Expected:
     """Products behind it may be made in TF32."""
     moved: torch.Tensor | None = None
     """fp64: how far roundings move each element; None where nobody asked (`reference/roundings.py`)."""
+    elementwise: bool = False
+    """Each element is made of few operations on its own: none may overflow on the way."""
 
     @property
     def half(self) -> bool:

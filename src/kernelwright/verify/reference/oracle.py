@@ -24,10 +24,10 @@ from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-from kernelwright.verify.reference import roundings, tf32
+from kernelwright.verify.reference import roundings, special_values, tf32
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.expected import Expected, expected_of, nbytes
-from kernelwright.verify.reference.operators import operators
+from kernelwright.verify.reference.operators import Operators, operators
 from kernelwright.verify.structures import convert, flatten, skeleton
 from kernelwright.verify.trace import affine
 from kernelwright.verify.trace.overlap import sharing
@@ -133,6 +133,9 @@ class ShapeCases:
         return self.make_twin()
 
 
+_SPECIAL_SEED = 49_979_687
+_SPECIAL_SCALE = {"rows": -1.0, "ties": -1.0, "far": 30.0, "offset": -1.0, "extreme": -1.0, "integers": -1.0}
+"""As `Case.scale`: none of them is what the task draws, and `far` is as far off as inputs that are scaled up."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Draws of inputs, where those of the distributions tell nothing."""
 _FLAT = 1e-6
@@ -257,6 +260,10 @@ def shape_cases(
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
             cases.append(case)
+    found = operators(module, cases[0].inputs)
+    if protocol.affine:
+        for case in special_cases(name, reference, module, found, protocol, secret, position):
+            cases.append(case)
     if not telling(cases):
         for number in range(_MORE_DRAWS):
             inputs = reference.inputs(secret + _MORE_SEED + number)
@@ -271,8 +278,55 @@ def shape_cases(
         state,
         cases,
         lambda: twin(reference, module, cases[0], protocol, secret),
-        operators(module, cases[0].inputs),
+        found,
     )
+
+
+def special_cases(
+    name: str,
+    reference: Reference,
+    module: torch.nn.Module,
+    found: Operators,
+    protocol: Protocol,
+    secret: int,
+    position: int,
+) -> Iterator[Case]:
+    """Cases of special values (`reference/special_values.py`) that the reference has a meaning for: each kind on the first
+    shape set, and one on the second."""
+    seed = secret + _SPECIAL_SEED + 15_485_863 * position
+    drawn = reference.inputs(seed)
+    pointwise = special_values.pointwise(found)
+    for kind in special_kinds(module, found, drawn, position):
+        inputs = special_values.changed(drawn, kind, seed, found.landmarks)
+        case = make_case(f"{name}, {kind}", module, inputs, protocol, _SPECIAL_SCALE[kind], True)
+        if case is not None:
+            # Nothing is rounded before a threshold decides, and nothing overflows on the way.
+            if kind == "extreme":
+                case.expected = [_of_infinities(one, inputs) for one in case.expected]
+            if kind == "extreme" or (pointwise and special_values.inexact(found) <= 1):
+                case.expected = [dataclasses.replace(one, elementwise=True) for one in case.expected]
+            yield case
+
+
+def _of_infinities(expected: Expected, inputs: Any) -> Expected:
+    """Where an infinity goes in, one must come out if the reference has one; what is finite there may be anything, for a
+    product with 0 is as good a way to drop a value as a comparison, and gives NaN."""
+    from_infinity = special_values.infinite(inputs, expected.shape)
+    if not expected.dtype.is_floating_point or from_infinity is None:
+        return expected
+    value = expected.value
+    finite = torch.isfinite(value) if expected.judged is None else expected.judged
+    infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite
+    return dataclasses.replace(expected, judged=finite & ~from_infinity.to(value.device), infinite=infinite)
+
+
+def special_kinds(module: torch.nn.Module, found: Operators, drawn: Any, position: int) -> list[str]:
+    """Which kinds of special values a shape set gets."""
+    given = convert(drawn, torch.clone)
+    with torch.no_grad(), _drawing(given):
+        whole = any(not tensor.is_floating_point() for tensor in flatten(copy.deepcopy(module)(*given)))
+    kinds = special_values.kinds(found, drawn, whole)
+    return kinds if position == 0 else kinds[:1] if position == 1 else []
 
 
 def telling(cases: Sequence[Case]) -> bool:
@@ -415,9 +469,11 @@ def make_case(
     inputs: Any,
     protocol: Protocol,
     scale: float = 1.0,
+    special: bool = False,
 ) -> Case | None:
     """`inputs` have been multiplied by `scale`. None when the reference has no meaning there: most of its output is
-    not finite, or it raises for inputs so scaled (a Cholesky factor of a negative matrix).
+    not finite, or it raises for inputs so scaled (a Cholesky factor of a negative matrix). Of `special` values infinities
+    have a meaning, too.
 
     In place of inputs, a function that draws the same ones whenever it is called: then they are never held beside what
     is computed from them, and the case comes without. `footprint.Footprint.making` is what this takes at its peak.
@@ -479,7 +535,11 @@ def make_case(
         )
         for e, h in zip(exact, honest, strict=True)
     ]
-    shares = [float(e.judged.sum()) / e.judged.numel() for e in expected if e.judged is not None]
+    shares = [
+        float((e.judged | e.infinite if special else e.judged).sum()) / e.judged.numel()
+        for e in expected
+        if e.judged is not None and e.infinite is not None
+    ]
     if shares and min(shares) < 0.5:
         return None
     if protocol.calibrated:

@@ -1,0 +1,240 @@
+"""Inputs that random numbers never are, drawn for the operators that a reference runs.
+
+`rows`      rows of zeros, of one number, and of the numbers that the reference names
+`ties`      rows of halves, and equal rows
+`far`       values of thousands, and rows that lie below -10,000 throughout
+`offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
+`extreme`   infinities and 1e20, where one or two operators work element by element
+`integers`  up to 2^26 (int64: 2^40), where every operator works element by element
+
+Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
+expected: an infinity where it has one. Where it has NaN nothing is asked, for compilers' maxima drop them; nor is the sign
+of a zero, or a denormal. Inputs that are drawn from a range stay in it (probabilities), zeros stay (masks, triangles), and
+symmetric matrices stay as they are drawn: a reference may rely on that, and so may a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA, VIEWS
+
+_VARIANCES = ("layer_norm", "group_norm", "batch_norm", "var", "std", "instance_norm")
+_PRODUCTS = (
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "convolution",
+    "scaled_dot_product",
+    "mv",
+    "dot",
+    "addmv",
+    "einsum",
+    "linalg_solve",
+    "linalg_inv",
+    "linalg_chol",
+    "linalg_svd",
+    "linalg_eig",
+    "linalg_qr",
+)
+_ORDERS = ("topk", "sort", "argsort", "mode", "median", "kthvalue", "unique", "multinomial")
+"""Operators that may choose among ties."""
+_STEPS = ("round", "floor", "ceil", "trunc", "remainder", "fmod", "floor_divide", "frac", "bucketize")
+_RANDOM = ("dropout", "bernoulli", "rand", "normal", "uniform")
+_FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
+_OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
+_MOST_LANDMARKS = 32
+_EXACT = (
+    "eq", "ne", "lt", "le", "gt", "ge", "where", "neg", "abs", "sign", "sgn", "maximum", "minimum", "clamp", "relu",
+    "logical", "bitwise", "isnan", "isinf", "hardtanh", "hardshrink", "threshold", "masked_fill", "heaviside", "round",
+    "floor", "ceil", "trunc",
+)  # fmt: skip
+"""Operators (by how their names begin) that give one of what they are given, or a truth value."""
+_DIRECT = 2
+"""Operators that nobody has a choice about."""
+
+
+def kinds(operators: Sequence[str], inputs: Any, whole_outputs: bool) -> list[str]:
+    """Which cases there are for a reference of these aten operators. `whole_outputs`: some output is of integers."""
+    names = set(operators)
+    given = flatten(inputs)
+    floating = any(tensor.is_floating_point() and tensor.numel() > 1 for tensor in given)
+    # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score.
+    if _among(names, _RANDOM) or _among(names, _PRODUCTS):
+        return []
+    found = []
+    elementwise = pointwise(operators)
+    if (
+        floating
+        and not _among(names, _ORDERS)
+        and not (whole_outputs and _among(names, _STEPS) and len(names) > 1)
+    ):
+        found += ["rows", "ties"]
+    if floating:
+        found.append("far")
+    if floating and _among(names, _VARIANCES):
+        found.append("offset")
+    # More of them may be put another way (Horner's rule), which is as right and overflows elsewhere.
+    direct = floating and inexact(operators) <= _DIRECT
+    if elementwise and direct:
+        found.append("extreme")
+    if elementwise and any(_counts(tensor) for tensor in given):
+        found.append("integers")
+    return found
+
+
+def changed(inputs: Any, kind: str, seed: int, landmarks: Sequence[float]) -> Any:
+    """The inputs with the special values of one kind, `landmarks` (numbers that the reference names) among them."""
+    generator = torch.Generator().manual_seed(seed)
+    change = {
+        "integers": _rows,
+        "rows": _rows,
+        "ties": _ties,
+        "far": _far,
+        "offset": _offset,
+        "extreme": _extreme,
+    }[kind]
+
+    def special(tensor: torch.Tensor) -> torch.Tensor:
+        if kind == "integers":
+            return _large_integers(tensor, generator) if _counts(tensor) else tensor
+        if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
+            return tensor
+        made = change(tensor.detach().double().cpu(), generator, landmarks, tensor.dtype)
+        made = made.to(tensor.dtype).to(tensor.device)
+        low, high = tensor.min(), tensor.max()
+        if bool(low >= 0):
+            made = made.clamp(low, high)
+        kept = tensor == 0 if bool((tensor == 0).any()) else None
+        return made if kept is None else torch.where(kept, tensor, made)
+
+    return convert(inputs, special)
+
+
+def pointwise(operators: Sequence[str]) -> bool:
+    """Whether every operator works element by element, or moves nothing but views."""
+    quiet = VIEWS | METADATA | COPIES | ALLOCATION
+    return bool(operators) and all(name in quiet or _tagged(name) for name in operators)
+
+
+def infinite(inputs: Any, shape: Sequence[int]) -> torch.Tensor | None:
+    """By element of an output of that shape, whether an input's element is infinite; None where shapes do not tell."""
+    found = torch.zeros(tuple(shape), dtype=torch.bool)
+    for tensor in flatten(inputs):
+        if tensor.is_floating_point():
+            try:
+                found |= torch.isinf(tensor.cpu()).expand(found.shape)
+            except RuntimeError:
+                return None
+    return found
+
+
+def inexact(operators: Sequence[str]) -> int:
+    """How many of pointwise operators may round."""
+    return sum(_tagged(name) for name in operators if not name.rstrip("_").startswith(_EXACT))
+
+
+def _tagged(name: str) -> bool:
+    packet = getattr(torch.ops.aten, name, None)
+    if packet is None:
+        return False
+    return any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads())
+
+
+def _among(names: set[str], words: Sequence[str]) -> bool:
+    return any(word in name for name in names for word in words)
+
+
+def _counts(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds integers of more than a byte."""
+    return not tensor.is_floating_point() and not tensor.is_complex() and tensor.element_size() > 1
+
+
+def _symmetric(tensor: torch.Tensor) -> bool:
+    if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2] or tensor.shape[-1] == 1:
+        return False
+    return torch.equal(tensor, tensor.mT)
+
+
+def _by_row(
+    x: torch.Tensor, patterns: Sequence[Callable[[torch.Tensor], torch.Tensor]], first: int
+) -> torch.Tensor:
+    """Row by row one pattern after the other, the `first` first; a vector is cut into as many parts."""
+    made = x.clone(memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, x.shape[-1]) if x.ndim > 1 else made.tensor_split(len(patterns))
+    for place, row in enumerate(rows):
+        if row.numel():
+            row.copy_(patterns[(place + first) % len(patterns)](row))
+    return made
+
+
+def _pick(row: torch.Tensor, values: Sequence[float], generator: torch.Generator) -> torch.Tensor:
+    held = torch.tensor(values, dtype=row.dtype)
+    return held[torch.randint(len(values), row.shape, generator=generator)]
+
+
+def _rows(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    named = [value for value in landmarks if abs(value) <= 100.0][:_MOST_LANDMARKS]
+    values = [*_FEW, *named, *(-value for value in named)]
+    patterns = [
+        torch.zeros_like,
+        lambda row: _pick(row, values, generator),
+        lambda row: _pick(row[:1], values, generator).expand_as(row),
+    ]
+    return _by_row(x, patterns, int(torch.randint(len(patterns), (1,), generator=generator)))
+
+
+def _ties(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    original = x.reshape(-1, x.shape[-1])[0] if x.ndim > 1 else x
+    patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda row: (row * 2.0).round() / 2.0,
+        lambda row: original if original.shape == row.shape else row.sign(),
+        lambda row: row,
+    ]
+    return _by_row(x, patterns, int(torch.randint(len(patterns), (1,), generator=generator)))
+
+
+def _far(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    scale = 8.0 if dtype == torch.float16 else 1.0
+    patterns = [lambda row: row * _FAR / scale, lambda row: (_LOW - row.abs() * 100.0) / scale]
+    return _by_row(x, patterns, 0)
+
+
+def _offset(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    return x + _OFFSET * float(x.std())
+
+
+def _extreme(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    most = float(torch.finfo(dtype).max)
+    large = min(_EXTREME, most / 2.0)
+    values = [float("inf"), -float("inf"), large, -large, 0.0]
+    special = torch.rand(x.shape, generator=generator) < 0.25
+    return torch.where(special, _pick(x, values, generator), x)
+
+
+def _large_integers(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Values far beyond those drawn, in a quarter of the places each of two reaches; signs as they are drawn."""
+    bits = {2: (13,), 4: (17, 26), 8: (26, 40)}.get(tensor.element_size(), (13,))
+    made = tensor.cpu().clone()
+    for reach in bits:
+        values = torch.randint(1 << (reach - 1), 1 << reach, tensor.shape, generator=generator)
+        if bool((made < 0).any()):
+            values = values * (2 * torch.randint(0, 2, tensor.shape, generator=generator) - 1)
+        chosen = torch.rand(tensor.shape, generator=generator) < 0.25
+        made = torch.where(chosen, values.to(tensor.dtype), made)
+    return made.to(tensor.device)

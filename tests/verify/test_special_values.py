@@ -1,0 +1,112 @@
+"""Special values: drawn for the operators that a reference runs, and only where a reference may be asked for them."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from kernelwright.records import Task
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.protocol import PROTOCOLS
+from kernelwright.verify.reference import special_values
+from kernelwright.verify.reference.comparison import judged
+
+SOURCE = """
+import torch
+import torch.nn.functional as F
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return {body}
+
+def get_inputs():
+    return [{inputs}]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
+    task = Task(id="t/t", source=SOURCE.format(body=body, inputs=inputs), shapes={"small": {}})
+    found = Judge(PROTOCOLS["strict"], "h200", 3).cases(task)[0].cases
+    return {case.name.removeprefix("small, "): case for case in found if "," in case.name}
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "kinds"),
+    [
+        ("F.gelu(x)", "torch.randn(12, 40)", {"rows", "ties", "far", "extreme"}),
+        ("F.layer_norm(x, (40,))", "torch.randn(12, 40)", {"rows", "ties", "far", "offset"}),
+        ("x @ x.t()", "torch.randn(12, 40)", set()),
+        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far"}),
+        ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers"}),
+        ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", "far"}),
+        ("torch.zeros(9)[x]", "torch.randint(0, 9, (12,))", set()),
+        ("F.dropout(x, training=False) + torch.rand(1) * 0", "torch.randn(12, 40)", set()),
+    ],
+)
+def test_operators_say_which_kinds_there_are(body: str, inputs: str, kinds: set[str]) -> None:
+    assert set(cases(body, inputs)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "wrong"),
+    [
+        ("F.normalize(x, dim=1)", "rows", lambda x: x / x.norm(dim=1, keepdim=True)),
+        ("torch.sign(x) + x", "rows", lambda x: torch.where(x > 0, 1.0, -1.0) + x),
+        ("torch.where(x >= 0.3, x, -x)", "rows", lambda x: torch.where(x > 0.3, x, -x)),
+        ("1.0 / x", "rows", lambda x: torch.where(x == 0, 0.0, 1.0 / x)),
+        ("torch.round(x)", "ties", lambda x: torch.floor(x + 0.5)),
+        ("F.silu(x)", "far", lambda x: F.silu(x.clamp(-1000, 1000))),
+        ("x.amax(1)", "far", lambda x: x.amax(1).clamp_min(-1e4)),
+        (
+            "F.layer_norm(x, (40,))",
+            "offset",
+            lambda x: (x - x.mean(1, True)) / ((x * x).mean(1, True) - x.mean(1, True) ** 2 + 1e-5).sqrt(),
+        ),
+        ("x * 2.0", "extreme", lambda x: (x * 2.0).clamp(-3e38, 3e38)),
+        ("x.abs() + 1", "extreme", lambda x: (x * x).sqrt() + 1),
+    ],
+)
+def test_what_a_kernel_may_leave_out_shows(body: str, kind: str, wrong: Any) -> None:
+    case = cases(body)[kind]
+    (x,) = case.inputs
+
+    def kind_of(got: torch.Tensor) -> str:
+        rules = PROTOCOLS["strict"]
+        return judged(0, got, case.expected[0], rules, lambda: case.with_roundings(rules)[0]).kind
+
+    assert kind_of(wrong(x))
+    assert not kind_of(case.module(x))
+
+
+def test_integers_grow_beyond_what_narrow_ones_hold_and_keep_their_sign() -> None:
+    (x,) = cases("x * 2 + 1", "torch.randint(0, 100, (12, 40))")["integers"].inputs
+    assert x.max() > 1 << 32
+    assert x.min() >= 0
+
+
+def test_a_range_that_inputs_are_drawn_from_is_kept_and_so_are_zeros() -> None:
+    x = torch.rand(12, 40)
+    for kind in ("rows", "ties", "far", "extreme"):
+        made = special_values.changed([x], kind, 1, (0.25,))[0]
+        assert x.min() <= made.min() <= made.max() <= x.max()
+    triangle = torch.randn(12, 12).tril()
+    assert torch.equal(special_values.changed([triangle], "rows", 1, ())[0].triu(1), torch.zeros(12, 12))
+
+
+def test_symmetric_matrices_and_strides_stay() -> None:
+    symmetric = torch.randn(8, 8)
+    symmetric = symmetric + symmetric.t()
+    assert torch.equal(special_values.changed([symmetric], "far", 1, ())[0], symmetric)
+    turned = torch.randn(40, 12).t()
+    assert not torch.equal(special_values.changed([turned], "rows", 1, ())[0], turned)
+
+
+def test_a_vector_is_cut_into_parts() -> None:
+    made = special_values.changed([torch.randn(60)], "far", 1, ())[0]
+    assert float(made[:30].abs().max()) > 1000.0
+    assert math.isclose(float((made[30:] < -1e4).double().mean()), 1.0)
