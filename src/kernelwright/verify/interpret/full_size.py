@@ -16,7 +16,7 @@ import torch
 from kernelwright.verify.interpret.memory import Region, Traffic
 from kernelwright.verify.trace.tape import View
 
-_MOST_STEPS = 6000
+_MOST_STEPS = 2000
 """Memory instructions of all programs together, after which the run ends."""
 _FILLED_BYTES = 1 << 26
 """Of memory that torch fills with something else than zeros."""

@@ -44,7 +44,7 @@ from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBound
 from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.slices import Planned, Way, plan
-from kernelwright.verify.interpret.straight_line import Instances, Recording, outcome_of
+from kernelwright.verify.interpret.straight_line import Instances, Recording, deciding_line, outcome_of
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import HELPERS, tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
@@ -56,7 +56,7 @@ Path = tuple[int, ...]
 """An argument's number, and for an item of a tuple its place there, however deep."""
 
 SAMPLED_PROGRAMS = 4
-PLANNED_STEPS = 1500
+PLANNED_STEPS = 1000
 """Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need."""
 SAMPLED_STEPS = 300
 """Memory instructions after which no further instance of a launch is sampled."""
@@ -340,8 +340,8 @@ class Engine:
                 raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
 
         def run(program: int, recording: Recording | None) -> None:
-            if _waits(traced.function):
-                raise Unsure("a loop that may wait for another program")
+            if endless:
+                raise Unsure("a program that may wait for another, or takes more steps than are planned")
             stand(program)
             if self.mode == "spot":
                 for region in memory.regions:
@@ -362,9 +362,14 @@ class Engine:
 
         ways: list[Way] = []
         rest = np.ones(count, dtype=bool)
-        if not _waits(traced.function):  # what waits for another program would wait for ever
-            with contextlib.suppress(NotFollowed, Unsure):
+        endless = _waits(traced.function)  # what waits for another program would wait for ever
+        if not endless:
+            try:
                 ways, rest = plan(count, record, self.dice)
+            except Unsure:
+                endless = True
+            except NotFollowed:
+                pass  # it can still be run
         name, constants = self._at
         decided = {(name, *branch) for way in ways for branch in way.map.branches}
         return Planned(name, {(name, constants), *decided}, extents, memory, ways, rest, run, priced)
@@ -571,10 +576,7 @@ class Engine:
         def decide(tensor: Any) -> Any:
             found = own(tensor)
             if self.mode == "execute":
-                frame = sys._getframe(1)
-                while frame.f_code.co_name == "decided" and frame.f_back is not None:  # of a recording
-                    frame = frame.f_back
-                self.seen.add((self._at[0], frame.f_lineno, outcome_of(found)))
+                self.seen.add((self._at[0], deciding_line(), outcome_of(found)))
             return found
 
         return decide

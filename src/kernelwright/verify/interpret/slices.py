@@ -119,8 +119,12 @@ class Planned:
                 known &= not access.data
                 low = int((access.pointers & _REACH).min()) + access.shift
                 high = int((access.pointers & _REACH).max()) + max(access.itemsize, 1) + access.shift
-                hit = np.searchsorted(needed, low) < np.searchsorted(needed, high)
-                found |= hit & way.members
+                near = (np.searchsorted(needed, low) < np.searchsorted(needed, high)) & way.members & ~found
+                starts, ends = runs(access)
+                for program in np.flatnonzero(near).tolist():  # between its runs it may write nothing
+                    shift = access.shift[program]
+                    inside = np.searchsorted(needed, starts + shift) < np.searchsorted(needed, ends + shift)
+                    found[program] = inside.any()
         return np.flatnonzero(found) if known else None
 
     def writes(self, storage: int) -> bool:

@@ -175,7 +175,7 @@ class Recording:
                 found = own(tensor)
                 if self._inside:
                     return found
-                line = sys._getframe(1).f_lineno
+                line = deciding_line()
                 if id(tensor.handle) not in self._places:
                     self.branches.append((line, outcome_of(found)))
                 elif tensor.handle.data.size == 1:
@@ -296,6 +296,14 @@ class Instances:
             ways.setdefault(made.decision, []).append(made)
         else:
             self._known[self._launch] = None
+
+
+def deciding_line() -> int:
+    """The line of the kernel that asks for a decision, itself or through a function of Triton's; 0 if nobody knows."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and not frame.f_code.co_filename.startswith("<kernel"):
+        frame = frame.f_back
+    return frame.f_lineno if frame.f_code.co_filename.startswith("<kernel") else 0
 
 
 def outcome_of(found: Any) -> Any:
