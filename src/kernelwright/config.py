@@ -87,6 +87,9 @@ class DataConfig(Section):
     tasks: str = ""
     """JSONL of Task records without kernels, for the front end to practise on; empty: `RUN/data/tasks.jsonl`, and
     where there are none the tasks of the training examples."""
+    source: str = ""
+    """A function of yours, `my_data.py:records`, that returns Task and Example records: they are the data, and nothing is
+    made."""
     tokenizer: str = ""
     """Folder of a saved tokenizer, for `init = "random"`; empty: `RUN/data/tokenizer`."""
     style: Style = "compact"
@@ -167,7 +170,9 @@ class RlConfig(Section):
     """One stage of reinforcement learning (GRPO) with the verifier as reward."""
 
     reward: str = "wright"
-    """Name of a preset in `kernelwright.rewards`."""
+    """Name of a preset in `kernelwright.rewards`, or a function of yours, `my_reward.py:reward` (docs/training.md)."""
+    advantage: str = ""
+    """A function of yours, `my_advantage.py:advantage`, in place of `scale`, `baseline`, `negatives` and `compare`."""
     steps: int = Field(10, gt=0)
     prompts: int = Field(4, gt=0)
     """Prompts a step."""
@@ -199,8 +204,21 @@ class RlConfig(Section):
     """Half-width of the clipped probability ratio."""
     epsilon_high: float = Field(0.0, ge=0)
     """Its upper half-width where that differs (DAPO's clip-higher); 0: `epsilon`."""
-    loss: Literal["grpo", "dapo", "bnpo", "dr_grpo"] = "dapo"
-    """How token losses are averaged, by TRL's names."""
+    loss: Literal["grpo", "dapo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
+    """The loss of a token and how they are averaged, by TRL's names; equations in docs/training.md."""
+    importance: Literal["token", "sequence"] = "token"
+    """The probability ratio: of each token, or the geometric mean of a row's (GSPO: `grpo` with `sequence`)."""
+    delta: float = Field(0.0, ge=0)
+    """Upper bound of the ratio where the advantage is negative, too (INTELLECT-2); 0: none."""
+    entropy_share: float = Field(1.0, gt=0, le=1)
+    """Train only on this share of the tokens, those of most entropy (arXiv 2506.01939)."""
+    entropy_bonus: float = Field(0.0, ge=0)
+    """Weight of the mean entropy of tokens, which the loss rewards."""
+    off_policy_mask: float = Field(0.0, ge=0)
+    """Leave out rows of negative advantage whose mean log-ratio to the sampling policy is more than this (DeepSeek-V3.2); 0:
+    none."""
+    unbiased_kl: bool = True
+    """Weigh the KL's tokens by their ratio, which makes its gradient unbiased (DeepSeek-V3.2). GRPO as published: false."""
     credit: Literal["hierarchical", "uniform"] = "hierarchical"
     """`hierarchical`: plan tokens by the plan's reward, code tokens by the code's. `uniform`: all by the sum."""
     alpha: float = Field(1.0, ge=0)
@@ -276,6 +294,14 @@ class RlConfig(Section):
             raise ValueError(
                 'difficulties fixes the mixture that curriculum = "difficulty" changes: set one of them'
             )
+        if self.loss == "cispo" and self.epsilon_high < 1:
+            raise ValueError(
+                'loss = "cispo" clips the ratio itself at epsilon_high: set it above 1, such as 5.0'
+            )
+        if self.loss == "luspo" and self.importance == "token":
+            raise ValueError('loss = "luspo" is about whole rows: set importance = "sequence"')
+        if self.delta and self.delta <= 1 + (self.epsilon_high or self.epsilon):
+            raise ValueError("delta bounds ratios beyond the clip: set it above 1 + epsilon_high")
         if self.overlap and self.top_p < 1:
             raise ValueError("overlap = true needs the log-probs of what was sampled from: set top_p = 1")
         if self.overlap and (self.turns > 1 or self.refill):
@@ -307,6 +333,13 @@ class GenerationConfig(Section):
     memory_share: float = Field(0.3, gt=0, lt=1)
     """Share of the GPU's memory that a colocated vLLM may take."""
     tensor_parallel: int = Field(1, gt=0)
+    correction: Literal["off", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] = (
+        "sequence_mask"
+    )
+    """What becomes of tokens to which vLLM gave another probability than the trainer: nothing; weighed by the ratio of
+    the two, cut at its bounds; or left out beyond them. By token, or by the product over a row."""
+    correction_max: float = Field(3.0, gt=0)
+    correction_min: float = Field(0.0, ge=0)
 
     @model_validator(mode="after")
     def _has_server(self) -> GenerationConfig:

@@ -1,6 +1,6 @@
 """From a verdict to a reward, a number for the plan and one for the code. Pure functions, named presets.
 
-Nothing but the verdict enters. A verdict without a fair hearing (`unsupported`, `infrastructure_error`) gives
+Nothing but the verdict enters a preset. A verdict without a fair hearing (`unsupported`, `infrastructure_error`) gives
 None for both segments under every preset, and so does a reward that is no finite number. A preset whose source
 pays one number for the whole completion gives half of it to each segment, so that `Reward.total` is the
 source's number under uniform credit and both segments learn under hierarchical credit. A correct candidate that
@@ -10,10 +10,13 @@ could not be timed is paid for its correctness only: the least that a correct ca
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from kernelwright import extensions
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Category, Gate, Outcome
 from kernelwright.records import Reward, Verdict
@@ -22,21 +25,49 @@ Segments = tuple[float, float]
 """(plan, code)"""
 
 
-def reward(preset: str, verdict: Verdict) -> Reward:
-    """The reward of `verdict` under a preset. Raises UserError for an unknown preset, and nothing else."""
-    check_preset(preset)
+def reward(preset: str, verdict: Verdict, **context: Any) -> Reward:
+    """The reward of `verdict` under a preset, or a user's function (`my_reward.py:reward`).
+
+    A user's function is given the verdict, and of `context` (candidate, completion) what its parameters name; it
+    returns a number, (plan, code), or None for no reward. Raises UserError for an unknown preset and for a function
+    that cannot be loaded, raises, or returns something else.
+    """
+    if not extensions.named(preset):
+        check_preset(preset)
     if not verdict.outcome.judged:
         return Reward(preset=preset, plan=None, code=None)
-    plan, code = PRESETS[preset](verdict)
+    paid = _own(preset, verdict, context) if extensions.named(preset) else PRESETS[preset](verdict)
+    if paid is None:
+        return Reward(preset=preset, plan=None, code=None)
+    plan, code = paid
     if not (math.isfinite(plan) and math.isfinite(code)):
         return Reward(preset=preset, plan=None, code=None)
     return Reward(preset=preset, plan=plan, code=code)
 
 
 def check_preset(preset: str) -> None:
-    """Raises UserError, listing the presets, unless `preset` is one."""
-    if preset not in PRESETS:
-        raise UserError(f"unknown reward preset {preset!r}; valid: {', '.join(PRESETS)}")
+    """Raises UserError, listing the presets, unless `preset` is one, or names a user's function that can be loaded."""
+    if extensions.named(preset):
+        extensions.load(preset, "reward")
+    elif preset not in PRESETS:
+        raise UserError(
+            f"unknown reward preset {preset!r}; valid: {', '.join(PRESETS)}, or a function of yours as "
+            f"{extensions.FORM}"
+        )
+
+
+def _own(spec: str, verdict: Verdict, context: Mapping[str, Any]) -> Segments | None:
+    """What a user's function pays."""
+    paid = extensions.call(extensions.load(spec, "reward"), spec, "reward", verdict, **context)
+    if paid is None:
+        return None
+    if isinstance(paid, numbers.Real):
+        return _halves(float(paid))
+    if isinstance(paid, tuple | list) and len(paid) == 2 and all(isinstance(p, numbers.Real) for p in paid):
+        return float(paid[0]), float(paid[1])
+    raise UserError(
+        f"reward = {spec!r} returned {type(paid).__name__}; return a number, (plan, code), or None for no reward"
+    )
 
 
 def toronto_frontend(verdict: Verdict) -> Segments:

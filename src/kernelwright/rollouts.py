@@ -142,7 +142,9 @@ class Rolling:
                     completion=self.completions[row, sample],
                     candidate=parsed,
                     verdict=answer,
-                    reward=rewards.reward(self.reward, answer),
+                    reward=rewards.reward(
+                        self.reward, answer, candidate=parsed, completion=self.completions[row, sample]
+                    ),
                     seconds={
                         "generate": round(self._written[row, sample], 3),
                         "total": round(time.perf_counter() - self._began, 3),

@@ -71,7 +71,11 @@ def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: b
     from kernelwright.cli.corpus import Steps
     from kernelwright.data import CorpusConfig, build
 
-    if not (folder.path / "data" / "examples.jsonl").exists():
+    if recipe.data.source:
+        from kernelwright.train.prompts import write_source
+
+        write_source(recipe, folder.path)
+    elif not (folder.path / "data" / "examples.jsonl").exists():
         with Steps(quiet) as steps:
             build(CorpusConfig.of(recipe.data, recipe.seed), folder.path / "data", verifier, steps)
 

@@ -142,7 +142,12 @@ def repaid(rollout: Rollout, band: float) -> Rollout:
     """`rollout` with the reward of its banded verdict; the verdict that is logged stays as it was measured."""
     if not band or rollout.reward is None:
         return rollout
-    paid = rewards.reward(rollout.reward.preset, banded(rollout.verdict, band))
+    paid = rewards.reward(
+        rollout.reward.preset,
+        banded(rollout.verdict, band),
+        candidate=rollout.candidate,
+        completion=rollout.completion,
+    )
     return rollout.model_copy(update={"reward": paid})
 
 

@@ -22,6 +22,7 @@ from accelerate.utils import DistributedType, gather, gather_object
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from kernelwright import extensions
 from kernelwright.config import Recipe, RlConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
@@ -405,8 +406,11 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
 def segment_advantages(paid: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
     """Advantages (B, K) of plan and of code from returns (B, K, 2), each compared within its group.
 
-    `uniform` credit compares the sums and gives both segments the same.
+    `uniform` credit compares the sums and gives both segments the same. A user's function gets all of it.
     """
+    if rl.advantage:
+        made = _own_advantages(paid, rl)
+        return made[..., 0], made[..., 1]
     options: Any = {"scale": rl.scale, "baseline": rl.baseline, "negatives": rl.negatives}
     options["across"] = rl.compare == "prompt"
     if rl.credit == "uniform":
@@ -415,6 +419,25 @@ def segment_advantages(paid: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
     plan = turn_advantages(paid[..., 0], rl.samples, **options)
     code = turn_advantages(paid[..., 1], rl.samples, **options)
     return plan, code
+
+
+def _own_advantages(paid: Tensor, rl: RlConfig) -> Tensor:
+    """What a user's function makes of returns (prompts, samples, turns, 2), NaN for none; advantage 0 for those."""
+    returned = paid.unflatten(0, (-1, rl.samples))
+    function = extensions.load(rl.advantage, "advantage")
+    made = extensions.call(function, rl.advantage, "advantage", returned.clone())
+    if not isinstance(made, Tensor) or made.shape != returned.shape:
+        got = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+        raise UserError(
+            f"advantage = {rl.advantage!r} returned {got}; return a tensor of the shape that it was given, "
+            f"{tuple(returned.shape)}: prompts, samples, turns, (plan, code)"
+        )
+    made = made.to(paid).masked_fill(returned.isnan(), 0.0)
+    if not made.isfinite().all():
+        raise UserError(
+            f"advantage = {rl.advantage!r} returned what is no finite number for a known return; mend it"
+        )
+    return made.flatten(0, 1)
 
 
 def _weights(rl: RlConfig) -> dict[str, Any]:
@@ -491,6 +514,12 @@ def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
         epsilon=rl.epsilon,
         epsilon_high=rl.epsilon_high or None,
         loss_type=rl.loss,
+        importance_sampling_level=rl.importance,
+        delta=rl.delta or None,
+        top_entropy_quantile=rl.entropy_share,
+        entropy_coef=rl.entropy_bonus,
+        off_policy_mask_threshold=rl.off_policy_mask or None,
+        use_bias_correction_kl=rl.unbiased_kl,
         scale_rewards="none",
         mask_truncated_completions=False,
         shuffle_dataset=False,

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright import prompts
-from kernelwright.config import Style
+from kernelwright import extensions, prompts
+from kernelwright.config import Recipe, Style
 from kernelwright.errors import UserError
-from kernelwright.records import Agent, Example, Prompt, Rollout, Task, read_jsonl
+from kernelwright.records import Agent, Example, Prompt, Rollout, Task, read_jsonl, write_jsonl
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,22 @@ def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:
 def read_tasks(path: Path) -> list[Task]:
     """The practice tasks in a JSONL file; none where there is no such file."""
     return list(read_jsonl(path, Task)) if path.exists() else []
+
+
+def write_source(recipe: Recipe, run: Path) -> None:
+    """Write what the function of `data.source` returns where a run's examples and tasks are. Raises UserError for what is
+    neither."""
+    spec = recipe.data.source
+    records = list(extensions.call(extensions.load(spec, "data.source"), spec, "data.source"))
+    wrong = next((each for each in records if not isinstance(each, Task | Example)), None)
+    if wrong is not None or not records:
+        got = "nothing" if wrong is None else f"a {type(wrong).__name__}"
+        raise UserError(f"data.source = {spec!r} returned {got}; return kernelwright.records Task or Example")
+    (run / "data").mkdir(parents=True, exist_ok=True)
+    for name, kind in (("examples", Example), ("tasks", Task)):
+        some = [each for each in records if isinstance(each, kind)]
+        if some:
+            write_jsonl(run / "data" / f"{name}.jsonl", some)
 
 
 def frontend_asks(tasks: Iterable[Task], families: Sequence[str] = ()) -> list[Ask]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kernelwright.train.lean import no_mask
 
-ORDERLESS = ("dapo", "grpo", "dr_grpo")
+ORDERLESS = ("dapo", "grpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
 """TRL's losses that do not depend on which of an update's samples share a forward pass."""
 
 

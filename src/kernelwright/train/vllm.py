@@ -80,4 +80,10 @@ def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
         "vllm_gpu_memory_utilization": generation.memory_share,
         "vllm_tensor_parallel_size": generation.tensor_parallel,
         "vllm_max_model_length": recipe.model.context,
+        "vllm_importance_sampling_correction": generation.correction != "off",
+        **(
+            {"vllm_importance_sampling_mode": generation.correction} if generation.correction != "off" else {}
+        ),
+        "vllm_importance_sampling_clip_max": generation.correction_max,
+        "vllm_importance_sampling_clip_min": generation.correction_min or None,
     }

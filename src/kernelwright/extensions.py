@@ -1,0 +1,75 @@
+"""A user's own function, named in a recipe as `my_file.py:function`: a reward, an advantage, a source of data.
+
+The file is run when the function is first asked for, with the rights of this process: it is the user's own code, not a
+candidate's. A path is relative to where the command runs. What is wrong is one line that names the key and the mend.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import traceback
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import UserError
+
+FORM = "my_file.py:function"
+
+
+def named(spec: str) -> bool:
+    """Whether `spec` names a function in a file, rather than something of ours."""
+    return ".py:" in spec or spec.endswith(".py")
+
+
+def load(spec: str, key: str) -> Callable[..., Any]:
+    """The function that the recipe's `key` names. Raises UserError where there is none."""
+    place, colon, name = spec.rpartition(":")
+    if not colon or not place.endswith(".py") or not name.isidentifier():
+        raise UserError(f"{key} = {spec!r} names no function in a file; write {FORM}")
+    path = Path(place).expanduser()
+    if not path.is_file():
+        raise UserError(f"{key} = {spec!r}: there is no file {path} in {Path.cwd()}; write its path")
+    module = _run(path.resolve(), path.stat().st_mtime_ns, key)
+    function = getattr(module, name, None)
+    if not callable(function):
+        there = sorted(n for n, value in vars(module).items() if inspect.isfunction(value) and n[0] != "_")
+        raise UserError(f"{key}: {path} has no function {name}; it has {', '.join(there) or 'none'}")
+    return function  # type: ignore[no-any-return]
+
+
+def call(function: Callable[..., Any], spec: str, key: str, *given: Any, **context: Any) -> Any:
+    """The function's answer. Of `context` it gets what its parameters name. Raises UserError where it raises."""
+    wanted = {name: value for name, value in context.items() if name in _parameters(function)}
+    try:
+        return function(*given, **wanted)
+    except Exception as error:  # whatever a user's code raises is the user's to mend
+        raise UserError(
+            f"{key} = {spec!r} raised {_where(error)}; mend it, then go on with --resume"
+        ) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _run(path: Path, changed: int, key: str) -> types.ModuleType:
+    module = types.ModuleType(f"kernelwright_user_{path.stem}")
+    module.__file__ = str(path)
+    try:
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+    except Exception as error:  # whatever a user's code raises is the user's to mend
+        raise UserError(f"{key}: {path.name} raised {_where(error)} when it was loaded; mend it") from None
+    return module
+
+
+@functools.lru_cache(maxsize=64)
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
+
+
+def _where(error: Exception) -> str:
+    """`TypeError: ... (line 3)`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else None
+    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())[:200]
+    return f"{type(error).__name__}: {text} (line {line})"
