@@ -45,8 +45,8 @@ def test_whole_numbers_serve_as_floats() -> None:
         ("frontend.steps=four", 'frontend.steps = "four"'),
         ("frontend.steps=1.5", "frontend.steps = 1.5"),
         ("frontend.samples=1", "frontend.samples = 1"),
-        ("frontend.minibatch=3", "does not divide an update's 32 samples"),
-        ("frontend.updates=5", "does not divide prompts * samples = 32"),
+        ("frontend.minibatch=3", "does not divide an update's 32 rows"),
+        ("frontend.updates=5", "does not divide a step's 32 rows"),
         ("sft.minibatch=3", "does not divide batch = 16"),
         ("generation.engine=vllm-server", "set generation.server"),
         ("report_to=['mlflow']", "report_to.0"),
@@ -90,7 +90,7 @@ def test_the_corpus_has_the_recipes_settings_and_defaults() -> None:
     from kernelwright.data import CorpusConfig
 
     ours, theirs = DataConfig.model_fields, CorpusConfig.model_fields
-    shared = set(ours) - {"examples", "tasks", "tokenizer"}
+    shared = set(ours) - {"examples", "tasks", "tokenizer", "source"}
     assert shared <= set(theirs)
     assert {name: ours[name].default for name in shared} == {name: theirs[name].default for name in shared}
 

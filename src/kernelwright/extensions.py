@@ -37,7 +37,7 @@ def load(spec: str, key: str) -> Callable[..., Any]:
     if not callable(function):
         there = sorted(n for n, value in vars(module).items() if inspect.isfunction(value) and n[0] != "_")
         raise UserError(f"{key}: {path} has no function {name}; it has {', '.join(there) or 'none'}")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def call(function: Callable[..., Any], spec: str, key: str, *given: Any, **context: Any) -> Any:

@@ -1,9 +1,9 @@
 """The recipes that ship: their values, their sources, and architectures that need no download."""
 
-import re
 from pathlib import Path
 from typing import Any
 
+import provenance
 import pytest
 import torch
 
@@ -14,7 +14,7 @@ from kernelwright.train.architectures import KNOWN, known
 from kernelwright.train.model import adapters, architecture_of, load_tokenizer, new_model, parameters
 
 FOLDER = Path(__file__).parents[2] / "recipes"
-NAMES = ["autotriton", "default_model", "kevin", "qwen3_8b", "toronto", "tritonrl"]
+NAMES = [*provenance.NAMES, "default_model", "qwen3_8b"]
 WEIGHTS = {
     "Qwen/Qwen3-0.6B": 0.596e9,
     "Qwen/Qwen3-8B": 8.19e9,
@@ -45,17 +45,16 @@ def test_a_recipe_is_valid_with_and_without_weights(name: str) -> None:
     assert architecture_of(made.model, made.data.vocab_size).hidden_size > 0
 
 
-@pytest.mark.parametrize("name", ["autotriton", "kevin", "toronto", "tritonrl"])
+@pytest.mark.parametrize("name", provenance.NAMES)
 def test_every_value_of_a_reproduction_names_its_source(name: str) -> None:
-    text = (FOLDER / f"{name}.toml").read_text()
-    tags = ("[report]", "[trl]", "[unknown]", "[paper]", "[recalled]", "ours")
-    first = text[: text.index("[midend]")] if "[midend]" in text else text[: text.index("[generation]")]
-    blocks = re.split(r"(?m)^\[", first)
-    for block in blocks[1:]:
-        covered = any(tag in block.partition("\n")[0] for tag in tags)
-        for line in block.splitlines()[1:]:
-            if " = " in line.partition("#")[0] and not covered and not line.startswith('style = "chat"'):
-                assert any(tag in line for tag in (*tags, '"pretrained"')), line
+    named = [key for key, *_ in provenance.rows(name)]
+    assert len(named) == len(set(named))
+    assert set(named) == provenance.keys(name)
+
+
+def test_the_table_of_sources_is_that_of_the_recipes() -> None:
+    """Written by `python tests/train/provenance.py`."""
+    assert provenance.PAGE.read_text().partition(provenance.MARK)[2].strip() == provenance.tables().strip()
 
 
 def test_torontos_listing() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.runs import new_folder, writing
+from kernelwright.train.processes import first
 
 PREFIX = "checkpoint-"
 _STAGING = ".saving"
@@ -128,11 +129,32 @@ def step_of(checkpoint: Path) -> int:
 
 
 def save_model(model: Any, tokenizer: Any, path: Path) -> Path:
-    """A Hugging Face model folder, or that of an adapter, whole or not at all."""
-    with new_folder(path) as staging:
-        if hasattr(model, "peft_config"):
-            model.save_pretrained(staging, selected_adapters=["default"])
-        else:
-            model.save_pretrained(staging)
-        tokenizer.save_pretrained(staging)
+    """A Hugging Face model folder, or that of an adapter, whole or not at all.
+
+    Of several processes every one calls it, for FSDP splits the weights among them; the first writes.
+    """
+    weights = whole_weights(model, on_cpu=True)
+    if first():
+        with new_folder(path) as staging:
+            chosen = {"selected_adapters": ["default"]} if hasattr(model, "peft_config") else {}
+            model.save_pretrained(staging, state_dict=weights, **chosen)
+            tokenizer.save_pretrained(staging)
     return path
+
+
+def sharded(model: Any) -> bool:
+    """Whether FSDP2 splits the weights of `model` among processes."""
+    from torch.distributed.tensor import DTensor
+
+    return any(isinstance(parameter, DTensor) for parameter in model.parameters())
+
+
+def whole_weights(model: Any, *, on_cpu: bool = False) -> dict[str, Any] | None:
+    """The state dict of a model that is split, put together in every process (`on_cpu`: in the first, in its memory, and
+    empty in others); None for a model that is whole. Every process has to call it."""
+    if not sharded(model):
+        return None
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    options = StateDictOptions(full_state_dict=True, cpu_offload=on_cpu)
+    return get_model_state_dict(model, options=options)

@@ -86,8 +86,8 @@ def train_stage(
         model = run_sft(recipe, model, tokenizer, examples, validation, steps_dir, curves)
     else:
         model = _reinforce(recipe, run, stage, model, tokenizer, examples, verifier, steps_dir, curves)
+    save_model(model, tokenizer, final)
     if processes.first():
-        save_model(model, tokenizer, final)
         run.finish(stage)
         shutil.rmtree(steps_dir, ignore_errors=True)
     processes.together()
@@ -177,7 +177,7 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     if not recipe.lora.rank and (stage == "sft" or not recipe.rl(stage).beta):
         return new_model(recipe.model, tokenizer, recipe.seed), tokenizer
     folder = str(run.path / "base")
-    if processes.first() and not Path(folder).is_dir():
+    if not Path(folder).is_dir():
         save_model(new_model(recipe.model, tokenizer, recipe.seed), tokenizer, Path(folder))
     processes.together()
     return load_model(folder, recipe.model.dtype), tokenizer
