@@ -5,6 +5,7 @@ A fake kernel is text such as `correct 0.5` (milliseconds), `wrong_value`, `infr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -89,6 +90,8 @@ def verdict(task: Task, candidate: Candidate) -> Verdict:
         raise UserError(f"task {task.id}: get_inputs raised; mend it")
     known = said[0] if said and said[0] in set(Outcome) else Outcome.WRONG_VALUE
     timing = None
+    if len(said) > 1 and known == Outcome.CORRECT and not re.fullmatch(r"\d+(\.\d+)?", said[1]):
+        known = Outcome.WRONG_VALUE  # a policy that samples also says `correct 2@`
     if len(said) > 1 and known == Outcome.CORRECT:
         ms = float(said[1])
         timing = Timing(

@@ -114,7 +114,7 @@ def test_a_stage_may_have_a_judge_of_its_own(
             asked.append((config.backend, config.deadline_s))
             return contextlib.nullcontext(ReadJudge())
 
-    monkeypatch.setattr(verify, "VerifierPool", Pool)
+    monkeypatch.setattr(verify, "open_pool", Pool.of)
     recipe = make_recipe(data, frontend={"judge": "interpret", "deadline_s": 5}, verify={"backend": "auto"})
     assert [recipe.judging(stage).backend for stage in ("frontend", "midend")] == ["interpret", "auto"]
     (after_sft / "config.json").unlink()
@@ -305,7 +305,7 @@ def test_sft_learns_the_answers_and_rl_learns_which_is_right(data: Path, tmp_pat
         data,
         stages=["sft", "frontend"],
         sft={"steps": 60, "learning_rate": 0.02, "save_every": 60},
-        frontend={"steps": 28, "samples": 8, "learning_rate": 0.003, "save_every": 28},
+        frontend={"steps": 16, "samples": 8, "learning_rate": 0.003, "save_every": 16},
     )
     run(recipe, tmp_path, OnlyFast())
     rates = [line["pass_rate"] for line in curve(tmp_path) if line["stage"] == "frontend"]

@@ -379,8 +379,8 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             labels, (0, batch["completion_ids"].shape[1] - labels.shape[1]), value=CODE
         )
         labels = labels.to(device)
-        paid_for = [segment[mine].repeat_interleave(each, 0) for segment in (plan, code)]
-        batch["advantages"] = spread(*paid_for, labels, **_weights(self.rl))
+        plan, code = (segment[mine].repeat_interleave(each, 0) for segment in (plan, code))
+        batch["advantages"] = spread(plan, code, labels, **_weights(self.rl))
         if self.rl.modal:
             batch["advantages"] = modal(batch["advantages"], batch["sampling_per_token_logps"])
         trained = trained_turns(paid, self.rl)[mine]

@@ -184,7 +184,7 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
 
 
 def _stage_before(recipe: Recipe, stage: str) -> str:
-    place = recipe.stages.index(stage)  # type: ignore[arg-type]
+    place = recipe.stages.index(stage)
     return recipe.stages[place - 1] if place else "model"
 
 
