@@ -191,7 +191,7 @@ class Judge:
             plan = self.gpu_draws(full, position)
             seed = oracle.init_seed(self.protocol, self._secret)
             cases = GpuCases(
-                task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full, products, seed
+                task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full, products, seed, position
             )
             cases.make()
             found.append(cases)

@@ -26,6 +26,7 @@ from kernelwright.verify.reference.oracle import (
     for_task,
     make_case,
     scaled,
+    special_cases,
     twin,
     uneven,
 )
@@ -74,8 +75,9 @@ class GpuCases:
         full: bool,
         products: bool = False,
         seed: int = INIT_SEED,
+        position: int = 0,
     ) -> None:
-        """Builds the reference, its weights drawn under `seed`, and the first case; `products`: it multiplies matrices. Raises UserError when the task fails."""
+        """`position`: of the shape set among its task's. Builds the reference, its weights drawn under `seed`, and the first case; `products`: it multiplies matrices. Raises UserError when the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
         self._products = products
         self._protocol, self._plan = for_task(protocol, task), plan
@@ -111,6 +113,13 @@ class GpuCases:
         self.operators = () if full else operators(self._module, first.inputs)
         self.host_case = None if full else _in_host_memory(first)
         """The first case where the interpreter can have it; none at full size."""
+        self.special: list[Case] = []
+        """Cases of special values, for the interpreter: kernels are the same there, and a GPU shows nothing more."""
+        if not full and protocol.affine:
+            made = special_cases(
+                name, self._reference, self._module, self.operators, self._protocol, plan[0][1], position
+            )
+            self.special = [_in_host_memory(case) for case in made]
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -266,4 +275,7 @@ class Audit:
 
 def _in_host_memory(case: Case) -> Case:
     expected = [item.each(torch.Tensor.cpu) for item in case.expected]
-    return dataclasses.replace(case, inputs=convert(case.inputs, torch.Tensor.cpu), expected=expected)
+    after = {key: item.each(torch.Tensor.cpu) for key, item in case.after.items()}
+    return dataclasses.replace(
+        case, inputs=convert(case.inputs, torch.Tensor.cpu), expected=expected, after=after
+    )
