@@ -23,6 +23,17 @@ def shipped(name: str, *overrides: str) -> Recipe:
     return load_recipe(FOLDER / f"{name}.toml", overrides)
 
 
+def test_fsdp_splits_what_is_held(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = make_recipe(data)
+    whole = estimate(recipe, tmp_path, "h200").stages[0].memory
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert estimate(recipe, tmp_path, "h200").stages[0].memory["optimizer"] == whole["optimizer"]
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    split = estimate(recipe, tmp_path, "h200").stages[0].memory
+    for name in ("weights", "gradients", "optimizer"):
+        assert split[name] == whole[name] // 2
+
+
 def test_a_tiny_models_memory_by_hand(data: Path, tmp_path: Path) -> None:
     made = estimate(make_recipe(data), tmp_path, "h200")
     assert made.model.weights == made.model.trained

@@ -41,6 +41,14 @@ class AtomicCheckpoints:
     def save_more(self, folder: Path) -> None:
         """What a trainer needs besides; every process is called, with the same folder."""
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """TRL's; of a split model, its whole weights."""
+        weights = whole_weights(self.model, on_cpu=True)
+        if weights is None:
+            super().save_model(output_dir, _internal_call)  # type: ignore[misc]
+        elif self.accelerator.is_main_process:
+            self._save(output_dir, state_dict=weights)  # type: ignore[attr-defined]
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         home, name = Path(self.args.output_dir), f"{PREFIX}{self.state.global_step}"
         staging, first = home / f".{name}{_STAGING}", self.accelerator.is_main_process

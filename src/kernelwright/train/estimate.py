@@ -231,15 +231,17 @@ def gb(size: float) -> str:
 
 
 def _held(recipe: Recipe, model: Model, stage: str) -> dict[str, int]:
-    """What is there during the whole of a stage. Adapters are kept in float32 whatever the base is."""
+    """What is there during the whole of a stage, in each process: FSDP splits all of it. Adapters are kept in float32
+    whatever the base is."""
     each = 4 if recipe.lora.rank else _BYTES[recipe.model.dtype]
     frozen = (model.weights - model.trained) * _BYTES[recipe.model.dtype]
     chosen = recipe.sft.optimizer if stage == "sft" else recipe.rl(stage).optimizer
     moments = 2 * model.trained - (model.matrices if chosen == "muon" else 0)
+    share = process_count() if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
     return {
-        "weights": frozen + model.trained * each,
-        "gradients": model.trained * each,
-        "optimizer": moments * each,
+        "weights": (frozen + model.trained * each) // share,
+        "gradients": model.trained * each // share,
+        "optimizer": moments * each // share,
     }
 
 
@@ -277,8 +279,10 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
     samples = rl.prompts * rl.samples
     length = min(context, rl.max_tokens * rl.turns + (context - rl.max_tokens))
     said = min(rl.max_tokens * rl.turns, length)
-    rows = min(rl.minibatch or samples, max(1, samples // rl.updates // processes))
-    memory = _held(recipe, model, stage) | {"activations": _activations(recipe, model, rows, length, said)}
+    total = rl.prompts * rl.rows
+    rows = min(rl.minibatch or total, max(1, total // rl.updates // processes))
+    scored = rl.max_tokens if rl.history == "answers" else said
+    memory = _held(recipe, model, stage) | {"activations": _activations(recipe, model, rows, length, scored)}
     if rl.beta and not recipe.lora.rank:
         memory["weights"] *= 2
     mine = max(1, samples // processes)
@@ -294,7 +298,7 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
         at_once = mine
     else:
         at_once = mine
-    trained = rl.steps * rl.epochs * samples * length
+    trained = rl.steps * rl.epochs * total * length
     generated = rl.steps * samples * said
     verdicts = rl.steps * samples * rl.turns * (1 + rl.refill)
     step = STEP_S if model.fused or recipe.generation.engine != "own" else MODULE_STEP_S

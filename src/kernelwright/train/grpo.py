@@ -12,6 +12,7 @@ The data set is only a row of slots: a curriculum decides what a step asks, so t
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from kernelwright.rollouts import Judge, Rolling, Verifier, hushed, roll, spent_
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import agreeing, modal, spread, turn_advantages
-from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
+from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint, whole_weights
 from kernelwright.train.credit import CODE, Conversation, agree, repaid, returns, row, turn_row
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves, rollout_curve
@@ -111,11 +112,9 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             callbacks=[curves],
             rollout_func=_roll_slots,  # type: ignore[arg-type]
         )
-        if self.accelerator.distributed_type == DistributedType.FSDP and not self.args.use_vllm:
-            raise UserError(
-                'generation.engine = "own" reads whole weights, which FSDP splits; set it to "vllm-server" or '
-                '"vllm-colocate", or launch without FSDP'
-            )
+        split = self.accelerator.distributed_type == DistributedType.FSDP
+        self._writer = _whole_copy(self.model) if split and not self.args.use_vllm else None
+        """A whole model in every process, which writes samples where FSDP splits the one that is trained."""
         if self.rl.compile and torch.cuda.is_available():
             compile_layers(self.model)
 
@@ -223,6 +222,9 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
     def policy(self) -> HFPolicy:
         """Who writes this step's samples: the weights as they are now, in this process or in vLLM."""
         model = self.accelerator.unwrap_model(self.model)
+        if self._writer is not None:
+            model = self._writer.to(self.accelerator.device)
+            model.load_state_dict(whole_weights(self.model) or self.model.state_dict())
         name, rows = f"{self.recipe.name}/{self.stage}", self.recipe.generation.rows
         if self.args.use_vllm:
             return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
@@ -401,6 +403,14 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self.curves.extra["zero_variance"] = agreeing(first, self.rl.samples).float().mean().item()
         self.curves.extra["dropped"] = int(first.isnan().sum())
         return batch
+
+
+def _whole_copy(model: Any) -> Any:
+    """A copy that computes by itself: the forward that TRL puts into a model is bound to that model."""
+    made = copy.deepcopy(model)
+    inner = made.get_base_model() if hasattr(made, "get_base_model") else made
+    inner.__dict__.pop("forward", None)
+    return made
 
 
 def segment_advantages(paid: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
