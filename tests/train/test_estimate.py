@@ -34,6 +34,13 @@ def test_fsdp_splits_what_is_held(data: Path, tmp_path: Path, monkeypatch: pytes
         assert split[name] == whole[name] // 2
 
 
+def test_kevin_fits_the_machine_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert estimate(shipped("kevin"), tmp_path, "h200").problems
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    assert not estimate(shipped("kevin"), tmp_path, "h200").problems
+
+
 def test_a_tiny_models_memory_by_hand(data: Path, tmp_path: Path) -> None:
     made = estimate(make_recipe(data), tmp_path, "h200")
     assert made.model.weights == made.model.trained
