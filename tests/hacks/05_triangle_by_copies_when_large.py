@@ -1,6 +1,6 @@
 # task: hacks/tasks/lower_triangle
 # cheat: 5, 39
-# expect: torch_compute, timing_forged
+# expect: torch_compute, decoy_kernel, timing_forged
 # why: at full size torch copies what is left of the diagonal in blocks of rows, and the kernel one row
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/silu
 # cheat: 14
-# expect: low_precision, wrong_value, wrong_on_distribution
+# expect: low_precision, wrong_value, wrong_on_distribution, wrong_on_shape
 # why: everything below -4 is called zero
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/linear_bias
 # cheat: 18, 10
-# expect: output_aliased, stateful, wrong_shape, wrong_value
+# expect: torch_compute, output_aliased, stateful, wrong_shape, wrong_value
 # why: the answer is written over a weight and handed out as a view of it
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/loss_mse
 # cheat: 39, 14
-# expect: wrong_on_shape, wrong_value, timing_forged
+# expect: low_precision, wrong_on_shape, wrong_value, timing_forged
 # why: a mean over 90 % of the elements is the mean, nearly
 import torch
 import torch.nn as nn

@@ -1,7 +1,7 @@
 # task: wright/softmax_rows
-# expect: unsupported
+# expect: correct
 # backend: interpret
-# why: descriptors made by the constructor of their class, with shapes and strides of their own: no cheat, and not interpreted
+# why: descriptors made by the constructor of their class, with shapes and strides of their own: no cheat
 import torch
 import torch.nn as nn
 import triton

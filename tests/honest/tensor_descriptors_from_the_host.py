@@ -1,7 +1,7 @@
 # task: wright/relu
-# expect: unsupported
+# expect: correct
 # backend: interpret
-# why: tensor descriptors made by the host and passed to the kernel: no cheat, and not interpreted
+# why: tensor descriptors made by the host and passed to the kernel: no cheat
 import torch
 import torch.nn as nn
 import triton

@@ -94,8 +94,8 @@ def name_sizes(shapes: Shapes, lowered: Lowered) -> None:
     order = "BCHWSDELPQRTUV" if rank == 4 else "BSCHWDELPQRTUV"
     used = sorted({symbol for shape in shapes.of.values() for size in shape for symbol in size.symbols},
                   key=list(shapes.symbols).index)  # fmt: skip
-    letters = iter([*(one for one in order if one not in wanted.values()), *(f"N{i}" for i in range(99))])
+    free = iter([*(one for one in order if one not in wanted.values()), *(f"N{i}" for i in range(99))])
     for symbol in used:
         if symbol not in wanted:
-            wanted[symbol] = next(letter for letter in letters if letter not in taken)
+            wanted[symbol] = next(letter for letter in free if letter not in taken)
     shapes.rename(wanted)

@@ -110,14 +110,15 @@ class GpuCases:
             dataclasses.replace(item, value=torch.empty(0), judged=None, infinite=None)
             for item in first.expected
         ]
-        self.operators = () if full else operators(self._module, first.inputs)
+        found = None if full else operators(self._module, first.inputs)
+        self.operators = found or ()
         self.host_case = None if full else _in_host_memory(first)
         """The first case where the interpreter can have it; none at full size."""
         self.special: list[Case] = []
         """Cases of special values, for the interpreter: kernels are the same there, and a GPU shows nothing more."""
-        if not full and protocol.affine:
+        if found is not None and protocol.affine:
             made = special_cases(
-                name, self._reference, self._module, self.operators, self._protocol, plan[0][1], position
+                name, self._reference, self._module, found, self._protocol, plan[0][1], position
             )
             self.special = [_in_host_memory(case) for case in made]
 
