@@ -47,6 +47,18 @@ class AtenRung:
         return candidate(text, graph, "run") + "\n\ndef kernel(*given):\n    return ModelNew()(*given)\n"
 
 
+class EmptyLibrary:
+    """Has no nest for any graph."""
+
+    name = "library"
+
+    def __init__(self, target: str) -> None:
+        pass
+
+    def write(self, graph: Graph, task: Task, seconds: float) -> str:
+        raise CannotWrite("no loop nest fits")
+
+
 class Judge:
     """Accepts what `accepts` says, at the speed that `gain` says."""
 
@@ -83,6 +95,7 @@ def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr("kernelwright.cli.read.judge", judge)
     monkeypatch.setattr(api, "CompilerRung", AtenRung)
+    monkeypatch.setattr(api, "LibraryRung", EmptyLibrary)
     for cls, name, value in [
         (AtenRung, "asked", 0), (AtenRung, "refuses", staticmethod(lambda graph: "")), (Judge, "gain", 2.0),
         (Judge, "takes", 0.0), (Judge, "accepts", staticmethod(lambda candidate: True)),
@@ -143,7 +156,7 @@ def test_failures_are_said_with_their_reason_and_remembered(tmp_path: Path) -> N
         found, said = optimized(module, X, folder=tmp_path)
         assert found is module
         assert said == [
-            "Block stays as it is: no kernel was verified (compiler: aten.linear has no kernel today)"
+            "Block stays as it is: no kernel was verified (compiler: aten.linear has no kernel today; library: no loop nest fits)"
         ]
     asked = AtenRung.asked
     optimized(module, X, folder=tmp_path)

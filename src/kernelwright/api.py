@@ -37,7 +37,7 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.records import FASTER
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
-from kernelwright.search.ladder import CompilerRung, Contractions
+from kernelwright.search.ladder import CompilerRung, Contractions, LibraryRung
 from kernelwright.search.whole import ENOUGH, Found, Settings, search_whole
 
 __all__ = ["Optimized", "VerifiedModule", "export", "load", "optimize", "save"]
@@ -79,7 +79,7 @@ def optimize(
     def checked() -> list[Any]:
         with _without_hooks(module):
             agree(captured.part)
-        return [CompilerRung(settings.target, contractions)]
+        return [CompilerRung(settings.target, contractions), LibraryRung(settings.target)]
 
     found = search_whole(
         captured.graph,

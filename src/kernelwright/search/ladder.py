@@ -29,6 +29,8 @@ from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Rung
 
 Contractions = Literal["own", "auto"]
+Sizes = Mapping[str, Mapping[str, int]]
+"""Shape set -> symbol -> size."""
 SMALL = ((4, 6, 5), (3, 7, 9))
 """Sizes of symbols, in order, of the small shape sets `small` and `small_odd`; repeated where there are more symbols."""
 
@@ -73,6 +75,28 @@ class CompilerRung:
         raise CannotWrite(said)
 
 
+class LibraryRung:
+    """A program of the library with its best known schedule."""
+
+    name: Rung = "library"
+
+    def __init__(self, target: str, precision: str = "ieee") -> None:
+        self.target, self.precision = target, precision
+
+    def write(self, graph: Graph, task: Task, seconds: float) -> str:
+        from kernelwright.synth.library import program_of
+        from kernelwright.synth.primitives import Unsupported
+        from kernelwright.synth.to_triton import print_triton
+
+        try:
+            program = program_of(graph, self.target, self.precision)
+            if program is None:
+                raise CannotWrite("no loop nest of the library fits the graph")
+            return print_triton(program)
+        except Unsupported as why:
+            raise CannotWrite(str(why)) from None
+
+
 class UserRung:
     """A kernel that the user has already, for one graph."""
 
@@ -88,11 +112,18 @@ class UserRung:
 
 
 def pose(
-    graph: Graph, values: Mapping[str, Any] | None = None, *, policy: Literal["full", "partial"] = "full"
+    graph: Graph,
+    values: Mapping[str, Any] | None = None,
+    *,
+    policy: Literal["full", "partial"] = "full",
+    shapes: Sizes | None = None,
 ) -> Task:
-    """The task of a graph, at small sizes of its symbols. Raises UserError where no draw of its arguments serves."""
-    sets: dict[str, dict[str, int]] = {"small": {}}
-    if graph.symbols:
+    """The task of a graph, at small sizes of its symbols: `shapes`, where given. Raises UserError where no draw of its
+    arguments serves."""
+    sets: dict[str, dict[str, int]] = {name: dict(one) for name, one in (shapes or {}).items()}
+    if not graph.symbols:
+        sets = {"small": {}}
+    elif not sets:
         for name, sizes in zip(("small", "small_odd"), SMALL, strict=True):
             sets[name] = {
                 one.name: max(one.least, min(sizes[at % len(sizes)], one.most or one.hint, one.hint))
@@ -131,11 +162,18 @@ class Ladder:
         return self.cache.get(self.key(graph))
 
     def search(
-        self, graph: Graph, *, until: float | None = None, values: Mapping[str, Any] | None = None
+        self,
+        graph: Graph,
+        *,
+        until: float | None = None,
+        values: Mapping[str, Any] | None = None,
+        shapes: Sizes | None = None,
+        posed: Graph | None = None,
     ) -> Entry:
         """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then.
 
-        `values` are example values by argument: weights as they are, so that draws are like them. A rung that runs out of
+        `values` are example values by argument: weights as they are, so that draws are like them. `shapes` are small values
+        of the graph's symbols. `posed` is the same graph with its free sizes as symbols: rungs and judge see that. A rung that runs out of
         time is not noted as failed.
         """
         known = self.lookup(graph) or Entry()
@@ -144,13 +182,13 @@ class Ladder:
             return known
         policy: Literal["full", "partial"] = "full" if self.facts["contractions"] == "own" else "partial"
         try:
-            task = pose(graph, values, policy=policy)
+            task = pose(posed or graph, values, policy=policy, shapes=shapes)
         except UserError as error:
             return self.cache.put(self.key(graph), Entry(tried={rung.name: str(error) for rung in waiting}))
         for rung in waiting:
             if until is not None and time.monotonic() >= until:
                 break
-            found = self._ask(rung, graph, task, until)
+            found = self._ask(rung, graph, posed or graph, task, until)
             if found is None:
                 break
             self.watch(graph.name, rung.name, found.tried[rung.name])
@@ -166,16 +204,16 @@ class Ladder:
             future.cancel()
             return None
 
-    def _ask(self, rung: Writer, graph: Graph, task: Task, until: float | None) -> Entry | None:
+    def _ask(self, rung: Writer, graph: Graph, posed: Graph, task: Task, until: float | None) -> Entry | None:
         """What came of one rung; None where time ran out or the judge failed."""
         seconds = 60.0 if until is None else max(1.0, until - time.monotonic())
         try:
-            code = rung.write(graph, task, seconds)
+            code = rung.write(posed, task, seconds)
         except TimeoutError:
             return None
         except CannotWrite as why:
             return Entry(tried={rung.name: one_line(str(why))})
-        verdict = self.judge(task, candidate(code, graph), until)
+        verdict = self.judge(task, candidate(code, posed), until)
         if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
             return None
         if not verdict.correct:

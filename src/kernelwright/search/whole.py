@@ -24,15 +24,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernelwright.errors import UserError
-from kernelwright.graph import Graph
+from kernelwright.graph import Graph, TensorType, sizes
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
+from kernelwright.graph.shrink import shrink
 from kernelwright.graph.stitch import candidate, stitch
 from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
 from kernelwright.records import FASTER, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row
-from kernelwright.search.ladder import Contractions, Ladder, Writer, one_line, pose
+from kernelwright.search.ladder import Contractions, Ladder, Sizes, Writer, one_line, pose
 from kernelwright.search.share import eager_ms
 
 LONG = 250
@@ -138,6 +139,7 @@ class _Search:
             why = next(iter(known.tried.values()), "")
             rows = known.best.rows if known.best else ()
             return Found(known.best, rows, "" if known.best else why, True, self._elapsed)
+        self._shrink()
         try:
             options = self._options()
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
@@ -154,11 +156,42 @@ class _Search:
     rows: tuple[Row, ...] = ()
     """Of the groups, as far as they were searched."""
 
+    shapes: Sizes = field(default_factory=dict)
+    """Small values of the graph's symbols."""
+    captured: Graph | None = None
+    """The graph as it was given, where its free sizes have been written as symbols since."""
+
+    def _shrink(self) -> None:
+        """Write free sizes as symbols, so that a judge without a GPU has small ones; not where the graph has symbols."""
+        if self.graph.symbols:
+            return
+        small = shrink(self.graph, self.values)
+        if small.graph.symbols and "small" in small.shapes:
+            self.captured, self.graph, self.shapes = self.graph, small.graph, small.shapes
+
+    def _small(self, group: Group) -> Sizes:
+        """Small values of a group's symbols, which are named by place: what the same dimensions are in the whole. Nothing
+        where one of them is no dimension of what the group reads."""
+        types, found = self.graph.types(), dict[str, dict[str, int]]()
+        for name, chosen in self.shapes.items():
+            known = {**{one.name: one.hint for one in self.graph.symbols}, **chosen}
+            of_group: dict[str, int] = {}
+            for argument, old in zip(group.graph.arguments, group.inputs, strict=True):
+                before = types[old]
+                if isinstance(argument.type, TensorType) and isinstance(before, TensorType):
+                    for now, then in zip(argument.type.shape, before.shape, strict=True):
+                        if isinstance(now, str) and now.isidentifier():
+                            of_group[now] = sizes.evaluate(then, known)
+            if of_group.keys() != {one.name for one in group.graph.symbols}:
+                return {}
+            found[name] = of_group
+        return found
+
     @property
     def _key(self) -> Key:
         s = self.settings
         return Key.of(
-            self.graph,
+            self.captured or self.graph,
             form="whole",
             target=s.target,
             contractions=s.contractions,
@@ -202,7 +235,9 @@ class _Search:
                 strict=True,
             )
         )
-        entry = ladder.search(group.graph, until=self._until(_RUNGS_UNTIL), values=values)
+        entry = ladder.search(
+            group.graph, until=self._until(_RUNGS_UNTIL), values=values, shapes=self._small(group)
+        )
         if entry.best is None:
             self.failed.update(entry.tried)
             return []
@@ -221,7 +256,9 @@ class _Search:
             until = self._until(_RUNGS_UNTIL)
             if time.monotonic() >= until:
                 return Entry()
-            return ladder.search(group.graph, until=until, values=examples.get(digest))
+            return ladder.search(
+                group.graph, until=until, values=examples.get(digest), shapes=self._small(group)
+            )
 
         with ThreadPoolExecutor(self.settings.workers) as threads:
             entries = dict(zip(order, threads.map(search, order), strict=True))
@@ -265,7 +302,7 @@ class _Search:
                 policy: Literal["full", "partial"] = (
                     "full" if option.own and self.settings.contractions == "own" else "partial"
                 )
-                task = pose(self.graph, self.values, policy=policy)
+                task = pose(self.graph, self.values, policy=policy, shapes=self.shapes)
                 judged = Ladder(verifier, [], self.cache).judge(
                     task, candidate(text, self.graph, "run"), self._until(1.0)
                 )
@@ -287,7 +324,11 @@ class _Search:
                 rungs = {one.rung for one in option.kernels.values()}
                 rung = rungs.pop() if len(rungs) == 1 else "compiler"
                 answer = Answer(
-                    graph=self.graph.digest, rung=rung, code=text, verdict=judged, rows=option.rows
+                    graph=(self.captured or self.graph).digest,
+                    rung=rung,
+                    code=text,
+                    verdict=judged,
+                    rows=option.rows,
                 )
                 if best is None or best.answer is None or _faster(answer, best.answer):
                     best = Found(answer, option.rows)

@@ -1,0 +1,230 @@
+"""`torch.compile(backend="kernelwright")` beside torch.compile on five blocks, forward and a training step, in bf16.
+
+    python benchmarks/backend.py OUT [--search 40] [--only llama,vit]     # on a GPU; writes OUT/backend.jsonl as it goes
+
+Times are medians of CUDA events over interleaved calls; gradients are compared with fp64 beside eager's own error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from kernelwright.compile_backend import last_report, use_source
+
+ROUNDS = 30
+
+
+class Llama(nn.Module):
+    """A decoder layer: RMS norms, rotary embedding, grouped attention, a gated MLP."""
+
+    def __init__(self, width: int = 2048, heads: int = 16, kv: int = 4, inner: int = 5632) -> None:
+        super().__init__()
+        self.heads, self.kv, self.size = heads, kv, width // heads
+        self.n1, self.n2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.q = nn.Linear(width, width, bias=False)
+        self.k, self.v = (nn.Linear(width, kv * self.size, bias=False) for _ in range(2))
+        self.o = nn.Linear(width, width, bias=False)
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = x.shape
+        h = self.n1(x)
+        q, k, v = (
+            layer(h).view(batch, length, -1, self.size).transpose(1, 2) for layer in (self.q, self.k, self.v)
+        )
+        q, k = self._turned(q), self._turned(k)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.o(a.transpose(1, 2).reshape(batch, length, -1))
+        h = self.n2(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+    def _turned(self, x: torch.Tensor) -> torch.Tensor:
+        place = torch.arange(x.shape[-2], device=x.device).float()
+        rate = 10000.0 ** (-torch.arange(0, self.size, 2, device=x.device).float() / self.size)
+        angle = torch.outer(place, rate)
+        cos, sin = (torch.cat([f(angle)] * 2, -1).to(x.dtype) for f in (torch.cos, torch.sin))
+        first, second = x.chunk(2, -1)
+        return x * cos + torch.cat([-second, first], -1) * sin
+
+
+class Vit(nn.Module):
+    def __init__(self, width: int = 1024, heads: int = 16) -> None:
+        super().__init__()
+        self.heads = heads
+        self.n1, self.n2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.a, self.b = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.qkv(self.n1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        a = F.scaled_dot_product_attention(*parts.unbind(0)).transpose(1, 2).reshape(batch, length, width)
+        x = x + self.o(a)
+        return x + self.b(F.gelu(self.a(self.n2(x))))
+
+
+class ConvNext(nn.Module):
+    def __init__(self, width: int = 256) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 7, padding=3, groups=width)
+        self.norm = nn.LayerNorm(width)
+        self.a, self.b = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.scale = nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.norm(self.conv(x).permute(0, 2, 3, 1))
+        return x + (self.b(F.gelu(self.a(h))) * self.scale).permute(0, 3, 1, 2)
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, width: int = 256, inner: int = 64) -> None:
+        super().__init__()
+        self.a, self.b = (
+            nn.Conv2d(width, inner, 1, bias=False),
+            nn.Conv2d(inner, inner, 3, padding=1, bias=False),
+        )
+        self.c = nn.Conv2d(inner, width, 1, bias=False)
+        self.n1, self.n2, self.n3 = nn.BatchNorm2d(inner), nn.BatchNorm2d(inner), nn.BatchNorm2d(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = F.relu(self.n2(self.b(F.relu(self.n1(self.a(x))))))
+        return F.relu(x + self.n3(self.c(h)))
+
+
+class Diffusion(nn.Module):
+    def __init__(self, width: int = 320) -> None:
+        super().__init__()
+        self.n1, self.n2 = nn.GroupNorm(32, width), nn.GroupNorm(32, width)
+        self.a, self.b = nn.Conv2d(width, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+        self.time = nn.Linear(1280, width)
+
+    def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        h = self.a(F.silu(self.n1(x))) + self.time(F.silu(time))[:, :, None, None]
+        return x + self.b(F.silu(self.n2(h)))
+
+
+BLOCKS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
+    "llama": (Llama, ((2, 2048, 2048),)),
+    "vit": (Vit, ((16, 577, 1024),)),
+    "convnext": (ConvNext, ((32, 256, 56, 56),)),
+    "bottleneck": (Bottleneck, ((64, 256, 56, 56),)),
+    "diffusion": (Diffusion, ((8, 320, 64, 64), (8, 1280))),
+}
+
+
+def median_ms(calls: list[Callable[[], Any]]) -> list[float]:
+    """Of each call, over rounds in which all take turns."""
+    times: list[list[float]] = [[] for _ in calls]
+    for turn in range(ROUNDS + 5):
+        for call, kept in zip(calls, times, strict=True):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            call()
+            end.record()
+            end.synchronize()
+            if turn >= 5:
+                kept.append(begin.elapsed_time(end))
+    return [statistics.median(kept) for kept in times]
+
+
+def step(module: Any, inputs: tuple[torch.Tensor, ...]) -> Callable[[], None]:
+    def run() -> None:
+        module(*inputs).square().mean().backward()
+
+    return run
+
+
+def forward(module: Any, inputs: tuple[torch.Tensor, ...]) -> Callable[[], None]:
+    def run() -> None:
+        with torch.no_grad():
+            module(*inputs)
+
+    return run
+
+
+def gradient_error(made: nn.Module, exact: nn.Module) -> float:
+    """Largest distance of a gradient from fp64's, over its norm."""
+    return max(
+        float((one.grad.double() - two.grad).norm() / two.grad.norm().clamp_min(1e-12))
+        for one, two in zip(made.parameters(), exact.parameters(), strict=True)
+        if one.grad is not None and two.grad is not None
+    )
+
+
+def measure(name: str, search: float) -> dict[str, Any]:
+    make, shapes = BLOCKS[name]
+    torch.manual_seed(0)
+    base = make().cuda().to(torch.bfloat16)
+    inputs = tuple(torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+    row: dict[str, Any] = {"block": name, "gpu": torch.cuda.get_device_name()}
+    for kind, prepare in (("forward", forward), ("training", step)):
+        torch._dynamo.reset()
+        use_source(None)
+        eager, plain_of, ours_of = (copy.deepcopy(base) for _ in range(3))
+        if kind == "forward":
+            for one in (eager, plain_of, ours_of):
+                one.eval()
+        plain = torch.compile(plain_of)
+        began = time.perf_counter()
+        prepare(plain, inputs)()
+        compile_s = time.perf_counter() - began
+        ours = torch.compile(ours_of, backend="kernelwright", options={"search": search})
+        began = time.perf_counter()
+        prepare(ours, inputs)()
+        ours_s = time.perf_counter() - began
+        ms = median_ms([prepare(eager, inputs), prepare(plain, inputs), prepare(ours, inputs)])
+        report = last_report()
+        row[kind] = {
+            "eager_ms": ms[0], "compile_ms": ms[1], "ours_ms": ms[2], "over_compile": ms[1] / ms[2],
+            "compile_s": compile_s, "ours_s": ours_s,
+            "groups": sum(len(one.groups) for one in report.graphs), "replaced": report.replaced,
+            "races": [(race.ours_ms, race.inductor_ms) for race in report.races], "kept": report.kept,
+        }  # fmt: skip
+        if kind == "training":
+            exact = copy.deepcopy(base).double()
+            for one in (eager, ours_of, exact):
+                one.zero_grad()
+            for call, given in ((eager, inputs), (ours, inputs), (exact, tuple(i.double() for i in inputs))):
+                step(call, given)()
+            row["gradients"] = {"eager": gradient_error(eager, exact), "ours": gradient_error(ours_of, exact)}
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--search", type=float, default=40.0)
+    parser.add_argument("--only", default=",".join(BLOCKS))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.only.split(","):
+        row = measure(name, options.search)
+        with (options.out / "backend.jsonl").open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+        for kind in ("forward", "training"):
+            one = row[kind]
+            print(
+                f"{name:11s} {kind:9s} ours {one['ours_ms']:.3f} ms  compile {one['compile_ms']:.3f}  eager {one['eager_ms']:.3f}  "
+                f"{one['over_compile']:.3f}x  kept {one['kept']}  replaced {len(one['replaced'])} of {one['groups']}  "
+                f"{one['ours_s']:.0f} s",
+                flush=True,
+            )
+        print(f"{name:11s} gradients {row['gradients']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
