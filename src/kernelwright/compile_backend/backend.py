@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
+import torch._functorch.config
 from torch import fx
 
 from kernelwright.compile_backend.operators import operator_for
@@ -94,7 +95,9 @@ def kernelwright_backend(
     ours, inductors = _split(options or {})
     patches = {**(list_mode_options(mode) if mode else {}), **inductors}
     inner = functools.partial(_compile_inner, ours=ours)
-    compiled: Any = compile_fx(module, list(example_inputs), inner_compile=inner, config_patches=patches)
+    # A graph that AOTAutograd remembers from Inductor alone would never reach us.
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        compiled: Any = compile_fx(module, list(example_inputs), inner_compile=inner, config_patches=patches)
     assert callable(compiled)
     return compiled
 
