@@ -9,6 +9,7 @@ A stretch that cannot be translated is left alone: never an error of the user's 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -204,11 +205,11 @@ def _computed(node: fx.Node) -> Any:
         (one for one in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)),
         None,
     )
-    mode = getattr(found, "fake_mode", None)
-    if mode is None:
-        return node.target(*args, **kwargs)
-    with mode:
-        return node.target(*args, **kwargs)
+    with getattr(found, "fake_mode", None) or contextlib.nullcontext():
+        try:
+            return node.target(*args, **kwargs)
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f"{node.target}: {_line(error)}") from None
 
 
 def _line(error: BaseException) -> str:

@@ -56,7 +56,10 @@ class _Writer:
         for node in self.graph.nodes:
             args = tuple(self._operand(one) for one in node.args)
             kwargs = {name: self._operand(value) for name, value in node.kwargs}
-            call = self.fx.call_function(operators.resolve(node.op), args, kwargs)
+            called = operators.resolve(node.op)
+            if any(one.name == "device" and not one.has_default_value() for one in called._schema.arguments):
+                kwargs.setdefault("device", self.device)
+            call = self.fx.call_function(called, args, kwargs)
             if len(node.outputs) == 1 and node.outputs[0] is not None and not _lists(node.op):
                 self.made[node.outputs[0].name] = self._named(call, node.outputs[0].name)
                 continue

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -302,8 +302,8 @@ def _made(
 
 
 def needs_all(case: oracle.Case, index: int, dice: random.Random) -> bool:
-    """Whether the reference's outputs depend on every element of an input, as far as a few tell, each put far above and
-    far below all others. False where it is no floating-point tensor."""
+    """Whether the reference's outputs depend on every element of an input, as far as a few tell, among them some at both ends
+    of each axis, each put far above and far below all others. False where it is no floating-point tensor."""
     small = _Small(case)
     tensor = small.given[index]
     if not tensor.is_floating_point() or not tensor.numel():
@@ -311,10 +311,10 @@ def needs_all(case: oracle.Case, index: int, dice: random.Random) -> bool:
     far = _FAR * (1.0 + float(tensor.abs().max()))
     try:
         right = small({})
-        for place in (dice.randrange(tensor.numel()) for _ in range(_TOUCHED)):
+        for place in _places(tensor.shape, dice):
             for value in (far, -far):
                 changed = tensor.clone()
-                changed.view(-1)[place] = value
+                changed[place] = value
                 made = small({index: changed})
                 if not all(map(torch.equal, right, made)):
                     break
@@ -323,6 +323,15 @@ def needs_all(case: oracle.Case, index: int, dice: random.Random) -> bool:
     except oracle.NotModelled:
         return False
     return True
+
+
+def _places(shape: Sequence[int], dice: random.Random) -> Iterator[tuple[int, ...]]:
+    """Elements drawn at random, and for each axis one at either end: a sum that leaves out the last one needs all others."""
+    for _ in range(_TOUCHED):
+        yield tuple(dice.randrange(size) for size in shape)
+    for axis, extent in enumerate(shape):
+        for end in (0, extent - 1):
+            yield tuple(end if at == axis else dice.randrange(size) for at, size in enumerate(shape))
 
 
 def _structured(tensor: torch.Tensor) -> bool:
