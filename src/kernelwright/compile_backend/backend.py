@@ -203,13 +203,9 @@ def _copied(module: fx.GraphModule) -> fx.GraphModule:
     return copied
 
 
+@functools.cache
 def _ladder() -> KernelSource:
     """The ladder over the user's own cache."""
     from kernelwright.compile_backend.source import LadderSource
 
-    return _default(LadderSource)
-
-
-@functools.cache
-def _default(kind: Callable[[], KernelSource]) -> KernelSource:
-    return kind()
+    return LadderSource()
