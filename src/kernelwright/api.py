@@ -71,7 +71,7 @@ def optimize(
     from kernelwright.cli import read, show
 
     began = time.monotonic()
-    settings, arch = _settings(seconds, target, contractions, backend, workers)
+    settings, arch = _settings(seconds, target, contractions, backend, protocol, workers)
     inputs = tuple(example_inputs) if isinstance(example_inputs, list | tuple) else (example_inputs,)
     captured = _captured(module, inputs, kwargs, dynamic)
     store = KernelCache(_folder(cache))
@@ -198,7 +198,7 @@ def _without_hooks(module: nn.Module) -> Iterator[None]:
 
 
 def _settings(
-    seconds: float, target: str, contractions: Contractions, backend: str, workers: int
+    seconds: float, target: str, contractions: Contractions, backend: str, protocol: str, workers: int
 ) -> tuple[Settings, str]:
     """Settings, and the architecture that kernels are compiled for. Raises UserError."""
     if contractions not in ("own", "auto"):
@@ -210,7 +210,7 @@ def _settings(
         gpu, arch = "", sheet.arch
     else:
         gpu, arch = torch.cuda.get_device_name(), arch_of()
-    return Settings(seconds, sheet.name, contractions, gpu=gpu, workers=workers or 2), arch
+    return Settings(seconds, sheet.name, contractions, protocol=protocol, gpu=gpu, workers=workers or 2), arch
 
 
 def _slower(found: Found) -> str:

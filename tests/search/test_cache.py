@@ -37,6 +37,7 @@ def test_what_was_put_is_there_for_the_next_process(tmp_path: Path) -> None:
     assert KernelCache(tmp_path).get(KEY) == entry
     assert KernelCache(tmp_path).get(KEY.model_copy(update={"precision": "bf16"})) is None
     assert KernelCache(tmp_path).get(KEY.model_copy(update={"contractions": "auto"})) is None
+    assert KernelCache(tmp_path).get(KEY.model_copy(update={"protocol": "kernelbench"})) is None
 
 
 def test_failures_are_kept_too(tmp_path: Path) -> None:

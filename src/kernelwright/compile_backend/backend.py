@@ -28,26 +28,20 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.graph import Graph, sizes
 from kernelwright.graph.partition import Group
 from kernelwright.records import FASTER, Verdict
+from kernelwright.search.cache import Answer
+from kernelwright.search.ladder import Contractions
 
 logger = logging.getLogger(__name__)
 OPTIONS: Mapping[str, Any] = {"search": 0.0, "contractions": "auto", "replace": "faster", "race": True}
 
 
-class Kernel(Protocol):
-    """A verified kernel, as the kernel cache has them."""
-
-    code: str
-    verdict: Verdict
-    rung: Any
-
-
 class KernelSource(Protocol):
     """Where kernels come from: the ladder."""
 
-    def lookup(self, graph: Graph, contractions: str) -> Kernel | None:
+    def lookup(self, graph: Graph, contractions: Contractions) -> Answer | None:
         """What is known and verified, in milliseconds."""
 
-    def search(self, graphs: Sequence[Graph], contractions: str, seconds: float) -> None:
+    def search(self, graphs: Sequence[Graph], contractions: Contractions, seconds: float) -> None:
         """Spend up to `seconds` on finding more."""
 
 

@@ -1,6 +1,6 @@
 """The kernel cache: what was verified for a graph before, and what was tried in vain, on disk and shared by processes.
 
-One entry a (graph, precision, target, contractions, versions): the best verified kernel so far and, per rung, what came
+One entry a (graph, precision, target, contractions, protocol, versions): the best verified kernel so far and, per rung, what came
 of it. Entries appear by rename under a lock, and a write merges with what another process wrote meanwhile. An entry that
 cannot be read, or is of another version, is left out with one line on stderr, and written anew.
 
@@ -93,6 +93,8 @@ class Key(BaseModel):
     precision: str = "default"
     target: str = "h200"
     contractions: Literal["own", "auto"] = "own"
+    protocol: str = "strict"
+    """The rules that it was judged by."""
     gpu: str = ""
     """The GPU that it was measured on; empty where it was modelled."""
     versions: tuple[tuple[str, str], ...] = ()

@@ -145,13 +145,14 @@ class Ladder:
         target: str = "h200",
         contractions: Contractions = "own",
         precision: str = "default",
+        protocol: str = "strict",
         gpu: str = "",
         watch: Callable[[str, str, str], object] = lambda graph, rung, what: None,
     ) -> None:
         """`watch` is told (graph's name, rung, what came of it) from any thread."""
         self.verifier, self.rungs, self.cache, self.watch = verifier, list(rungs), cache, watch
         self.facts: dict[str, Any] = {
-            "target": target, "contractions": contractions, "precision": precision, "gpu": gpu,
+            "target": target, "contractions": contractions, "precision": precision, "protocol": protocol, "gpu": gpu,
         }  # fmt: skip
 
     def key(self, graph: Graph) -> Key:

@@ -52,6 +52,7 @@ class Settings:
     target: str = "h200"
     contractions: Contractions = "auto"
     precision: str = "default"
+    protocol: str = "strict"
     gpu: str = ""
     """The GPU that times are measured on; empty: they are modelled."""
     workers: int = 2
@@ -196,6 +197,7 @@ class _Search:
             target=s.target,
             contractions=s.contractions,
             precision=s.precision,
+            protocol=s.protocol,
             gpu=s.gpu,
         )
 
@@ -214,7 +216,7 @@ class _Search:
         with self.open_judge() as verifier:
             ladder = Ladder(
                 verifier, self.rungs(), self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
-                gpu=s.gpu, watch=self.watch,
+                protocol=s.protocol, gpu=s.gpu, watch=self.watch,
             )  # fmt: skip
             if len(self.graph.nodes) <= LONG:
                 found += self._in_one_piece(ladder)
