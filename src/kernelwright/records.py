@@ -21,6 +21,8 @@ from kernelwright.outcomes import Gate, Outcome
 Agent = Literal["frontend", "midend", "backend"]
 Backend = Literal["interpret", "cuda"]
 ProtocolName = Literal["strict", "kernelbench", "toronto"]
+PrecisionName = Literal["default", "ieee", "tf32", "bf16", "fp16"]
+"""What a reference runs in: PyTorch's default flags, TF32 off or on, or weights and inputs in half precision."""
 Span = tuple[int, int]
 PositiveMs = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -331,6 +333,74 @@ class Example(Record):
     split: Literal["train", "validation", "heldout"] = "train"
     graph: str = ""
     """Digest of the operator graph: what splits are made by."""
+
+
+class Shown(Record):
+    """The kernel that a prompt shows: correct and slower for `improve`, broken for `repair`."""
+
+    plan: str = ""
+    code: str
+    feedback: str
+    """The verifier's message on a broken one, the profile of a slow one."""
+    us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Microseconds of one call; None: it is broken."""
+
+
+class Pair(Record):
+    """One supervised example in function form: a graph, and a plan with the kernel that was printed from it and judged.
+
+    write: graph -> plan and code. improve: a verified kernel with its profile -> a faster plan and code. repair: a broken
+    kernel with the verifier's message -> the one it was made from. `task` is what the judge heard; `task.graph` is the JSON
+    of its `Graph`, `task.shapes` its small sizes.
+
+    >>> Pair(kind="improve", task=task, ..., us=12.0, shown=None)
+    ValueError: ... improve shows a kernel
+    """
+
+    kind: Literal["write", "improve", "repair"] = "write"
+    task: Task
+    digest: str = Field(min_length=16)
+    """Of the graph: what a cache or an archive is keyed by."""
+    structure: str = Field(min_length=16)
+    """Digest of the normalised graph without sizes: what splits and decontamination go by."""
+    label: str
+    """Operators in order, `linear+gelu`."""
+    source: Literal["catalogue", "random", "harvest", "files", "archive"]
+    """Where the graph comes from."""
+    writer: str = "library"
+    """Who wrote the code: `library` prints schedules, `inductor` is torch's compiler, else a model's name."""
+    precision: PrecisionName
+    target: str
+    """GPU that the times hold for."""
+    plan: str
+    """Lines of the plan, in the grammar of `synth/plan.py`; empty where `writer` has no schedule."""
+    code: str
+    """`def kernel(...)` over the graph's arguments with its `@triton.jit` functions."""
+    schedule: str = ""
+    """JSON of the schedule that `plan` says."""
+    clock: Literal["modelled", "measured"] = "modelled"
+    us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Microseconds of one call at full size; None where it was not priced."""
+    best_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Of the fastest kernel that is known for this graph on this target."""
+    outcome: Outcome = Outcome.CORRECT
+    cases: int = 0
+    """Correctness cases that it passed."""
+    shown: Shown | None = None
+    split: Literal["train", "validation", "heldout"] = "train"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.task.graph:
+            raise ValueError("a pair's task holds its graph")
+        if not self.outcome.accepted:
+            raise ValueError("a pair's answer was accepted by the judge")
+        if (self.kind == "write") == (self.shown is not None):
+            raise ValueError(f"{self.kind} shows {'no' if self.shown else 'a'} kernel")
+        slower = None if self.shown is None else self.shown.us
+        if self.kind == "improve" and self.us and slower and self.us >= slower:
+            raise ValueError("an improvement takes less time than what it improves")
+        return self
 
 
 def write_jsonl(path: Path, records: Iterable[Record], append: bool = False) -> int:

@@ -8,6 +8,7 @@ normalise.py  exported programs and fx graphs to `Graph`; simplify.py writes wha
 fx.py         `Graph` to fx
 execute.py    runs a graph by ATen calls alone, in its own dtypes or in fp64
 agree.py      a graph is a reference only after it agreed with its module
+structure.py  what a graph computes whatever its sizes and spelling, as a digest
 shrink.py     free sizes as symbols, and small values for them; dims.py and shape_rules.py find which are free
 draws.py      how each argument is drawn; task.py prints a task in function form; text.py the form that models read
 """

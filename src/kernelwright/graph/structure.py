@@ -1,0 +1,143 @@
+"""What a graph computes, whatever its sizes and however it was spelled: a digest of its normalised form without numbers.
+
+    nn.Linear then nn.GELU at 1024 x 8192, and `x @ w.t() + c` with F.gelu at 64 x 100, are one structure.
+
+Views, casts, copies and dead nodes do not count; a value is told by the operators that made it, not by its name or place.
+Operators that are spelled in several ways are written in one: products with a bias as product and addition, `x *
+sigmoid(x)` as silu, a division by a number as a scaling. Sizes, numbers, windows, strides and the identity of arguments
+are left out, so that different functions may share a structure: what shares one with a benchmark's file is taken for
+that file, and what is told apart is told apart for sure only where its operators differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from kernelwright.graph import operators
+from kernelwright.graph.types import Graph, Node, NumberType, Operand, Ref, TensorType
+
+_SAME = {
+    "native_layer_norm": "layer_norm", "native_group_norm": "group_norm", "_fused_rms_norm": "rms_norm",
+    "_softmax": "softmax", "_safe_softmax": "softmax", "_log_softmax": "log_softmax", "mm": "matmul", "bmm": "matmul",
+    "mv": "matmul", "dot": "matmul", "convolution": "conv", "_convolution": "conv", "conv1d": "conv", "conv2d": "conv",
+    "conv3d": "conv", "conv_transpose1d": "conv", "conv_transpose2d": "conv", "conv_transpose3d": "conv",
+    "max_pool2d_with_indices": "max_pool", "max_pool3d_with_indices": "max_pool", "max_pool1d": "max_pool",
+    "max_pool2d": "max_pool", "max_pool3d": "max_pool", "avg_pool1d": "avg_pool", "avg_pool2d": "avg_pool",
+    "avg_pool3d": "avg_pool", "adaptive_avg_pool1d": "mean", "adaptive_avg_pool2d": "mean", "adaptive_avg_pool3d": "mean",
+    "_adaptive_avg_pool2d": "mean", "_adaptive_avg_pool3d": "mean", "batch_norm": "batch_norm", "true_divide": "div",
+    "_native_batch_norm_legit_no_training": "batch_norm", "native_batch_norm": "batch_norm", "special_expit": "sigmoid",
+    "_native_batch_norm_legit_functional": "batch_norm", "hardtanh": "clamp", "clamp_max": "clamp", "relu6": "clamp",
+    "max": "amax", "min": "amin", "cat": "cat", "stack": "cat", "concat": "cat", "var_mean": "var", "_prelu_kernel": "prelu",
+    "index_select": "gather", "embedding": "gather", "index": "gather", "linalg_vector_norm": "norm", "subtract": "sub",
+    "multiply": "mul", "divide": "div",
+}  # fmt: skip
+_PASSED = frozenset(["_to_copy", "clone", "contiguous", "copy", "to", "alias", "positive", "lift_fresh_copy"])
+_COMMUTE = frozenset(["add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or"])
+_LEAF = "."
+
+
+def structure(graph: Graph) -> str:
+    """The digest: 16 hex digits."""
+    return hashlib.sha256(structure_text(graph).encode()).hexdigest()[:16]
+
+
+def structure_text(graph: Graph) -> str:
+    """What is hashed, in prefix form: `gelu(add(.,matmul(.,.)))`. Shared values are written where each is first read."""
+    made: dict[str, str] = {one.name: _LEAF for one in graph.arguments}
+    types = graph.types()
+    for node in graph.nodes:
+        text = _written(node, made, types)
+        for place, value in enumerate(node.outputs):
+            if value is not None:
+                made[value.name] = _digest(text if place == 0 else f"{text}#{place}")
+    return ";".join(sorted({made[name] for name in graph.results}))
+
+
+def operator_count(graph: Graph) -> int:
+    """Nodes that compute something: no views, casts or values made from sizes alone."""
+    return sum(
+        operators.kind(node.op) not in ("view", "create") and _name(node) not in _PASSED
+        for node in graph.nodes
+    )
+
+
+def _digest(text: str) -> str:
+    """Long texts by their hash, so that a value that is read twice does not double what is written."""
+    return text if len(text) <= 120 else "@" + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _name(node: Node) -> str:
+    name = operators.packet(node.op)
+    return _SAME.get(name, name)
+
+
+def _written(node: Node, made: Mapping[str, str], types: Mapping[str, TensorType | NumberType]) -> str:
+    read = [made[one.ref] for one in _values(node.args)]
+    name = _name(node)
+    if operators.kind(node.op) == "view" or name in _PASSED:
+        return read[0] if read else _LEAF
+    if operators.kind(node.op) == "create":
+        return _LEAF
+    if name in ("linear", "addmm", "baddbmm", "addbmm", "conv"):
+        return _contraction(node, name, read, types)
+    return _map(node, name, read)
+
+
+def _contraction(node: Node, name: str, read: list[str], types: Mapping[str, TensorType | NumberType]) -> str:
+    """Without its bias, which is added."""
+    if name.startswith("add") or name == "baddbmm":
+        read = [*read[1:], read[0]]
+    if name == "conv":
+        kind = types[_values(node.args[1:2])[0].ref]
+        transposed = "transpose" in node.op or (len(node.args) > 6 and node.args[6] is True)
+        name = f"conv{len(kind.shape) - 2 if isinstance(kind, TensorType) else ''}{'t' if transposed else ''}"
+    else:
+        name = "matmul"
+    product = f"{name}({','.join(read[:2])})"
+    return product if len(read) < 3 else _call("add", [product, read[2]])
+
+
+def _map(node: Node, name: str, read: list[str]) -> str:
+    if len(read) == 1:
+        if name in ("mul", "div"):
+            return f"scale({read[0]})"
+        if name in ("add", "sub", "rsub"):
+            return f"shift({read[0]})"
+        if name == "pow" and len(node.args) > 1 and node.args[1] in (2, 2.0):
+            return _call("mul", [read[0], read[0]])
+        if name in ("clamp", "clamp_min", "maximum", "threshold"):
+            return f"relu({read[0]})" if _is_zero(node) else f"clamp({read[0]})"
+        if name == "minimum":
+            return f"clamp({read[0]})"
+    if name == "square":
+        return _call("mul", [read[0], read[0]])
+    if name == "mul" and len(read) == 2:
+        for one, other in (read, read[::-1]):
+            if other == _digest(f"sigmoid({one})"):
+                return f"silu({one})"
+            if other == _digest(f"tanh({_digest(f'softplus({one})')})"):
+                return f"mish({one})"
+    return _call(name, read)
+
+
+def _call(name: str, read: Sequence[str]) -> str:
+    parts = sorted(read) if name in _COMMUTE else list(read)
+    return f"{name}({','.join(parts)})"
+
+
+def _is_zero(node: Node) -> bool:
+    numbers = [
+        one for one in (*node.args[1:], *(value for _, value in node.kwargs)) if isinstance(one, int | float)
+    ]
+    return bool(numbers) and all(one == 0 for one in numbers)
+
+
+def _values(operands: Sequence[Operand]) -> list[Ref]:
+    found: list[Ref] = []
+    for one in operands:
+        if isinstance(one, Ref):
+            found.append(one)
+        elif isinstance(one, tuple):
+            found += _values(one)
+    return found
