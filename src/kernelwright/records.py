@@ -216,6 +216,10 @@ class Timing(Record):
     speedup_ci: Mapping[str, tuple[float, float]]
     """95 % confidence interval of baseline / candidate, per baseline."""
     roofline_fraction: float | None = None
+    gflop_s: float | None = None
+    """The reference's arithmetic, in GFLOP, over the candidate's seconds: the same numerator for every candidate."""
+    gb_s: float | None = None
+    """What must be read and written once, in GB, over the candidate's seconds."""
     samples: int = 1
 
     @model_validator(mode="after")
@@ -304,6 +308,10 @@ class Rollout(Record):
     """One line of a run's log: everything needed to score it again without a GPU."""
 
     task_id: str
+    title: str = ""
+    """What the task is, for people: `linear+gelu 1024x8192x8192 bf16`; empty in logs of before."""
+    dtype: str = ""
+    """The task's main type, as torch names it."""
     stage: str
     step: int = 0
     group: str = ""

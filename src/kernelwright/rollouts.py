@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from kernelwright import candidates, rewards
 from kernelwright.errors import UserError
+from kernelwright.graph.title import task_title
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy import Policy
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
@@ -135,6 +136,8 @@ class Rolling:
             groups[row].append(
                 Rollout(
                     task_id=self.tasks[row].id,
+                    title=task_title(self.tasks[row]),
+                    dtype=self.tasks[row].dtype,
                     stage=self.stage,
                     step=self.step,
                     group=f"{self.stage}/{self.step}/{row}",

@@ -95,6 +95,8 @@ def make_verdict(task_id: str, outcome: Outcome, speedup: float = 1.5) -> Verdic
             baseline_ms={"eager": 0.011 * speedup, "compile": 0.012},
             speedup_ci={"eager": (speedup, speedup), "compile": (1.09, 1.09)},
             roofline_fraction=0.64,
+            gb_s=3072.0,
+            gflop_s=410.0,
         )
     return Verdict(
         task_id=task_id, outcome=outcome, gate=GATES[outcome], detail=detail, evidence=evidence, timing=timing
@@ -107,6 +109,8 @@ def make_rollout(
     no_code = outcome is Outcome.NO_CODE
     return Rollout(
         task_id=task_id,
+        title="" if "softmax" in task_id else "linear+gelu 1024x8192x8192 bf16",
+        dtype="float32" if "softmax" in task_id else "bfloat16",
         stage=stage,
         prompt=Prompt(
             task_id=task_id,

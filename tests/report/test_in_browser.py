@@ -77,6 +77,18 @@ def test_search_narrows_the_table(browser: Browser, report: Path) -> None:
     assert browser.evaluate("document.getElementById('count').textContent") == "3 of 18 tasks"
 
 
+@pytest.mark.parametrize(("chosen", "value"), [("operator", "gelu"), ("dtype", "bfloat16")])
+def test_tasks_are_filtered_by_what_they_are(browser: Browser, report: Path, chosen: str, value: str) -> None:
+    browser.open(report, DESK)
+    every = "Array.from(document.querySelectorAll('.task'))"
+    wanted = browser.evaluate(f"{every}.filter((task) => task.innerText.includes('linear+gelu')).length")
+    browser.evaluate(
+        f"const box = document.getElementById({chosen!r}); box.value = {value!r}; box.dispatchEvent(new Event('change'))"
+    )
+    assert 0 < wanted < 18
+    assert browser.evaluate(f"{every}.filter((task) => !task.hidden).length") == wanted
+
+
 def test_task_unfolds_to_kernel_and_evidence(browser: Browser, report: Path) -> None:
     browser.open(report, PHONE)
     browser.evaluate("document.querySelectorAll('.task')[1].querySelector('summary').click()")

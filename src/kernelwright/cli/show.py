@@ -129,12 +129,23 @@ def _timing(timing: Timing) -> Iterable[tuple[str, str]]:
     if timing.roofline_fraction is not None:
         line += f", {timing.roofline_fraction:.0%} of the roofline"
     yield "time", line
+    if said := rates(timing):
+        yield "rate", said
     for name, ms in timing.baseline_ms.items():
         low, high = timing.speedup_ci[name]
         yield (
             "speedup",
             f"{timing.speedup(name):.2f}× [{low:.2f}, {high:.2f}] over {name} ({ms:.4g} ms), {timing.kind}",
         )
+
+
+def rates(timing: Timing) -> str:
+    """`1234 GB/s, 56.7 TFLOP/s`, as far as known."""
+    found = [] if timing.gb_s is None else [f"{timing.gb_s:.4g} GB/s"]
+    if timing.gflop_s is not None:
+        large = timing.gflop_s >= 1000
+        found.append(f"{timing.gflop_s / (1000 if large else 1):.3g} {'TFLOP/s' if large else 'GFLOP/s'}")
+    return ", ".join(found)
 
 
 def _moves(cost: Cost) -> str:

@@ -87,6 +87,10 @@ def profile(verdict: Verdict) -> str:
         line = f"time: {timing.candidate_ms:.4g} ms {timing.kind} on {timing.target}; {speedups}"
         if timing.roofline_fraction is not None:
             line += f"; {timing.roofline_fraction:.0%} of the roofline"
+        if timing.gb_s is not None:
+            line += f"; {timing.gb_s:.4g} GB/s"
+        if timing.gflop_s is not None:
+            line += f", {timing.gflop_s:.4g} GFLOP/s"
         lines.append(line)
     if evidence.cost is not None:
         launches = evidence.cost.launches

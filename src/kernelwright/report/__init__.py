@@ -66,14 +66,16 @@ def render(runs: Sequence[Run]) -> str:
         size=_size,
         breakable=_breakable,
     )
-    kind = _timing_kind(stages)
+    kind, tasks = _timing_kind(stages), task_rows(stages)
     labels = [*(stage.label for stage in stages), *_series(runs, "loss"), *_series(runs, "reward")]
     colours = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     return environment.get_template("page.html.jinja").render(
         version=__version__,
         runs=runs,
         stages=stages,
-        tasks=task_rows(stages),
+        tasks=tasks,
+        operators=sorted({one for task in tasks for one in task.operators}),
+        dtypes=sorted({task.dtype for task in tasks if task.dtype}),
         categories=[c.value for c in (Category.CORRECT, *(c for c in Category if c is not Category.CORRECT))],
         gates=list(Gate),
         timing_kind=kind,
@@ -100,6 +102,7 @@ def _charts(
         *_held_out(runs, colours),
         ("Reward", False, charts.curves("Reward", reward, colours)),
         ("Correct while training", False, charts.curves("Correct", trained, colours, percent=True)),
+        ("Plan entropy", False, charts.curves("Nats a decision", _series(runs, "plan_entropy"), colours)),
         ("Speedup while training", False, charts.curves("Speedup", gain, colours, line_at=1.0)),
     ]
     title = f"{kind} speedup over eager, held-out samples".strip().capitalize()

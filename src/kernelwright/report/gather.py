@@ -105,6 +105,21 @@ class TaskRow:
         return max((s for a in self.attempts if (s := a.best.verdict.speedup()) is not None), default=None)
 
     @property
+    def title(self) -> str:
+        """What the task is; its id where the log does not say."""
+        return self.last.best.title or self.id
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators that its title names."""
+        named = self.last.best.title.split(" ")[0]
+        return [one for one in named.split("+") if one] if "/" not in named else []
+
+    @property
+    def dtype(self) -> str:
+        return self.last.best.dtype
+
+    @property
     def changed(self) -> bool:
         return len({a.best.verdict.outcome for a in self.attempts}) > 1
 

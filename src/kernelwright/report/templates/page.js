@@ -13,6 +13,7 @@
 
   if (!tasks.length) return;
   const find = byId("find"), outcome = byId("outcome"), changed = byId("changed"), unfold = byId("unfold");
+  const chosen = (id) => (byId(id) ? byId(id).value : "");
   const visible = () => tasks.filter((task) => !task.hidden);
 
   function label() {
@@ -24,6 +25,8 @@
       const text = task.dataset.search;
       task.hidden = !(words.every((word) => text.includes(word)) &&
         (!outcome.value || task.dataset.outcome === outcome.value) &&
+        (!chosen("operator") || task.dataset.operators.split(" ").includes(chosen("operator"))) &&
+        (!chosen("dtype") || task.dataset.dtype === chosen("dtype")) &&
         (!changed.checked || task.dataset.changed === "yes"));
     }
     const count = visible().length;
@@ -40,6 +43,7 @@
   find.addEventListener("input", filter);
   outcome.addEventListener("change", filter);
   changed.addEventListener("change", filter);
+  for (const id of ["operator", "dtype"]) if (byId(id)) byId(id).addEventListener("change", filter);
   byId("filters").hidden = false;
   filter();
 })();

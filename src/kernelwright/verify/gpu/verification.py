@@ -80,7 +80,12 @@ class MeasuredHearing(Hearing):
                 roofline = None if base is None else base.eager.roofline_ms
                 size = self._unknown() if base is None else base.footprint.compiling()
                 compiled = self.judge.compiled_ratio(self.task, self.gpu, self.zygote, size)
-                return stopwatch.result(self.gpu.name, roofline, compiled)
+                clocked = stopwatch.result(self.gpu.name, roofline, compiled)
+                if base is None:
+                    return clocked
+                from kernelwright.verify.reference.baseline import rates
+
+                return clocked.model_copy(update=rates(base, clocked.candidate_ms))
         raise wrong
 
     @contextlib.contextmanager

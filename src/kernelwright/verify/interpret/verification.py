@@ -467,6 +467,8 @@ class InterpretedHearing(Hearing):
 
     def _modelled_time(self, base: Any, modelled: Cost) -> Timing:
         """That cost as a time, against the modelled baselines."""
+        from kernelwright.verify.reference.baseline import rates
+
         baselines = {"eager": base.eager.ms, "compile": base.compiled_ms}
         low, high = 1.0 - _MODEL_UNCERTAINTY, 1.0 + _MODEL_UNCERTAINTY
         return Timing(
@@ -479,6 +481,7 @@ class InterpretedHearing(Hearing):
                 name: (ms / modelled.ms * low, ms / modelled.ms * high) for name, ms in baselines.items()
             },
             roofline_fraction=modelled.roofline_fraction,
+            **rates(base, modelled.ms),
         )
 
 

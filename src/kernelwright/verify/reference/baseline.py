@@ -227,6 +227,15 @@ def _bytes(tensor: torch.Tensor) -> float:
     return float(elements * tensor.element_size())
 
 
+def rates(base: Baseline, ms: float) -> dict[str, float]:
+    """`gflop_s` and `gb_s` of a candidate that takes `ms`: the reference's arithmetic and the bytes that must move, so
+    that candidates of one task are compared alike. Without arithmetic only `gb_s`."""
+    found = {"gb_s": base.min_bytes / ms / 1e6}
+    if base.eager.flops:
+        found["gflop_s"] = base.eager.flops / ms / 1e6
+    return found
+
+
 def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     """Model the reference at `shape`. Raises UserError where its file cannot be loaded, oracle.NotModelled where it
     raises on meta tensors."""
