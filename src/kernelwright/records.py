@@ -217,7 +217,7 @@ class Timing(Record):
     """95 % confidence interval of baseline / candidate, per baseline."""
     roofline_fraction: float | None = None
     gflop_s: float | None = None
-    """The reference's arithmetic, in GFLOP, over the candidate's seconds: the same numerator for every candidate."""
+    """Operations of the reference's products and convolutions, in GFLOP, over the candidate's seconds; None without any."""
     gb_s: float | None = None
     """What must be read and written once, in GB, over the candidate's seconds."""
     samples: int = 1

@@ -228,11 +228,11 @@ def _bytes(tensor: torch.Tensor) -> float:
 
 
 def rates(base: Baseline, ms: float) -> dict[str, float]:
-    """`gflop_s` and `gb_s` of a candidate that takes `ms`: the reference's arithmetic and the bytes that must move, so
-    that candidates of one task are compared alike. Without arithmetic only `gb_s`."""
+    """`gflop_s` and `gb_s` of a candidate that takes `ms`: the reference's products and the bytes that must move, so that
+    candidates of one task are compared alike. Without products only `gb_s`."""
     found = {"gb_s": base.min_bytes / ms / 1e6}
-    if base.eager.flops:
-        found["gflop_s"] = base.eager.flops / ms / 1e6
+    if base.contraction_flops:
+        found["gflop_s"] = base.contraction_flops / ms / 1e6
     return found
 
 
