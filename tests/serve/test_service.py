@@ -9,10 +9,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from graph.building import Builder
 
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.graph.task import to_task
 from kernelwright.outcomes import Outcome
-from kernelwright.records import Candidate
+from kernelwright.records import Candidate, Task
 from kernelwright.verify.remote import RemotePool, VerifyRequest
 from serve.conftest import RELU, FakePool, Served, wait_for
 
@@ -116,6 +118,17 @@ def test_a_strangers_task_is_not_executed(serve: Serve) -> None:
     assert refused.status_code == 403
     assert "--allow-source" in refused.json()["detail"]
     assert server.pool.asked == []
+
+
+def test_a_graphs_task_is_judged_whoever_sends_it_and_not_once_it_is_changed(serve: Serve) -> None:
+    def status(task: Task) -> int:
+        sent = VerifyRequest(task=task, candidate=Candidate(code="x = 1")).model_dump(mode="json")
+        return httpx.post(f"{server.url}/v1/verify", json=sent).status_code
+
+    b = Builder()
+    server, one = serve(), to_task(b.graph(b.op("aten.relu.default", b.input(4))), "graph/relu")
+    assert status(one) == 200
+    assert status(one.model_copy(update={"source": one.source + "import os\n"})) == 403
 
 
 def test_a_task_that_the_server_has_may_be_sent_whole(serve: Serve) -> None:

@@ -33,6 +33,7 @@ from prometheus_client import (
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernelwright import __version__, candidates
+from kernelwright.graph.printed import is_printed
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.serve.guard import Guard
@@ -244,11 +245,12 @@ class _Service:
                     404, f"no task {body.task_id[:80]!r} here: GET /v1/tasks lists them, or send `task`"
                 )
             return self._tasks[body.task_id], candidate
-        if self.settings.allow_source or body.task.digest in self._trusted:
+        if self.settings.allow_source or body.task.digest in self._trusted or is_printed(body.task):
             return body.task, candidate
         raise Refused(
             403,
-            "this server executes no task sources of others: name a task_id, or start it with --allow-source",
+            "this server executes no task sources of others: name a task_id, send a graph's task, or start it with "
+            "--allow-source",
         )
 
 
