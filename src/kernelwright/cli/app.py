@@ -15,6 +15,7 @@ import typer
 from kernelwright import __version__
 from kernelwright.cli import audits, corpus, serving
 from kernelwright.errors import UserError
+from kernelwright.hardware import TARGETS
 
 app = typer.Typer(
     add_completion=False,
@@ -41,7 +42,7 @@ Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
 Protocol = Annotated[
     str, typer.Option(help="strict, kernelbench or toronto; of several, with commas, the first decides.")
 ]
-Target = Annotated[str, typer.Option(help="The GPU to compile and price for: h200, h100, a100, mi300x.")]
+Target = Annotated[str, typer.Option(help=f"The GPU to compile and price for: {', '.join(TARGETS)}.")]
 Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
 JudgeAt = Annotated[
     str,
@@ -230,7 +231,7 @@ def train(
         bool, typer.Option("--dry-run", help="Print model, data, memory, steps and cost, and do nothing.")
     ] = False,
     on: Annotated[
-        str, typer.Option("--on", help="With --dry-run: here, or a GPU: h200, h100, a100, mi300x.")
+        str, typer.Option("--on", help=f"With --dry-run: here, or a GPU: {', '.join(TARGETS)}.")
     ] = "here",
     resume: Resume = False,
 ) -> int:

@@ -22,7 +22,7 @@ from kernelwright.train.architectures import known
 from kernelwright.train.processes import count as process_count
 from kernelwright.train.prompts import read_tasks
 
-GPU_GB = {"h200": 141, "h100": 80, "a100": 80, "mi300x": 192}
+GPU_GB = {"b200": 180, "h200": 141, "h100": 80, "a100": 80, "l40s": 48, "mi300x": 192}
 """Memory by the vendors' data sheets, in 1e9 bytes."""
 UTILISATION, BANDWIDTH = 0.35, 0.5
 TOKENS_S, COMPILED_TOKENS_S, STEP_S, MODULE_STEP_S = 6.5e5, 1.4e6, 2e-3, 0.05

@@ -1,0 +1,60 @@
+"""What compiles for which GPU: every gold of the built-in tasks and every honest exhibit, by the judge's own compiler.
+
+    python benchmarks/targets.py [--targets b200,l40s] [--museum] [--workers 2]
+
+Judges each kernel once a target without a GPU, and counts by outcome: `correct` means compiled, assembled and right. One line
+a target, then each kernel that fails there with its reason. Does not say how fast any of them is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from kernelwright.hardware import TARGETS
+from kernelwright.records import Candidate, Task
+from kernelwright.tasks import builtin
+from kernelwright.verify import VerifierPool
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+
+def kernels(museum: bool) -> list[tuple[Task, Candidate]]:
+    """What is judged."""
+    found = [(task, Candidate(code=builtin.gold(task.id))) for task in builtin.load()]
+    if museum:
+        import museum as exhibits
+
+        found += [
+            (exhibits.task_of(one), Candidate(code=one.code))
+            for one in exhibits.exhibits("honest", "interpret")
+        ]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--museum", action="store_true", help="the museum's honest kernels, too")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    asked = kernels(options.museum)
+    for name in options.targets.split(","):
+        with VerifierPool(target=name, workers=options.workers, backend="interpret") as pool:
+            verdicts = pool.verify_many(asked)
+        tally = Counter(verdict.outcome.value for verdict in verdicts)
+        print(f"{name}: {tally['correct']} of {len(asked)}; {dict(tally)}", flush=True)
+        for (task, _), verdict in zip(asked, verdicts, strict=True):
+            if not verdict.correct:
+                print(
+                    f"  {task.id}: {verdict.outcome.value}: {verdict.detail.splitlines()[0][:200]}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
