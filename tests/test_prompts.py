@@ -3,12 +3,13 @@
 import ast
 
 import pytest
+from functions import improving, pair, softmax_task
 
 from kernelwright import hardware
 from kernelwright.candidates import parse
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.prompts import completion_text, feedback, profile, render
+from kernelwright.prompts import completion_text, contrast, example_pair, feedback, profile, render
 from kernelwright.prompts.feedback import LIMIT
 from kernelwright.records import Binary, Cost, Evidence, Mismatch, Prompt, Task, Timing, Verdict
 
@@ -247,3 +248,59 @@ def test_a_profile_is_bounded() -> None:
 def test_there_is_no_profile_of_a_failure_or_of_nothing() -> None:
     assert profile(verdict(Outcome.WRONG_VALUE)) == ""
     assert profile(accepted().model_copy(update={"timing": None})) == ""
+
+
+# -- function form
+
+
+@pytest.mark.parametrize("style", ["chat", "compact"])
+def test_a_graph_is_shown_as_it_is_printed_and_no_module_is_asked_for(style: str) -> None:
+    said = text(ask("frontend", style, softmax_task()))
+    assert "x: f32[64,256]" in said
+    assert "= softmax(x, -1)" in said
+    assert "ModelNew" not in said
+    assert "torch.ops" not in said
+
+
+def test_a_chat_prompt_names_the_function_with_its_arguments() -> None:
+    assert "def kernel(x)" in text(ask("frontend", "chat", softmax_task()))
+
+
+def test_a_graphs_precision_is_said() -> None:
+    assert "precision bf16" in text(ask("frontend", "compact", softmax_task(), precision="bf16"))
+
+
+def test_a_compact_prompt_shows_a_verified_kernel_by_its_plan_and_a_broken_one_by_its_code() -> None:
+    better = text(ask("midend", "compact", softmax_task(), plan="g1: softmax  nest row"))
+    assert "nest row" in better
+    assert KERNEL.strip() not in better
+    broken = text(
+        ask("frontend", "compact", softmax_task(), kernel=KERNEL, plan="g1: softmax", feedback="wrong")
+    )
+    assert KERNEL.strip() in broken
+
+
+@pytest.mark.parametrize("style", ["chat", "compact"])
+def test_several_kernels_of_a_graph_are_shown_with_their_times(style: str) -> None:
+    known = [
+        contrast("g1: softmax  nest row  warps 1", "", 8.0),
+        contrast("g1: softmax  nest row  warps 8", "", 2.5),
+    ]
+    said = text(ask("midend", style, softmax_task(), others=known))
+    assert "8 us modelled\ng1: softmax  nest row  warps 1" in said
+    assert "2.5 us modelled" in said
+
+
+def test_a_pair_becomes_the_prompt_of_its_kind_and_the_answer_in_canonical_form() -> None:
+    prompt, answer = example_pair(pair(), "compact")
+    assert prompt.agent == "frontend"
+    assert answer == completion_text(pair().plan, pair().code)
+    prompt, _ = example_pair(improving(), "compact")
+    assert prompt.agent == "midend"
+    assert "time: 0.008 ms modelled" in text(prompt)
+    assert "warps 1" in text(prompt)
+
+
+def test_what_is_said_in_function_form_is_parsed_back() -> None:
+    found = parse(completion_text(pair().plan, pair().code))
+    assert (found.plan, found.code.strip(), found.problem) == (pair().plan, pair().code.strip(), None)

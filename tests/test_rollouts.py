@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from fakes import ReadJudge, SaidPolicy, answer, kernel_of, task
+from functions import pair, softmax_task
 
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import render
-from kernelwright.records import Rollout
-from kernelwright.rollouts import Judge, hand_on, hushed, roll, spent_on_gpus
+from kernelwright.records import Candidate, Rollout
+from kernelwright.rollouts import Judge, hand_on, hushed, in_module, roll, spent_on_gpus
 
 TASK = task("one")
 PROMPT = render("frontend", TASK, style="compact")
@@ -138,3 +139,25 @@ def test_what_gpus_spent_is_added_up() -> None:
     pool = SimpleNamespace(gpus=[SimpleNamespace(spent={"clock": 1.0, "cases": 2.0}) for _ in range(2)])
     assert spent_on_gpus(Judge(pool)) == {"clock": 2.0, "cases": 4.0}
     assert spent_on_gpus(SimpleNamespace(gpus=[])) == {}
+
+
+# -- function form
+
+
+def test_a_function_is_judged_with_the_module_around_it_that_plain_code_writes() -> None:
+    judged = in_module(softmax_task(), Candidate(code=pair().code))
+    assert judged.code.startswith("import torch")
+    assert judged.code.endswith(
+        "class ModelNew(nn.Module):\n    def forward(self, x):\n        return kernel(x)\n"
+    )
+
+
+def test_a_module_of_its_own_is_judged_as_it_is() -> None:
+    own = Candidate(code="class ModelNew: pass")
+    assert in_module(softmax_task(), own) == own
+    assert in_module(TASK, Candidate(code="def kernel(): pass")).code == "def kernel(): pass"
+
+
+def test_code_without_the_function_says_which_is_missing() -> None:
+    judged = in_module(softmax_task(), Candidate(code="x = 1"))
+    assert (judged.problem, judged.detail) == (Outcome.NO_ENTRY, "no function kernel(x)")

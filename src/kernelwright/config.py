@@ -23,7 +23,7 @@ from kernelwright.records import ProtocolName
 Stage = Literal["sft", "frontend", "midend", "backend"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Style = Literal["compact", "chat", "lowered"]
-Kind = Literal["translate", "repair", "improve"]
+Kind = Literal["translate", "write", "repair", "improve"]
 
 
 class Section(BaseModel):
@@ -132,7 +132,7 @@ class SftConfig(Section):
     """Steps that a line of the curves is about. Each line waits for the GPU."""
     compile: bool = False
     """Compile the model's layers with `torch.compile` where there is a GPU: under a minute before the first step."""
-    kinds: tuple[Kind, ...] = ("translate", "repair", "improve")
+    kinds: tuple[Kind, ...] = ("translate", "write", "repair", "improve")
     plans: bool = True
     """Whether completions begin with the plan. Without, reinforcement pays the code alone."""
     renamings: int = Field(0, ge=0)

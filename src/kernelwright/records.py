@@ -436,3 +436,17 @@ def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
                 raise UserError(
                     f"{path}:{number}: not a {kind.__name__} record ({error.error_count()} errors)"
                 ) from None
+
+
+Supervised = Example | Pair
+"""What supervised training reads."""
+
+
+def read_supervised(path: Path) -> Iterator[Supervised]:
+    """The supervised examples of a file, in function form or not: its first line says which. Raises as `read_jsonl`."""
+    with path.open(encoding="utf-8") as lines:
+        first = next((line for line in lines if line.strip()), "")
+    if '"structure":' in first:
+        yield from read_jsonl(path, Pair)
+    else:
+        yield from read_jsonl(path, Example)

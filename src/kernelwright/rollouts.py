@@ -8,6 +8,7 @@ a crash.
 
 from __future__ import annotations
 
+import ast
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,8 +18,12 @@ from typing import Any, Protocol
 
 from kernelwright import candidates, rewards
 from kernelwright.errors import UserError
+from kernelwright.graph import stitch
+from kernelwright.graph.stitch import ENTRY
 from kernelwright.graph.title import task_title
+from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.parsing import parse
 from kernelwright.policy import Policy
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 
@@ -29,10 +34,29 @@ class Verifier(Protocol):
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]: ...
 
 
+def in_module(task: Task, candidate: Candidate) -> Candidate:
+    """The candidate as a judge takes it: where the task is a graph, `kernel(...)` with a `ModelNew` around it.
+
+    Without a function `kernel` it has no entry, and says so; a candidate with a `ModelNew` of its own stays as it is.
+    """
+    if not task.graph or not candidate.code or candidate.problem is not None:
+        return candidate
+    names = {
+        node.name for node in parse(candidate.code).body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    if "ModelNew" in names:
+        return candidate
+    graph = Graph.model_validate_json(task.graph)
+    if ENTRY not in names:
+        missing = f"no function {ENTRY}({', '.join(one.name for one in graph.arguments)})"
+        return candidate.model_copy(update={"problem": Outcome.NO_ENTRY, "detail": missing})
+    return candidate.model_copy(update={"code": stitch.candidate(candidate.code, graph)})
+
+
 class Judge:
     """A verifier that hears the same case once: one verdict a (task, code), while it remembers it.
 
-    Only fair hearings are remembered. `limit` is how many; the oldest is forgotten first.
+    Candidates for tasks in function form go to it as `in_module` writes them. Only fair hearings are remembered. `limit` is how many; the oldest is forgotten first.
     """
 
     def __init__(self, pool: Verifier, limit: int = 4096) -> None:
@@ -50,7 +74,7 @@ class Judge:
             if known is not None and not _failed(known):
                 return known
             self.heard += 1
-            future = self._pool.submit(task, candidate)
+            future = self._pool.submit(task, in_module(task, candidate))
             self._known[key] = future
             while len(self._known) > self._limit:
                 self._known.pop(next(iter(self._known)))

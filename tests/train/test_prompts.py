@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from fakes import ReadJudge, SaidPolicy, answer, task
+from functions import improving, pair
 from tiny import FAST, SLOW, code, examples
 
 from kernelwright.errors import UserError
@@ -73,3 +74,17 @@ def test_an_improve_example_shows_its_kernel_and_profile_and_wants_the_better_on
     assert code(SLOW) in prompt.messages[0].content
     assert "time: 2 ms" in prompt.messages[0].content
     assert code(FAST) in said
+
+
+def test_pairs_are_read_like_examples(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "examples.jsonl", [pair(), improving(), pair(split="heldout")])
+    assert read_examples(tmp_path / "examples.jsonl") == [pair(), improving()]
+
+
+def test_asks_of_graphs_hold_the_plan_that_is_shown_and_the_best_time_that_is_known() -> None:
+    [ask] = midend_asks([pair(), improving()])
+    shown = improving().shown
+    assert shown is not None
+    assert (ask.kernel, ask.plan, ask.best_us) == (shown.code, shown.plan, 4.0)
+    [ask] = frontend_asks([pair().task], examples=[pair(best_us=5.0), pair(best_us=3.0)])
+    assert (ask.best_us, ask.precision) == (3.0, "default")

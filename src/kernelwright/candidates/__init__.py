@@ -3,7 +3,8 @@
 The canonical form is `<plan>...</plan>` and one ```python fence. Other forms are read where the meaning is plain:
 
 - *Think tags.* What stands in `<think>` (or before a lone `</think>`) is never code and never plan.
-- *Several blocks.* The last one that parses and holds both `class ModelNew` and a `@triton.jit` kernel. Where
+- *Several blocks.* The last one that parses and holds both an entry (`def kernel` or `class ModelNew`) and a `@triton.jit`
+  kernel. Where
   none does alone, the shortest run of blocks up to the last that does when joined; the code's span then covers
   the prose between. Where none does, the one that comes nearest. Blocks inside a closed `<plan>` come last.
 - *No fence.* From the first line that reads like code; prose behind it is cut at the first syntax error, but

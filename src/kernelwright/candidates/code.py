@@ -20,7 +20,10 @@ _MAX_BLOCKS = 64
 _MAX_JOINED = 8
 _MAX_TRIES = 8
 
-_ENTRY = re.compile(r"^[ \t]*class[ \t]+ModelNew\b", re.MULTILINE)
+_ENTRY = re.compile(
+    r"^[ \t]*class[ \t]+ModelNew\b|(?:\A|^(?!@)[^\n]*\n)def[ \t]+kernel[ \t]*\(", re.MULTILINE
+)
+"""`class ModelNew`, or in function form `def kernel` without a decorator."""
 _KERNEL = re.compile(r"^[ \t]*@[\w.]*\bjit\b", re.MULTILINE)
 _BARE = re.compile(
     r"^\ufeff?(?:import[ \t]+\w[\w.]*(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[^\n]*)?[ \t]*(?:#[^\n]*)?\r?$"
@@ -45,7 +48,7 @@ class Code:
 
     @cached_property
     def signs(self) -> int:
-        """How many of the two things every answer has: `class ModelNew` and a jit decorator."""
+        """How many of the two things every answer has: `class ModelNew` or `def kernel`, and a jit decorator."""
         return bool(_ENTRY.search(self.text)) + bool(_KERNEL.search(self.text))
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
-from kernelwright.records import Agent, Example, Task, read_jsonl
+from kernelwright.records import Agent, Task, read_supervised
 from kernelwright.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def heldout(recipe: Recipe, folder: RunFolder) -> list[Task]:
     if recipe.eval.suite != "heldout":
         return suite(recipe.eval.suite, recipe.eval.limit)
     path = recipe.examples_in(folder.path)
-    found = {e.task.id: e.task for e in read_jsonl(path, Example) if e.split == "heldout"}
+    found = {e.task.id: e.task for e in read_supervised(path) if e.split == "heldout"}
     if not found:
         raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')
     return list(found.values())[: recipe.eval.limit or None]

@@ -1,11 +1,13 @@
 """What the policy is asked, and the form in which it should answer.
 
-One template per agent in `templates/` for the `chat` style (any instruct model); one `compact` template for
+A task in function form is shown as its graph, and the answer is a plan and `def kernel(...)`; any other task as its source,
+and the answer holds `class ModelNew`. One template per agent in `templates/` for the `chat` style (any instruct model); one `compact` template for
 small from-scratch models, which has no chat roles: training and policy concatenate the message contents. The
 `lowered` style is the compact one with the reference as `tasks.lowered` writes it instead of its source.
 Rendering is pure: same arguments, same prompt. A prompt never holds seeds, tolerances or expected outputs.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,11 +16,13 @@ import jinja2
 from kernelwright import hardware
 from kernelwright.config import Style
 from kernelwright.errors import UserError
+from kernelwright.graph.text import to_text
+from kernelwright.graph.types import Graph
 from kernelwright.prompts.feedback import feedback, profile
-from kernelwright.records import Agent, Example, Message, Prompt, Task
+from kernelwright.records import Agent, Example, Message, Pair, Prompt, Task
 from kernelwright.tasks import lowered
 
-__all__ = ["completion_text", "example_pair", "feedback", "profile", "render"]
+__all__ = ["completion_text", "contrast", "example_pair", "feedback", "profile", "render"]
 
 STYLES: tuple[Style, ...] = ("chat", "compact", "lowered")
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
@@ -30,15 +34,20 @@ def render(
     *,
     style: Style = "chat",
     kernel: str = "",
+    plan: str = "",
     feedback: str = "",
     profile: str = "",
+    others: Sequence[str] = (),
+    precision: str = "default",
     target: str = "",
     max_tokens: int = 1024,
 ) -> Prompt:
     """The prompt of `agent` for `task`.
 
     `kernel` is the rejected kernel for `frontend` (a repair, with `feedback`; none if the last answer held no
-    code), the verified one for the other two (with `profile`, and `feedback` on an attempt to improve it).
+    code), the verified one for the other two (with `profile`, and `feedback` on an attempt to improve it). `plan` is that
+    kernel's: a compact prompt shows a verified kernel by its plan alone, from which the code follows. `others` are further
+    kernels of the graph, as `contrast` writes them. `precision` is what a graph's reference runs in.
     `target` names a sheet of `hardware.TARGETS`; only `backend` is told it. `max_tokens` bounds the answer.
 
     Raises UserError for an unknown agent or style, a budget below 1, a missing kernel for `midend` or `backend`,
@@ -51,9 +60,16 @@ def render(
     if agent != "frontend" and not kernel.strip():
         raise UserError(f"prompt for {agent}: no kernel; pass the verified kernel that it should improve")
     sheet = _sheet(target) if agent == "backend" else ""
-    fields = {
+    graph = Graph.model_validate_json(task.graph) if task.graph else None
+    fields: dict[str, object] = {
+        "agent": agent,
+        "graph": "" if graph is None else to_text(graph),
+        "arguments": "" if graph is None else ", ".join(one.name for one in graph.arguments),
+        "precision": precision,
         "source": (lowered(task) if style == "lowered" else "") or task.source.strip(),
         "kernel": kernel.strip(),
+        "plan": plan.strip(),
+        "others": [one.strip() for one in others],
         "feedback": feedback.strip(),
         "profile": profile.strip(),
         "target": target if agent == "backend" else "",
@@ -65,7 +81,7 @@ def render(
     if style != "chat":
         messages: tuple[Message, ...] = (Message(role="user", content=_fill("compact", fields) + "\n"),)
     else:
-        fields["example_answer"] = completion_text(_fill("example_plan", {}), _fill("example_code", {}))
+        fields["example_answer"] = completion_text(_fill("example_plan", {}), _fill("example_code", fields))
         messages = (
             Message(role="system", content=_fill("chat_system", fields)),
             Message(role="user", content=_fill(f"chat_{agent}", fields)),
@@ -83,17 +99,36 @@ def completion_text(plan: str, code: str) -> str:
     return f"<plan>\n{plan.strip()}\n</plan>\n{fenced}" if plan.strip() else fenced
 
 
-def example_pair(example: Example, style: Style) -> tuple[Prompt, str]:
+def contrast(plan: str, code: str, us: float, clock: str = "modelled") -> str:
+    """A kernel that is known besides, for `others`: its time, and its plan, or its code where it has none."""
+    return f"{us:.4g} us {clock}\n{plan.strip() or code.strip()}"
+
+
+def example_pair(example: Example | Pair, style: Style) -> tuple[Prompt, str]:
     """What SFT shows and what it wants said."""
     improve = example.kind == "improve"
-    prompt = render(
-        "midend" if improve else "frontend",
-        example.task,
-        style=style,
-        kernel=example.kernel,
-        feedback="" if improve else example.feedback,
-        profile=example.feedback if improve else "",
-    )
+    agent: Agent = "midend" if improve else "frontend"
+    if isinstance(example, Pair):
+        shown = example.shown
+        prompt = render(
+            agent,
+            example.task,
+            style=style,
+            kernel=shown.code if shown else "",
+            plan=shown.plan if shown else "",
+            feedback=shown.feedback if shown and not improve else "",
+            profile=shown.feedback if shown and improve else "",
+            precision=example.precision,
+        )
+    else:
+        prompt = render(
+            agent,
+            example.task,
+            style=style,
+            kernel=example.kernel,
+            feedback="" if improve else example.feedback,
+            profile=example.feedback if improve else "",
+        )
     return prompt, completion_text(example.plan, example.code)
 
 

@@ -15,7 +15,7 @@ _MEND = {
     Outcome.TRUNCATED: "write shorter code",
     Outcome.NO_CODE: "put the whole file into one ```python block",
     Outcome.SYNTAX_ERROR: "mend the Python syntax",
-    Outcome.NO_ENTRY: "define class ModelNew(nn.Module)",
+    Outcome.NO_ENTRY: "define the function or class that is asked for",
     Outcome.NOT_TRITON: "define a @triton.jit kernel and launch it in forward",
     Outcome.FORBIDDEN_IMPORT: "import only torch, triton, triton.language, math, typing",
     Outcome.FORBIDDEN_CODE: "leave that construct out",

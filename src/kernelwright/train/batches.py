@@ -23,7 +23,7 @@ from kernelwright.policy.text import completion_ids, prompt_ids
 from kernelwright.prompts import example_pair
 from kernelwright.prompts.constructors import varied
 from kernelwright.prompts.renaming import relabelled, renamed
-from kernelwright.records import Example
+from kernelwright.records import Example, Supervised
 from kernelwright.train.processes import on_all_cores
 
 PIECE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,11}")
@@ -55,7 +55,7 @@ class Rows:
         return np.diff(self.starts)
 
 
-def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renamings: int = 0) -> Rows:
+def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised], renamings: int = 0) -> Rows:
     """The examples of the kinds that the recipe wants which fit the context; none may be left. Each is there under
     `renamings` other sets of names and with as many constructors, too."""
 
@@ -65,9 +65,9 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renam
         if PIECE.fullmatch(piece := tokenizer.decode([number]).strip())
     ]
 
-    def pair(asked: tuple[int, int, Example]) -> tuple[NDArray[np.int32], int]:
+    def pair(asked: tuple[int, int, Supervised]) -> tuple[NDArray[np.int32], int]:
         place, copy, example = asked
-        if copy:
+        if copy and isinstance(example, Example):
             chance = random.Random(f"{recipe.seed}:{place}:{copy}")
             example = renamed(varied(example, chance), chance, pieces)
             if chance.random() < RELABELLED:
@@ -81,7 +81,7 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renam
     wanted = [
         (place, copy, example)
         for place, example in enumerate(examples)
-        for copy in range(1 + renamings)
+        for copy in range(1 + renamings * isinstance(example, Example))
         if example.kind in recipe.sft.kinds
     ]
     tokens, asked, kinds = [np.empty(0, np.int32)], [], []
@@ -94,7 +94,7 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Example], renam
     return Rows(np.concatenate(tokens), starts, np.array(asked, np.int64), tuple(kinds))
 
 
-def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Example]) -> Rows:
+def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
     """`tokenised`, or a UserError when no example is left to train on."""
     rows = tokenised(recipe, tokenizer, examples, recipe.sft.renamings)
     wanted = sum(example.kind in recipe.sft.kinds for example in examples)

@@ -17,7 +17,7 @@ from typing import Any
 from kernelwright import hardware
 from kernelwright.config import Kind, Recipe, Stage
 from kernelwright.errors import UserError
-from kernelwright.records import Example, read_jsonl
+from kernelwright.records import Supervised, read_supervised
 from kernelwright.train.architectures import known
 from kernelwright.train.processes import count as process_count
 from kernelwright.train.prompts import read_tasks
@@ -345,8 +345,8 @@ def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
     longest = float(min(recipe.data.max_tokens or recipe.model.context, recipe.model.context))
     if path.exists():
         splits: dict[str, int] = {}
-        train: list[Example] = []
-        for example in read_jsonl(path, Example):
+        train: list[Supervised] = []
+        for example in read_supervised(path):
             splits[example.split] = splits.get(example.split, 0) + 1
             if example.split == "train":
                 train.append(example)
@@ -380,7 +380,7 @@ def _shares(recipe: Recipe, kinds: Mapping[Kind, int]) -> dict[str, int]:
     return {k: round(copies * n * config.shares.get(k, 1.0)) for k, n in kinds.items() if k in config.kinds}
 
 
-def _mean_length(recipe: Recipe, train: Sequence[Example], out: Path) -> float | None:
+def _mean_length(recipe: Recipe, train: Sequence[Supervised], out: Path) -> float | None:
     """Mean tokens of an example in an epoch, from some of each kind; None where there is no tokenizer yet."""
     base = recipe.data.tokenizer or (recipe.model.base if recipe.model.init == "pretrained" else "")
     folder = Path(base or out / "data" / "tokenizer")

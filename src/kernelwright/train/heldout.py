@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from kernelwright.config import SftConfig
-from kernelwright.records import Example
+from kernelwright.records import Pair, Supervised
 from kernelwright.train.batches import Collator
 from kernelwright.train.best import Best
 from kernelwright.train.curves import Curves
@@ -21,8 +21,8 @@ from kernelwright.train.lean import no_mask
 
 
 def held_out(
-    config: SftConfig, train: Sequence[Example], validation: Sequence[Example]
-) -> tuple[list[Example], list[Example]]:
+    config: SftConfig, train: Sequence[Supervised], validation: Sequence[Supervised]
+) -> tuple[list[Supervised], list[Supervised]]:
     """(examples to train on, at most `eval_examples` to evaluate on). Neither has an operator graph of the other's.
 
     Where `validation` is smaller than that, `eval_share` of the graphs to train on are held out besides, rounded down.
@@ -39,8 +39,8 @@ def held_out(
     return [e for e in train if _graph(e) not in held], chosen[: config.eval_examples]
 
 
-def _graph(example: Example) -> str:
-    return example.graph or example.task.id
+def _graph(example: Supervised) -> str:
+    return (example.structure if isinstance(example, Pair) else example.graph) or example.task.id
 
 
 def _rank(text: str) -> str:

@@ -7,14 +7,26 @@ training examples), the mid-end about kernels that were verified, with their pro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright import extensions, prompts
 from kernelwright.config import Recipe, Style
 from kernelwright.errors import UserError
-from kernelwright.records import Agent, Example, Prompt, Rollout, Task, read_jsonl, write_jsonl
+from kernelwright.records import (
+    Agent,
+    Example,
+    Pair,
+    Prompt,
+    Rollout,
+    Supervised,
+    Task,
+    read_jsonl,
+    read_supervised,
+    write_jsonl,
+)
 
 
 @dataclass(frozen=True)
@@ -24,8 +36,15 @@ class Ask:
     task: Task
     agent: Agent = "frontend"
     kernel: str = ""
+    plan: str = ""
+    """Of `kernel`, where it is known."""
     profile: str = ""
+    others: tuple[str, ...] = ()
+    """Further kernels of the graph with their times, as `prompts.contrast` writes them."""
+    precision: str = "default"
     target: str = ""
+    best_us: float | None = None
+    """Microseconds of the best kernel that is known, by the judge's kind of clock."""
 
     def prompt(self, style: Style, max_tokens: int) -> Prompt:
         return prompts.render(
@@ -33,18 +52,21 @@ class Ask:
             self.task,
             style=style,
             kernel=self.kernel,
+            plan=self.plan,
             profile=self.profile,
+            others=self.others,
+            precision=self.precision,
             target=self.target,
             max_tokens=max_tokens,
         )
 
 
-def read_examples(path: Path) -> list[Example]:
+def read_examples(path: Path) -> list[Supervised]:
     """The training split of a JSONL file of examples. Raises UserError where there is none."""
     return read_splits(path)[0]
 
 
-def read_splits(path: Path, needed: bool = True) -> tuple[list[Example], list[Example]]:
+def read_splits(path: Path, needed: bool = True) -> tuple[list[Supervised], list[Supervised]]:
     """(training split, validation split) of a JSONL file of examples. Raises UserError where nothing is to train on, unless
     they are not `needed`."""
     if not path.exists():
@@ -53,8 +75,8 @@ def read_splits(path: Path, needed: bool = True) -> tuple[list[Example], list[Ex
         raise UserError(
             f"no examples at {path}; make them with kernelwright data make or data synth, or set data.examples"
         )
-    splits: dict[str, list[Example]] = {"train": [], "validation": [], "heldout": []}
-    for example in read_jsonl(path, Example):
+    splits: dict[str, list[Supervised]] = {"train": [], "validation": [], "heldout": []}
+    for example in read_supervised(path):
         splits[example.split].append(example)
     if needed and not splits["train"]:
         raise UserError(f'{path} holds no example with split = "train"')
@@ -65,7 +87,7 @@ def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:
     """Raises UserError when an ask is about a task that the examples in `path` hold out, by content."""
     if not path.exists():
         return
-    held = {e.task.digest: e.split for e in read_jsonl(path, Example) if e.split != "train"}
+    held = {e.task.digest: e.split for e in read_supervised(path) if e.split != "train"}
     leaked = sorted({ask.task.id for ask in asks if ask.task.digest in held})
     if leaked:
         raise UserError(
@@ -83,25 +105,36 @@ def write_source(recipe: Recipe, run: Path) -> None:
     neither."""
     spec = recipe.data.source
     records = list(extensions.call(extensions.load(spec, "data.source"), spec, "data.source"))
-    wrong = next((each for each in records if not isinstance(each, Task | Example)), None)
+    wrong = next((each for each in records if not isinstance(each, Task | Example | Pair)), None)
     if wrong is not None or not records:
         got = "nothing" if wrong is None else f"a {type(wrong).__name__}"
-        raise UserError(f"data.source = {spec!r} returned {got}; return kernelwright.records Task or Example")
+        raise UserError(
+            f"data.source = {spec!r} returned {got}; return kernelwright.records Task, Example or Pair"
+        )
     (run / "data").mkdir(parents=True, exist_ok=True)
-    for name, kind in (("examples", Example), ("tasks", Task)):
+    for name, kind in (("examples", Example | Pair), ("tasks", Task)):
         some = [each for each in records if isinstance(each, kind)]
         if some:
             write_jsonl(run / "data" / f"{name}.jsonl", some)
 
 
-def frontend_asks(tasks: Iterable[Task], families: Sequence[str] = ()) -> list[Ask]:
-    """Each task once."""
+def frontend_asks(
+    tasks: Iterable[Task], families: Sequence[str] = (), examples: Sequence[Supervised] = ()
+) -> list[Ask]:
+    """Each task once; what is known of its graph is taken from the examples."""
+    known = _known(examples)
     different = {task.digest: task for task in tasks}
-    return [Ask(task) for task in different.values() if not families or task.family in families]
+    return [
+        Ask(task, precision=known[digest].precision, best_us=known[digest].best_us)
+        if digest in known
+        else Ask(task)
+        for digest, task in different.items()
+        if not families or task.family in families
+    ]
 
 
 def midend_asks(
-    examples: Sequence[Example],
+    examples: Sequence[Supervised],
     tasks: Iterable[Task] = (),
     accepted: Iterable[Rollout] = (),
     families: Sequence[str] = (),
@@ -114,18 +147,40 @@ def midend_asks(
     which is told it.
     """
     agent: Agent = "backend" if target else "midend"
+    pairs = _known(examples)
+
+    def ask(task: Task, kernel: str, plan: str, profile: str) -> Ask:
+        found = Ask(task, agent, kernel, plan, profile, target=target)
+        pair = pairs.get(task.digest)
+        return replace(found, precision=pair.precision, best_us=pair.best_us) if pair else found
+
     shown: dict[tuple[str, str], Ask] = {}
     for example in examples:
-        if example.kind == "improve" and example.kernel:
-            shown[example.task.digest, example.kernel] = Ask(
-                example.task, agent, example.kernel, example.feedback, target
-            )
+        if example.kind != "improve":
+            continue
+        if isinstance(example, Pair):
+            assert example.shown is not None
+            kernel, plan, profile = example.shown.code, example.shown.plan, example.shown.feedback
+        else:
+            kernel, plan, profile = example.kernel, "", example.feedback
+        if kernel:
+            shown[example.task.digest, kernel] = ask(example.task, kernel, plan, profile)
     known = {task.id: task for task in (*tasks, *(example.task for example in examples))}
     for rollout in accepted:
         task = known.get(rollout.task_id)
         if task is not None and rollout.verdict.correct:
-            code = rollout.candidate.code
-            shown.setdefault(
-                (task.digest, code), Ask(task, agent, code, prompts.profile(rollout.verdict), target)
-            )
+            said = rollout.candidate
+            made = ask(task, said.code, said.plan, prompts.profile(rollout.verdict))
+            shown.setdefault((task.digest, said.code), made)
     return [ask for ask in shown.values() if not families or ask.task.family in families]
+
+
+def _known(examples: Iterable[Supervised]) -> dict[str, Pair]:
+    """A pair of each task that is in function form, by the task's digest: the one that knows the best time."""
+    found: dict[str, Pair] = {}
+    for example in examples:
+        if isinstance(example, Pair):
+            old = found.get(example.task.digest)
+            if old is None or (example.best_us or math.inf) < (old.best_us or math.inf):
+                found[example.task.digest] = example
+    return found

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
-from kernelwright.records import Example
+from kernelwright.records import Supervised
 from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, training_rows
 from kernelwright.train.best import Best
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint
@@ -32,8 +32,8 @@ def run_sft(
     recipe: Recipe,
     model: Any,
     tokenizer: Any,
-    examples: Sequence[Example],
-    validation: Sequence[Example],
+    examples: Sequence[Supervised],
+    validation: Sequence[Supervised],
     steps_dir: Path,
     curves: Curves,
 ) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.models import place_of
-from kernelwright.records import Example, Rollout
+from kernelwright.records import Rollout, Supervised
 from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
 from kernelwright.runs import RunFolder
@@ -100,7 +100,7 @@ def _reinforce(
     stage: str,
     model: Any,
     tokenizer: Any,
-    examples: list[Example],
+    examples: list[Supervised],
     verifier: Verifier | None,
     steps_dir: Path,
     curves: Any,
@@ -119,7 +119,7 @@ def _reinforce(
     logged = run.rows("rollouts.jsonl", Rollout)
     tasks = read_tasks(recipe.tasks_in(run.path))
     if stage == "frontend":
-        asks = frontend_asks(tasks or [example.task for example in examples], rl.families)
+        asks = frontend_asks(tasks or [example.task for example in examples], rl.families, examples)
     else:
         accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]
         target = recipe.verify.target if stage == "backend" else ""
