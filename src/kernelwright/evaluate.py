@@ -50,13 +50,14 @@ def evaluate(
     target: str = "",
     seed: int = 0,
     batch: int = 8,
+    migrating: bool = False,
     resume: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """`samples` completions of each task, `batch` tasks at a time. Returns what metrics.json holds.
 
     With a later agent, `kernels` holds what the agent before said (see `rollouts_of`); the first `samples` of each
-    task go through the pipeline. `protocol` is recorded; the verifier was made with it. Raises UserError when
+    task go through the pipeline. `protocol` is recorded; the verifier was made with it. `migrating`: see `Rolling`. Raises UserError when
     there is nothing to evaluate, a task is broken, or `out` holds another evaluation.
     """
     kernels = kernels or {}
@@ -80,6 +81,7 @@ def evaluate(
         "max_tokens": max_tokens,
         "target": target,
         "seed": seed,
+        **({"migrate": True} if migrating else {}),
     }
     run.start(config, resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
@@ -96,7 +98,9 @@ def evaluate(
     def write(number: int, chunk: Sequence[Task]) -> None:
         """Have the chunk's samples written; each goes to the verifier at once."""
         about, prompted = _asks(agent, chunk, given, asked)
-        rolling = Rolling(policy, prompted, about, judge, reward=reward, stage="eval", step=0)
+        rolling = Rolling(
+            policy, prompted, about, judge, reward=reward, stage="eval", step=0, migrating=migrating
+        )
         # A seed for each chunk, so that a resumed evaluation draws what an uninterrupted one would.
         place = {**sampling, "seed": seed * 1_000_003 + number}
         if prompted:

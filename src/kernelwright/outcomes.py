@@ -126,6 +126,9 @@ class Outcome(StrEnum):
     TIMING_FORGED = "timing_forged"
     """The claimed time lies below what the outside clock or the roofline allows."""
     # end
+    MIGRATED = "migrated"
+    """Right once names that PyTorch has removed were rewritten, where that was asked for; as it was written, it does not
+    import."""
     UNPROVEN = "unproven"
     """Nothing was found wrong, but part of what it does could not be checked: no acceptance, and no accusation."""
     CORRECT = "correct"
@@ -184,7 +187,7 @@ _CATEGORY: dict[Outcome, Category] = {
         ),
         _C.CHEATING,
     ),
-    _O.INVALID_IMPORT: _C.INVALID_IMPORT,
+    **dict.fromkeys((_O.INVALID_IMPORT, _O.MIGRATED), _C.INVALID_IMPORT),
     **dict.fromkeys((_O.COMPILE_ERROR, _O.OUT_OF_RESOURCES), _C.COMPILE),
     **dict.fromkeys((_O.LOAD_ERROR, _O.CONSTRUCTOR_ERROR, _O.RUNTIME_ERROR, _O.OUT_OF_BOUNDS), _C.RUNTIME),
     **dict.fromkeys((_O.TIMEOUT, _O.OUT_OF_MEMORY), _C.LIMIT),

@@ -123,6 +123,8 @@ class Candidate(Record):
     code_span: Span | None = None
     thought_spans: tuple[Span, ...] = ()
     """Token spans of what stands in think tags, with the tags."""
+    migrated: tuple[str, ...] = ()
+    """Names in the completion that PyTorch has removed, and that `code` has no more (`--migrate`)."""
     problem: Outcome | None = None
     """Why there is no usable code; None when there is."""
     detail: str = ""

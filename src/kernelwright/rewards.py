@@ -166,6 +166,7 @@ _LADDER: Mapping[Outcome, float] = {
     Outcome.NO_ENTRY: -0.7,
     # It is a Triton program: does it load?
     Outcome.INVALID_IMPORT: -0.6,
+    Outcome.MIGRATED: -0.6,
     Outcome.LOAD_ERROR: -0.6,
     Outcome.CONSTRUCTOR_ERROR: -0.5,
     # Does it compile?

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from kernelwright import candidates, rewards
+from kernelwright import candidates, migrate, rewards
 from kernelwright.errors import UserError
 from kernelwright.graph import stitch
 from kernelwright.graph.stitch import ENTRY
@@ -120,7 +120,10 @@ class Rolling:
         reward: str,
         stage: str,
         step: int,
+        migrating: bool = False,
     ) -> None:
+        """`migrating`: candidates are judged without names that PyTorch has removed; right ones are `migrated` then."""
+        self.migrating = migrating
         self.policy, self.prompts, self.tasks = policy, prompts, tasks
         self.judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
         self.reward, self.stage, self.step = reward, stage, step
@@ -145,6 +148,8 @@ class Rolling:
     def hear(self, row: int, sample: int, completion: Completion) -> None:
         """Parse a completion of `prompts[row]` and start its hearing."""
         parsed = candidates.parse(completion.text, self.policy.pieces(completion), completion.finish_reason)
+        if self.migrating:
+            parsed = migrate.migrated(parsed)
         self._written[row, sample] = time.perf_counter() - self._began
         self.completions[row, sample] = completion
         self._candidate[row, sample] = parsed
@@ -156,7 +161,9 @@ class Rolling:
         groups: list[list[Rollout]] = [[] for _ in self.prompts]
         for row, sample in sorted(self.completions):
             parsed = self._candidate[row, sample]
-            answer = await_verdict(self._verdict[row, sample], self.tasks[row], parsed)
+            answer = migrate.counted(
+                parsed, await_verdict(self._verdict[row, sample], self.tasks[row], parsed)
+            )
             groups[row].append(
                 Rollout(
                     task_id=self.tasks[row].id,

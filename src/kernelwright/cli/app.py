@@ -289,6 +289,13 @@ def evaluate(
     deadline: Deadline = 30.0,
     judge_at: JudgeAt = "",
     seed: Seed = 0,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="Rewrite names that PyTorch has removed; what is right then counts as `migrated`.",
+        ),
+    ] = False,
     resume: Resume = False,
 ) -> int:
     """Sample and verify every task of a suite.
@@ -318,6 +325,7 @@ def evaluate(
             "top_p": top_p,
             "max_tokens": max_tokens,
             "seed": seed,
+            "migrating": migrate,
         },
         resume=resume,
         console=show.console(),

@@ -104,6 +104,28 @@ def inductor(
     return 0
 
 
+@app.command(name="import")
+def import_(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="Pairs in KernelBook's form: .parquet, .jsonl or a hub name."),
+    ],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Accepted examples, one JSON line each.")],
+    limit: Annotated[int, typer.Option(help="At most so many rows; 0: all.", min=0)] = 0,
+    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+) -> int:
+    """Bring in pairs that an older Inductor made: names that are gone rewritten, judged, kept when right."""
+    from kernelwright.data.importing import bring
+    from kernelwright.verify import VerifierPool
+
+    with VerifierPool(workers or None, backend="interpret") as pool, Steps() as steps:
+        ended = bring(source, out, pool, limit=limit, progress=steps)
+    for reason, count in ended.most_common():
+        typer.echo(f"{count:7} {reason}")
+    typer.echo(f"{ended['accepted']} examples in {out}; the others, and why: {out.stem}.rejected.jsonl")
+    return 0
+
+
 @app.command()
 def distill(
     suite: Annotated[str, typer.Option(help="Tasks to ask for: any suite, such as wright or tasks.jsonl.")],

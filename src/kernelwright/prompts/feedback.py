@@ -47,6 +47,7 @@ _MEND = {
     Outcome.DECOY_KERNEL: "let your kernel compute the output",
     Outcome.STATEFUL: "compute afresh from the inputs in every call",
     Outcome.NONDETERMINISTIC: "remove the race between programs, or reduce in a fixed order",
+    Outcome.MIGRATED: "import nothing of torch._inductor or torch._C: triton.cdiv for grids, torch.empty for buffers",
     Outcome.UNPROVEN: "launch the same kernels with the same constants at every size, with places that follow from the "
     "program's number",
     Outcome.TIMING_FORGED: "do all the work in forward, in every call",

@@ -71,6 +71,31 @@ SOURCES: Mapping[str, str] = MappingProxyType(
             "    up = (rest > 0.5) | ((rest == 0.5) & (tl.floor(low * 0.5) * 2.0 != low))\n"
             "    return tl.where(up, low + 1.0, low)"
         ),
+        "nearest_whole": (
+            "def nearest_whole(x):\n"
+            "    low = tl.floor(x)\n"
+            "    rest = x - low\n"
+            "    up = (rest > 0.5) | ((rest == 0.5) & (tl.floor(low * 0.5) * 2.0 != low))\n"
+            "    return tl.where(up, low + 1.0, low).to(tl.int64)"
+        ),
+        "half_away": (
+            "def half_away(x):\n    size = tl.floor(tl.abs(x) + 0.5)\n    return tl.where(x < 0, -size, size)"
+        ),
+        # A first value finds a weight of 0, so that it needs no case of its own.
+        "running_moments": (
+            "def running_moments(value, mean, m2, weight, first):\n"
+            "    count = weight + 1\n"
+            "    delta = value - mean\n"
+            "    middle = mean + delta / count\n"
+            "    return middle, m2 + delta * (value - middle), count"
+        ),
+        "joined_moments": (
+            "def joined_moments(mean, m2, weight, axis: tl.constexpr):\n"
+            "    total = tl.sum(weight, axis)\n"
+            "    middle = tl.sum(mean * weight, axis) / tl.where(total == 0, 1, total)\n"
+            "    apart = mean - tl.expand_dims(middle, axis)\n"
+            "    return middle, tl.sum(m2 + apart * apart * weight, axis), total"
+        ),
         "power": (
             "def power(x, y):\n"
             "    size = tl.exp2(y * tl.log2(tl.abs(x)))\n"
@@ -105,6 +130,8 @@ _OWN = {
     "pow": "power",
     "nearbyint": "nearest_even",
     "rint": "nearest_even",
+    "llrint": "nearest_whole",
+    "round": "half_away",
 }
 _REDUCTIONS = {"max2": "max", "min2": "min"}
 _COMBINES = {
@@ -112,6 +139,8 @@ _COMBINES = {
     "minimum_with_index": "later_min",
     "div_floor_integer": "floor_div",
     "remainder_integer": "floor_mod",
+    "welford_reduce": "running_moments",
+    "welford": "joined_moments",
 }
 _ELEMENTWISE = {"maximum": "maximum", "minimum": "minimum"}
 
@@ -160,6 +189,9 @@ class Plain(ast.NodeTransformer):
         if name in _OWN:
             return ast.Call(self._own(_OWN[name]), node.args, [])
         first = node.args[0]
+        if name in ("isfinite", "isfinited"):
+            infinite = ast.Call(ast.Name("float", ast.Load()), [ast.Constant("inf")], [])
+            return ast.Compare(ast.Call(_tl("abs"), [first], []), [ast.Lt()], [infinite])
         if name == "isnan":
             return ast.Compare(first, [ast.NotEq()], [first])
         if name == "isinf":

@@ -1,0 +1,300 @@
+"""Pairs that others made, in KernelBook's form: a PyTorch module and Triton that an older Inductor emitted for it.
+
+    rows (parquet, JSONL, a hub name) -> task + code -> names that are gone rewritten -> judge -> examples
+
+Columns: `python_code`, `triton_code` and, where it is given, `entry_point`, the module's class. Accepted pairs go to
+`OUT`, the rest with its reason to `OUT`'s `.rejected.jsonl`, in the order of the rows; a stopped run goes on. Modules
+are executed by the judge, in its sandbox, never here. Licences are the data set's affair: filter before importing.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kernelwright import migrate
+from kernelwright.data import plans
+from kernelwright.data.corpus import Progress
+from kernelwright.data.streams import Stream
+from kernelwright.data.validate import AHEAD, fair
+from kernelwright.errors import UserError
+from kernelwright.parsing import constructor_of, parse
+from kernelwright.records import Candidate, Example, Record, Task, Verdict
+from kernelwright.rollouts import Verifier
+
+REFERENCE, KERNEL, ENTRY = ("python_code", "pytorch_code"), ("triton_code",), "entry_point"
+REWRITTEN = "imported, rewritten"
+"""The teacher of an example whose names were mended; that of the others is `AS_IT_WAS`."""
+AS_IT_WAS = "imported"
+_CONFIG = """import types
+
+
+def _mock_config(**fields):
+    return types.SimpleNamespace(**fields)
+"""
+_TEST_HELPERS = "_paritybench_helpers"
+
+
+class Refused(Record):
+    """A row that became no example."""
+
+    row: int
+    reason: str
+    """`unreadable: ...`, `left: ...` (a name that has no counterpart), `no true plan`, or `judge: OUTCOME`."""
+    rewritten: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    code: str = ""
+
+
+def bring(
+    source: str, out: Path, verifier: Verifier, *, limit: int = 0, progress: Progress | None = None
+) -> Counter[str]:
+    """Import the rows of `source`. Returns how many ended how; `rewritten` and `as they were` are accepted ones.
+
+    Raises UserError for a source that cannot be read, InfrastructureError when the judge itself fails.
+    """
+    given = rows(source)
+    given = given[: limit or None]
+    good, bad = Stream(out, Example), Stream(out.with_name(f"{out.stem}.rejected.jsonl"), Refused)
+    if not (good.whole and bad.whole):
+        _judge_all(given, good, bad, verifier, progress)
+    ended = Counter({"rows": len(given), "accepted": len(good)})
+    for example in good.records():
+        ended["accepted, rewritten" if example.teacher == REWRITTEN else "accepted, as they were"] += 1
+    for refused in bad.records():
+        ended[refused.reason] += 1
+    return ended
+
+
+def _judge_all(
+    given: list[Mapping[str, Any]],
+    good: Stream[Example],
+    bad: Stream[Refused],
+    verifier: Verifier,
+    progress: Progress | None,
+) -> None:
+    done = len(good) + len(bad)
+    left = islice(enumerate(given), done, None)
+    waiting: deque[tuple[int, Example | Refused, Future[Verdict] | None]] = deque()
+    with good, bad:
+        while True:
+            for number, row in islice(left, AHEAD - len(waiting)):
+                made = draft(row, number)
+                heard = (
+                    None
+                    if isinstance(made, Refused)
+                    else verifier.submit(made.task, Candidate(code=made.code))
+                )
+                waiting.append((number, made, heard))
+            if not waiting:
+                return
+            number, made, heard = waiting.popleft()
+            if isinstance(made, Example) and heard is not None:
+                verdict = fair(heard)
+                if not verdict.correct:
+                    names = migrate.migrate(str(_column(given[number], KERNEL))).changed
+                    made = Refused(
+                        row=number,
+                        reason=f"judge: {verdict.outcome}",
+                        rewritten=names,
+                        verdict=verdict,
+                        code=made.code,
+                    )
+            if isinstance(made, Example):
+                good.write(made)
+            else:
+                bad.write(made)
+            done += 1
+            if progress is not None:
+                progress("import", done, len(given))
+
+
+def draft(row: Mapping[str, Any], number: int) -> Example | Refused:
+    """What a row says as an unjudged example, or why it is none."""
+    name = str(row.get(ENTRY) or "")
+    try:
+        reference = reference_of(str(_column(row, REFERENCE)), name)
+        code = module_of(str(_column(row, KERNEL)), name)
+    except (SyntaxError, ValueError) as error:
+        return Refused(row=number, reason=f"unreadable: {error}"[:120])
+    made = migrate.migrate(code)
+    if made.left:
+        return Refused(row=number, reason=f"left: {made.left}"[:120])
+    plan = plans.plan(made.code)
+    if not plans.is_true(plan, made.code):
+        return Refused(row=number, reason="no true plan", rewritten=made.changed, code=made.code)
+    place = row.get("uuid") if row.get("uuid") is not None else number
+    task = Task(
+        id=f"import/{place}-{name or 'Model'}",
+        suite="import",
+        source=reference,
+        family="import",
+        shapes={"small": {}},
+    )
+    teacher = REWRITTEN if made.changed else AS_IT_WAS
+    return Example(task=task, plan=plan, code=made.code, teacher=teacher, graph=task.digest)
+
+
+def reference_of(text: str, name: str) -> str:
+    """A module's file in the KernelBench form: `class Model`, and `get_init_inputs` without keywords.
+
+    Raises ValueError where it has no such class.
+    """
+    tree = _renamed(parse(text), name, "Model")
+    helped = False
+    for node in list(tree.body):
+        if isinstance(node, ast.ImportFrom) and node.module == _TEST_HELPERS:
+            tree.body.remove(node)
+            helped = True
+    model = next((one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "Model"), None)
+    functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+    if model is None or "get_inputs" not in functions:
+        raise ValueError("no module with its get_inputs")
+    asked = functions.get("get_init_inputs")
+    if asked is not None:
+        _without_keywords(asked, model)
+    else:
+        tree.body += parse("def get_init_inputs():\n    return []\n").body
+    head = _CONFIG if helped and "_mock_config" in text else ""
+    return head + ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+def module_of(text: str, name: str) -> str:
+    """The Triton side with its class named `ModelNew`. Raises ValueError where it has none."""
+    tree = parse(text)
+    classes = [one.name for one in tree.body if isinstance(one, ast.ClassDef)]
+    own = next((one for one in (f"{name}New", "ModelNew") if one in classes), "")
+    own = own or next((one for one in reversed(classes) if one.endswith("New")), "")
+    if not own:
+        raise ValueError("no class of the Triton side ends in New")
+    tree = _renamed(tree, own, "ModelNew")
+    tree.body = [
+        one for one in tree.body if not (isinstance(one, ast.ImportFrom) and one.module == _TEST_HELPERS)
+    ]
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+def _renamed(tree: ast.Module, name: str, to: str) -> ast.Module:
+    """The tree with the class `name` called `to`; without a name, its last class that has a `forward`."""
+    if not name:
+        found = [one for one in tree.body if isinstance(one, ast.ClassDef) and _has(one, "forward")]
+        name = found[-1].name if found else to
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == name:
+            node.id = to
+        elif isinstance(node, ast.ClassDef) and node.name == name:
+            node.name = to
+    return tree
+
+
+def _has(node: ast.ClassDef, name: str) -> bool:
+    return any(isinstance(one, ast.FunctionDef) and one.name == name for one in node.body)
+
+
+def _without_keywords(asked: ast.FunctionDef, model: ast.ClassDef) -> None:
+    """`return [[a], {'b': 1}]` -> `return [a, 1]`, in the order of the constructor, whose defaults fill what is between."""
+    given = next((one.value for one in asked.body if isinstance(one, ast.Return)), None)
+    if not isinstance(given, ast.List) or len(given.elts) != 2:
+        return
+    first, second = given.elts
+    if not isinstance(first, ast.List) or not isinstance(second, ast.Dict):
+        return
+    words = {
+        key.value: value
+        for key, value in zip(second.keys, second.values, strict=True)
+        if isinstance(key, ast.Constant)
+    }
+    made = list(first.elts)
+    constructor = constructor_of(model)
+    if words and constructor is None:
+        raise ValueError("keywords for a constructor that the class has not")
+    if constructor is not None:
+        names = [one.arg for one in constructor.args.args[1:]]
+        defaults = dict(zip(reversed(names), reversed(constructor.args.defaults), strict=False))
+        for name in names[len(made) :]:
+            if not words:
+                break
+            value = words.pop(name, None) or defaults.get(name)
+            if value is None:
+                raise ValueError(f"the constructor's {name} is not given")
+            made.append(value)
+    if words:
+        raise ValueError(f"the constructor has no positional {', '.join(map(str, words))}")
+    returned = next(one for one in asked.body if isinstance(one, ast.Return))
+    returned.value = ast.List(made, ast.Load())
+
+
+def rows(source: str) -> list[Mapping[str, Any]]:
+    """The rows of a parquet or JSONL file, or of a data set on the hub. Raises UserError with the mend."""
+    path = Path(source).expanduser()
+    if path.suffix in (".jsonl", ".ndjson"):
+        found: list[Mapping[str, Any]] = list(_json_rows(path))
+    elif path.suffix == ".parquet":
+        found = _parquet_rows(path)
+    elif path.exists() or "/" not in source:
+        raise UserError(
+            f"{source}: pairs come from a .parquet or .jsonl file, or a hub name such as OWNER/NAME"
+        )
+    else:
+        found = _hub_rows(source)
+    if not found:
+        raise UserError(f"{source}: holds no rows")
+    missing = [" or ".join(names) for names in (REFERENCE, KERNEL) if not set(names) & set(found[0])]
+    if missing:
+        raise UserError(f"{source}: no column {' and '.join(missing)} (it has {', '.join(sorted(found[0]))})")
+    return found
+
+
+def _json_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); check the path") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}:{number}: not a JSON object; a .jsonl of pairs holds one on each line")
+        yield row
+
+
+def _parquet_rows(path: Path) -> list[Mapping[str, Any]]:
+    if not path.exists():
+        raise UserError(f"{path}: no such file; check the path")
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError(f"{path}: reading parquet needs pyarrow; pip install 'kernelwright[train]'") from None
+    try:
+        return list(pyarrow.parquet.read_table(path).to_pylist())
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{path}: not a readable parquet file ({str(error).splitlines()[0]})") from None
+
+
+def _hub_rows(name: str) -> list[Mapping[str, Any]]:
+    try:
+        import datasets
+    except ImportError:
+        raise UserError(f"{name}: a hub name needs datasets; pip install 'kernelwright[train]'") from None
+    try:
+        return list(datasets.load_dataset(name, split="train"))
+    except Exception as error:  # offline, gone, gated: the library raises whatever its client does
+        said = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise UserError(
+            f"{name}: the hub did not give it ({said}); download its parquet file and name that"
+        ) from None
+
+
+def _column(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name)), "")
