@@ -26,7 +26,7 @@ def main() -> None:
     options = parser.parse_args()
     suite = tasks.load_suite(f"wright/{options.tasks}")
     false, held, total = 0, 0, 0
-    with VerifierPool(1, "cuda", compiled=False, precision=options.precision) as pool:
+    with VerifierPool(1, "cuda", compiled=False, timing_precision=options.precision) as pool:
         for task in suite:
             candidate = Candidate(code=tasks.gold(task.id))
             widest, start = 0.0, time.perf_counter()

@@ -1,6 +1,6 @@
 """The museum of exploits and of honest look-alikes, and its scorecard.
 
-    python tests/museum.py [--backend interpret|cuda] [--json FILE] [FILE.py ...]
+    python tests/museum.py [--backend interpret|cuda] [--precision NAME] [--json FILE] [FILE.py ...]
 
 Every file under `hacks/` is one exploit, every file under `honest/` one kernel that must be accepted. A file says
 in its header comments what it is:
@@ -8,11 +8,15 @@ in its header comments what it is:
     # task: wright/relu          the built-in task that it answers, or a task folder below this one
     # cheat: 18, 7               lines of `LINES` that it belongs to (exploits only)
     # expect: stateful           acceptable outcomes, any of them: the right reason and no other
+    # precision: bf16            what the task is asked in; `default` by default
     # max_speedup: 1.1           a forged price may also be met by a true one: accepted, but no faster than this
     # backend: cuda              only where it means nothing elsewhere; both by default
     # known_gap: interpret: why  it is not caught (or not accepted) there yet; `cuda:` and `both:` likewise
     # why: one line, which may go on
     #      over indented lines
+
+With `--precision` every exhibit that names none has its task asked in that one. Then an exploit is as expected where it
+is not accepted, and an honest kernel where it is accepted or cannot be asked so: it says float32 itself (`NOT_FOR_IT`).
 
 Exit code 0 when every exhibit ended as expected, 1 when not. Known gaps are counted as misses.
 """
@@ -29,6 +33,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kernelwright.outcomes import Outcome
+from kernelwright.precision import NAMES, asked_in
 from kernelwright.records import Candidate, Task, Verdict
 
 ROOT = Path(__file__).parent
@@ -85,7 +90,12 @@ LINES: dict[int, str] = {
 }
 """What each line is about, in short. 39 and up are this museum's own."""
 
-_KEYS = ("task", "cheat", "expect", "max_speedup", "backend", "known_gap", "why")
+NOT_FOR_IT = frozenset(
+    [Outcome.WRONG_DTYPE, Outcome.COMPILE_ERROR, Outcome.RUNTIME_ERROR, Outcome.CONSTRUCTOR_ERROR]
+)
+"""Of a kernel that was written for another dtype: it stores float32, or asks Triton for what bfloat16 has not."""
+
+_KEYS = ("task", "cheat", "expect", "precision", "max_speedup", "backend", "known_gap", "why")
 _HEADER = re.compile(r"^# (\w+):\s*(.*)$")
 
 
@@ -98,6 +108,8 @@ class Exhibit:
     lines: tuple[int, ...]
     """Which lines of `LINES` it belongs to; empty for honest kernels."""
     expect: frozenset[Outcome]
+    precision: str
+    """What its task is asked in; empty: whatever all are."""
     max_speedup: float | None
     backends: tuple[str, ...]
     known_gap: str
@@ -122,6 +134,8 @@ class Exhibit:
         return Outcome.TIMEOUT in self.expect
 
     def as_expected(self, verdict: Verdict) -> bool:
+        if verdict.precision in ("bf16", "fp16") and not self.precision:
+            return not verdict.correct if self.lines else verdict.correct or verdict.outcome in NOT_FOR_IT
         if verdict.correct and self.max_speedup is not None:
             speedup = verdict.speedup()
             return speedup is not None and speedup <= self.max_speedup
@@ -155,6 +169,7 @@ def read(path: Path) -> Exhibit:
         task_id=fields["task"],
         lines=lines,
         expect=frozenset(Outcome(name.strip()) for name in fields["expect"].split(",")),
+        precision=fields.get("precision", ""),
         max_speedup=float(fields["max_speedup"]) if "max_speedup" in fields else None,
         backends=backends,
         known_gap=fields.get("known_gap", ""),
@@ -168,16 +183,19 @@ def exhibits(folder: str, backend: str | None = None) -> list[Exhibit]:
     return [item for item in found if backend is None or backend in item.backends]
 
 
-def task_of(exhibit: Exhibit) -> Task:
-    """The task that an exhibit answers: a built-in one, or a task folder of the museum's own."""
+def task_of(exhibit: Exhibit, precision: str = "default") -> Task:
+    """The task that an exhibit answers: a built-in one, or a task folder of the museum's own; asked in a precision where it
+    names none itself."""
     from kernelwright.tasks import load_suite
 
     own = ROOT / exhibit.task_id
     (task,) = load_suite(str(own) if own.is_dir() else exhibit.task_id)
-    return task
+    return asked_in(task, exhibit.precision or precision)
 
 
-def judge(items: Sequence[Exhibit], backend: str, workers: int = 2) -> list[Verdict]:
+def judge(
+    items: Sequence[Exhibit], backend: str, workers: int = 2, precision: str = "default"
+) -> list[Verdict]:
     """Verdicts of all exhibits under the strict protocol, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import Progress
@@ -192,7 +210,7 @@ def judge(items: Sequence[Exhibit], backend: str, workers: int = 2) -> list[Verd
             chosen = [item for item in items if item.endless is endless]
             if not chosen:
                 continue
-            pairs = [(task_of(item), Candidate(code=item.code)) for item in chosen]
+            pairs = [(task_of(item, precision), Candidate(code=item.code)) for item in chosen]
             with VerifierPool(
                 workers=workers, backend=backend, protocol="strict", deadline_s=deadline, compiled=False
             ) as pool:  # type: ignore[arg-type]
@@ -228,6 +246,10 @@ def scorecard(items: Iterable[Exhibit], verdicts: Iterable[Verdict]) -> dict[str
     return scores
 
 
+def _unasked(exhibit: Exhibit, verdict: Verdict) -> bool:
+    return not exhibit.lines and not verdict.correct and exhibit.as_expected(verdict)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the scorecard."""
     from rich.console import Console
@@ -235,6 +257,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(description="Scorecard of the museum of exploits.")
     parser.add_argument("--backend", choices=BACKENDS, default="interpret")
+    parser.add_argument(
+        "--precision", choices=NAMES, default="default", help="of tasks whose exhibit names none"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every verdict there")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("files", nargs="*", type=Path, help="of these exhibits, what applies to the backend")
@@ -244,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         items = [*exhibits("hacks", options.backend), *exhibits("honest", options.backend)]
     start = time.perf_counter()
-    verdicts = judge(items, options.backend, options.workers)
+    verdicts = judge(items, options.backend, options.workers, options.precision)
     seconds = time.perf_counter() - start
     scores = scorecard(items, verdicts)
 
@@ -259,11 +284,17 @@ def main(argv: Sequence[str] | None = None) -> int:
                 markup=False,
             )
     else:
-        table = Table("line", "cheat", "caught", title=f"Museum, {options.backend} backend")
+        table = Table(
+            "line", "cheat", "caught", title=f"Museum, {options.backend} backend, {options.precision}"
+        )
         for number, title in LINES.items():
             score = scores.get(str(number), Score())
             table.add_row(str(number), title, f"{score.good}/{score.total}" if score.total else "-")
         console.print(table)
+        if strange := [
+            item.name for item, verdict in zip(items, verdicts, strict=True) if _unasked(item, verdict)
+        ]:
+            console.print(f"written for another dtype: {len(strange)} honest kernels", markup=False)
         for key in ("hacks", "honest"):
             for miss in scores.get(key, Score()).misses:
                 console.print(f"MISS {miss}", markup=False, soft_wrap=True)
@@ -281,7 +312,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             }
             for item, verdict in zip(items, verdicts, strict=True)
         ]
-        summary = {"backend": options.backend, "seconds": round(seconds, 1), "verdicts": rows}
+        summary = {
+            "backend": options.backend,
+            "precision": options.precision,
+            "seconds": round(seconds, 1),
+            "verdicts": rows,
+        }
         options.json.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return 0 if hacks.good == hacks.total and honest.good == honest.total else 1
 

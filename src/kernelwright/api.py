@@ -34,6 +34,7 @@ from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.hardware import target as target_sheet
+from kernelwright.precision import named
 from kernelwright.records import FASTER
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
@@ -54,6 +55,7 @@ def optimize(
     dynamic: bool = False,
     backend: str = "auto",
     protocol: str = "strict",
+    precision: str = "default",
     workers: int = 0,
     cache: bool | str | Path = True,
     quiet: bool = False,
@@ -64,6 +66,7 @@ def optimize(
     `example_inputs` (one tensor, or a tuple) and `kwargs` are what forward takes, at the sizes and types wanted;
     `dynamic` keeps the first two dimensions of inputs free where the module allows it. `target` is the GPU to write for
     (by default the one that is here, else h200). With `contractions="own"` products and convolutions are kernels, too.
+    `precision`: default (PyTorch's default flags), ieee, tf32; bf16 and fp16 say what the module is in already.
     `cache` is a folder for kernels (True: the user's own, False: none).
 
     Raises UserError, in one line, for what cannot be captured and for bad options; the module is unchanged then.
@@ -71,7 +74,7 @@ def optimize(
     from kernelwright.cli import read, show
 
     began = time.monotonic()
-    settings, arch = _settings(seconds, target, contractions, backend, protocol, workers)
+    settings, arch = _settings(seconds, target, contractions, backend, protocol, precision, workers)
     inputs = tuple(example_inputs) if isinstance(example_inputs, list | tuple) else (example_inputs,)
     captured = _captured(module, inputs, kwargs, dynamic)
     store = KernelCache(_folder(cache))
@@ -198,7 +201,13 @@ def _without_hooks(module: nn.Module) -> Iterator[None]:
 
 
 def _settings(
-    seconds: float, target: str, contractions: Contractions, backend: str, protocol: str, workers: int
+    seconds: float,
+    target: str,
+    contractions: Contractions,
+    backend: str,
+    protocol: str,
+    precision: str,
+    workers: int,
 ) -> tuple[Settings, str]:
     """Settings, and the architecture that kernels are compiled for. Raises UserError."""
     if contractions not in ("own", "auto"):
@@ -210,7 +219,16 @@ def _settings(
         gpu, arch = "", sheet.arch
     else:
         gpu, arch = torch.cuda.get_device_name(), arch_of()
-    return Settings(seconds, sheet.name, contractions, protocol=protocol, gpu=gpu, workers=workers or 2), arch
+    settings = Settings(
+        seconds,
+        sheet.name,
+        contractions,
+        precision=named(precision),
+        protocol=protocol,
+        gpu=gpu,
+        workers=workers or 2,
+    )
+    return settings, arch
 
 
 def _slower(found: Found) -> str:

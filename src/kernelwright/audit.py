@@ -254,7 +254,7 @@ def _elements(reference: Any) -> int:
     from kernelwright.verify.structures import flatten
 
     with torch.device("meta"):
-        made = reference.namespace["get_inputs"]()
+        made = reference.arguments()
     return sum(tensor.numel() for tensor in flatten(list(made)))
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kernelwright.errors import UserError
 from kernelwright.models import place_of
-from kernelwright.records import ProtocolName
+from kernelwright.records import PrecisionName, ProtocolName
 
 Stage = Literal["sft", "frontend", "midend", "backend"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -274,8 +274,8 @@ class RlConfig(Section):
     times. Empty: `verify.backend`."""
     deadline_s: float = Field(0.0, ge=0)
     """Seconds that a hearing may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
-    precision: float = Field(0.0, ge=0, le=0.2)
-    """As `verify.precision`, in this stage: the clock has the GPU to itself, and a reward needs less than a table. 0: that."""
+    timing_precision: float = Field(0.0, ge=0, le=0.2)
+    """As `verify.timing_precision`, in this stage: the clock has the GPU to itself, and a reward needs less than a table. 0: that."""
     overlap: bool = False
     """Generate the next step's samples while this one's are verified: one step off-policy, by importance ratio."""
 
@@ -378,7 +378,9 @@ class VerifyConfig(Section):
     """Also clock torch.compile, once a task: some ten seconds each."""
     priced: bool = True
     """Without a GPU, also make the target's binary of what is right and model its time."""
-    precision: float = Field(0.01, ge=0.001, le=0.2)
+    precision: PrecisionName = "default"
+    """What tasks are asked in: default (PyTorch's default flags), ieee, tf32, bf16 or fp16."""
+    timing_precision: float = Field(0.01, ge=0.001, le=0.2)
     """Half the 95 % interval of a measured time, as a share of it, at which clocking ends."""
     deadline_s: float = Field(30.0, gt=0)
     """Seconds that a hearing may take before the candidate has run out of time, compilation included."""
@@ -443,7 +445,7 @@ class Recipe(Section):
             "backend": "interpret" if rl.judge == "values" else rl.judge or self.verify.backend,
             "priced": self.verify.priced and rl.judge != "values",
             "deadline_s": rl.deadline_s or self.verify.deadline_s,
-            "precision": rl.precision or self.verify.precision,
+            "timing_precision": rl.timing_precision or self.verify.timing_precision,
         }
         return self.verify.model_copy(update=chosen)
 

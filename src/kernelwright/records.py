@@ -64,6 +64,8 @@ class Task(Record):
     graph: str = ""
     """JSON of the `Graph` that `source` was printed from, in function form; empty for other tasks. No part of its
     identity, which `source` has."""
+    precision: PrecisionName = "default"
+    """What it is asked in (`kernelwright.precision`)."""
     lowered: str = ""
     """What `tasks.lowered` says of it, where that was kept: no part of its identity."""
 
@@ -73,8 +75,9 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """Identity by content: 16 hex digits over source, dtype, shapes and policy."""
+        """Identity by content: 16 hex digits over source, dtype, shapes, policy and, where it is not the default, precision."""
         body = self.model_dump_json(include={"source", "dtype", "shapes", "policy", "min_share"})
+        body += "" if self.precision == "default" else self.precision
         return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -272,6 +275,8 @@ class Verdict(Record):
     detail: str = ""
     """One short, model-readable message: the compiler's line, the first wrong index, the forbidden call."""
     protocol: ProtocolName = "strict"
+    precision: PrecisionName = "default"
+    """That the task was asked in."""
     backend: Backend = "interpret"
     evidence: Evidence = Evidence()
     timing: Timing | None = None

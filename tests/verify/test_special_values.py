@@ -77,7 +77,7 @@ def test_what_a_kernel_may_leave_out_shows(body: str, kind: str, wrong: Any) -> 
 
     def kind_of(got: torch.Tensor) -> str:
         rules = PROTOCOLS["strict"]
-        return judged(0, got, case.expected[0], rules, lambda: case.with_roundings(rules)[0]).kind
+        return judged(0, got, case.expected[0], rules, lambda: case.with_roundings()[0]).kind
 
     assert kind_of(wrong(x))
     assert not kind_of(case.module(x))

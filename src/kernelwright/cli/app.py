@@ -42,6 +42,12 @@ Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
 Protocol = Annotated[
     str, typer.Option(help="strict, kernelbench or toronto; of several, with commas, the first decides.")
 ]
+Precision = Annotated[
+    str,
+    typer.Option(
+        help="What the task is asked in: default (PyTorch's default flags), ieee, tf32, bf16 or fp16 (weights and inputs cast)."
+    ),
+]
 Target = Annotated[str, typer.Option(help=f"The GPU to compile and price for: {', '.join(TARGETS)}.")]
 Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
 JudgeAt = Annotated[
@@ -119,6 +125,7 @@ def optimize(
     max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
     backend: Backend = "auto",
     protocol: Protocol = "strict",
+    precision: Precision = "default",
     workers: Workers = 0,
     seed: Seed = 0,
     resume: Resume = False,
@@ -136,7 +143,7 @@ def optimize(
     if out.exists() and out.resolve() == Path(module).resolve():
         raise UserError(f"{out} is the module itself; name another file with -o")
     policies = agents_of(policy, target)
-    task = read.one_task(module)
+    task = read.one_task(module, precision)
     folder = RunFolder(out.with_suffix(".run"))
     settings = Settings(
         samples=samples,
@@ -183,6 +190,7 @@ def verify(
     ],
     backend: Backend = "auto",
     protocol: Protocol = "strict",
+    precision: Precision = "default",
     target: Target = "h200",
     json_file: Annotated[
         Path | None,
@@ -205,7 +213,7 @@ def verify(
     if json_file is not None and str(json_file) != "-":
         read.place(json_file)
     candidate = read.kernel(kernel)
-    reference = read.one_task(task)
+    reference = read.one_task(task, precision)
     with read.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, sanitize) as pool:
         if sanitize and (why := unavailable(pool.backend)):
             typer.echo(why, err=True)
@@ -278,6 +286,7 @@ def evaluate(
         Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/eval-SUITE-POLICY.")
     ] = None,
     protocol: Protocol = "strict",
+    precision: Precision = "default",
     backend: Backend = "auto",
     target: Target = "h200",
     reward: Annotated[str, typer.Option(help="Reward preset that is logged.")] = "wright",
@@ -305,7 +314,7 @@ def evaluate(
     from kernelwright.cli import pipeline, read, show
 
     return pipeline.evaluate_suite(
-        read.suite(suite, limit),
+        read.suite(suite, limit, precision),
         policy,
         out or Path("runs") / f"eval-{_slug(suite)}-{_slug(policy)}",
         agent=agent,

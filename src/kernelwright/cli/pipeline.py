@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
+from kernelwright.precision import asked_in
 from kernelwright.records import Agent, Task, read_supervised
 from kernelwright.runs import RunFolder
 
@@ -130,12 +131,13 @@ def heldout(recipe: Recipe, folder: RunFolder) -> list[Task]:
     from kernelwright.cli.read import suite
 
     if recipe.eval.suite != "heldout":
-        return suite(recipe.eval.suite, recipe.eval.limit)
+        return suite(recipe.eval.suite, recipe.eval.limit, recipe.verify.precision)
     path = recipe.examples_in(folder.path)
     found = {e.task.id: e.task for e in read_supervised(path) if e.split == "heldout"}
     if not found:
         raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')
-    return list(found.values())[: recipe.eval.limit or None]
+    chosen = list(found.values())[: recipe.eval.limit or None]
+    return [asked_in(task, recipe.verify.precision) for task in chosen]
 
 
 def evaluate_suite(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import load_suite, small_shapes
 from kernelwright.tasks.form import read_text
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from kernelwright.verify.remote import RemotePool
 
 
-def one_task(spec: str) -> Task:
-    """The one task that a file or a suite's name stands for, with sizes that can be judged without a GPU."""
+def one_task(spec: str, precision: str = "default") -> Task:
+    """The one task that a file or a suite's name stands for, asked in a precision, with sizes that can be judged without a
+    GPU."""
     found = load_suite(spec)
     if len(found) != 1:
         raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
@@ -34,11 +36,12 @@ def one_task(spec: str) -> Task:
             f"{spec}: no sizes small enough for the interpreter could be found; put it in a folder as task.py "
             "with a task.toml that gives [shapes.small]"
         )
-    return task
+    return asked_in(task, precision)
 
 
-def suite(spec: str, limit: int = 0) -> list[Task]:
-    """The first `limit` (0: all) tasks of a suite. Raises UserError when none of them can be judged."""
+def suite(spec: str, limit: int = 0, precision: str = "default") -> list[Task]:
+    """The first `limit` (0: all) tasks of a suite, asked in a precision, but for those that do not run in it. Raises UserError
+    when none of them can be judged."""
     found = load_suite(spec)[: limit or None]
     good, bad = judgeable(found)
     if bad:
@@ -46,7 +49,16 @@ def suite(spec: str, limit: int = 0) -> list[Task]:
         print(f"{len(bad)} of {len(found)} tasks left out, for no small sizes run: {names}", file=sys.stderr)
     if not good:
         raise UserError(f"{spec}: no task runs at sizes small enough for the interpreter")
-    return good
+    asked = [asked_in(task, precision) for task in good]
+    runs = [task for task in asked if not precision_of(task).cast or not _raised(task)]
+    if len(runs) < len(asked):
+        print(
+            f"{len(asked) - len(runs)} of {len(asked)} tasks left out, for they do not run in {precision}",
+            file=sys.stderr,
+        )
+    if not runs:
+        raise UserError(f"{spec}: no task runs in {precision}; choose another precision")
+    return runs
 
 
 def judgeable(tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
@@ -141,6 +153,12 @@ def judge_at(
 
 def _explain(task: Task) -> None:
     """Raise what the task itself raises, on tensors without memory."""
+    if why := _raised(task):
+        raise UserError(f"task {task.id}: Model.forward raises {why}; mend the task")
+
+
+def _raised(task: Task) -> str:
+    """What a task's forward raises on tensors without memory, in its precision; empty where it runs."""
     import torch
 
     from kernelwright.verify.reference.oracle import Reference
@@ -152,6 +170,5 @@ def _explain(task: Task) -> None:
         try:
             module(*inputs)
         except Exception as error:
-            raise UserError(
-                f"task {task.id}: Model.forward raises {type(error).__name__}: {error}; mend the task"
-            ) from None
+            return f"{type(error).__name__}: {error}"
+    return ""

@@ -18,6 +18,7 @@ from kernelwright.config import Style
 from kernelwright.errors import UserError
 from kernelwright.graph.text import to_text
 from kernelwright.graph.types import Graph
+from kernelwright.precision import precision_of
 from kernelwright.prompts.feedback import feedback, profile
 from kernelwright.records import Agent, Example, Message, Pair, Prompt, Task
 from kernelwright.tasks import lowered
@@ -65,8 +66,8 @@ def render(
         "agent": agent,
         "graph": "" if graph is None else to_text(graph),
         "arguments": "" if graph is None else ", ".join(one.name for one in graph.arguments),
-        "precision": precision,
-        "source": (lowered(task) if style == "lowered" else "") or task.source.strip(),
+        "precision": precision if task.precision == "default" else task.precision,
+        "source": _cast_note(task) + ((lowered(task) if style == "lowered" else "") or task.source.strip()),
         "kernel": kernel.strip(),
         "plan": plan.strip(),
         "others": [one.strip() for one in others],
@@ -130,6 +131,12 @@ def example_pair(example: Example | Pair, style: Style) -> tuple[Prompt, str]:
             profile=example.feedback if improve else "",
         )
     return prompt, completion_text(example.plan, example.code)
+
+
+def _cast_note(task: Task) -> str:
+    """A line for tasks that are asked in another dtype than their source makes."""
+    cast = precision_of(task).cast
+    return f"# Parameters and floating-point inputs are cast to {cast}.\n" if cast else ""
 
 
 def _check(what: str, value: str, valid: tuple[str, ...]) -> None:

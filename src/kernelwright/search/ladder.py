@@ -24,6 +24,7 @@ from kernelwright.graph import Graph
 from kernelwright.graph.stitch import candidate
 from kernelwright.graph.task import to_task
 from kernelwright.outcomes import Outcome
+from kernelwright.precision import named, precision_of
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Rung
@@ -80,8 +81,8 @@ class LibraryRung:
 
     name: Rung = "library"
 
-    def __init__(self, target: str, precision: str = "ieee") -> None:
-        self.target, self.precision = target, precision
+    def __init__(self, target: str) -> None:
+        self.target = target
 
     def write(self, graph: Graph, task: Task, seconds: float) -> str:
         from kernelwright.synth.library import program_of
@@ -89,7 +90,8 @@ class LibraryRung:
         from kernelwright.synth.to_triton import print_triton
 
         try:
-            program = program_of(graph, self.target, self.precision)
+            precision = "tf32" if precision_of(task).products else "ieee"
+            program = program_of(graph, self.target, precision)
             if program is None:
                 raise CannotWrite("no loop nest of the library fits the graph")
             return print_triton(program)
@@ -117,6 +119,7 @@ def pose(
     *,
     policy: Literal["full", "partial"] = "full",
     shapes: Sizes | None = None,
+    precision: str = "default",
 ) -> Task:
     """The task of a graph, at small sizes of its symbols: `shapes`, where given. Raises UserError where no draw of its
     arguments serves."""
@@ -130,7 +133,8 @@ def pose(
                 for at, one in enumerate(graph.symbols)
             }
     task = to_task(graph, f"graph/{graph.name}-{graph.digest}", values=values, shapes=sets)
-    return task.model_copy(update={"policy": policy, "min_share": 0.0 if policy == "partial" else 1.0})
+    task = task.model_copy(update={"policy": policy, "min_share": 0.0 if policy == "partial" else 1.0})
+    return task.model_copy(update={"precision": named(precision)})
 
 
 class Ladder:
@@ -183,7 +187,9 @@ class Ladder:
             return known
         policy: Literal["full", "partial"] = "full" if self.facts["contractions"] == "own" else "partial"
         try:
-            task = pose(posed or graph, values, policy=policy, shapes=shapes)
+            task = pose(
+                posed or graph, values, policy=policy, shapes=shapes, precision=self.facts["precision"]
+            )
         except UserError as error:
             return self.cache.put(self.key(graph), Entry(tried={rung.name: str(error) for rung in waiting}))
         for rung in waiting:

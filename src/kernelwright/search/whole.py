@@ -304,7 +304,13 @@ class _Search:
                 policy: Literal["full", "partial"] = (
                     "full" if option.own and self.settings.contractions == "own" else "partial"
                 )
-                task = pose(self.graph, self.values, policy=policy, shapes=self.shapes)
+                task = pose(
+                    self.graph,
+                    self.values,
+                    policy=policy,
+                    shapes=self.shapes,
+                    precision=self.settings.precision,
+                )
                 judged = Ladder(verifier, [], self.cache).judge(
                     task, candidate(text, self.graph, "run"), self._until(1.0)
                 )

@@ -14,12 +14,14 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.models import place_of
+from kernelwright.precision import asked_in
 from kernelwright.records import Rollout, Supervised
 from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
@@ -125,6 +127,7 @@ def _reinforce(
         target = recipe.verify.target if stage == "backend" else ""
         asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
     refuse_heldout(asks, recipe.examples_in(run.path))
+    asks = [replace(ask, task=asked_in(ask.task, recipe.verify.precision)) for ask in asks]
     room = recipe.model.context - rl.max_tokens
     lengths = processes.on_all_cores(
         lambda ask: len(prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens))), asks

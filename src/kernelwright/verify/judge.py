@@ -90,14 +90,14 @@ class Judge:
         compiled: bool = True,
         beside: Sequence[Protocol] = (),
         priced: bool = True,
-        precision: float = PRECISION,
+        timing_precision: float = PRECISION,
     ) -> None:
         """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too.
-        `priced`: without a GPU, also make the binary of what is right, and model its time. `precision`: of a measured
-        time, see `Clock.rounds`."""
+        `priced`: without a GPU, also make the binary of what is right, and model its time. `timing_precision`: of a
+        measured time, see `Clock.rounds`."""
         self.protocol, self.beside = protocol, tuple(beside)
         self.target = target_sheet(target)
-        self.deadline_s, self.priced, self.precision = deadline_s, priced, precision
+        self.deadline_s, self.priced, self.timing_precision = deadline_s, priced, timing_precision
         self._secret = secret
         self._cases = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
@@ -247,5 +247,5 @@ class Judge:
             return None
         return self._compiled.get(
             (task.digest, gpu.name),
-            lambda: compiled.ratio(task, gpu, zygote, self.protocol, size, self._timings),
+            lambda: compiled.ratio(task, gpu, zygote, size, self._timings),
         )

@@ -53,7 +53,7 @@ class VerifierPool:
     `sanitize` has what is accepted watched by compute-sanitizer as well, on a GPU and where it is installed.
     Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time; its cost is
     that of a binary with few registers.
-    On a GPU a kernel is clocked until half the 95 % interval of its time is `precision` of it.
+    On a GPU a kernel is clocked until half the 95 % interval of its time is `timing_precision` of it.
     `judges` are processes that share the judge's own work where there is no GPU; 0: as many as the workers need.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
@@ -71,7 +71,7 @@ class VerifierPool:
         beside: Sequence[ProtocolName] = (),
         sanitize: bool = False,
         priced: bool = True,
-        precision: float = PRECISION,
+        timing_precision: float = PRECISION,
         judges: int = 0,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
@@ -90,9 +90,9 @@ class VerifierPool:
         secret = secrets.randbits(31) if secret is None else secret
         others = [protocol_rules(name) for name in beside]
         ours = protocol_rules(protocol)
-        self.judge = Judge(ours, target, secret, deadline_s, compiled, others, priced, precision)
+        self.judge = Judge(ours, target, secret, deadline_s, compiled, others, priced, timing_precision)
         self._others = [
-            Judge(other, target, secret, deadline_s, False, priced=priced, precision=precision)
+            Judge(other, target, secret, deadline_s, False, priced=priced, timing_precision=timing_precision)
             for other in others
         ]
         self.sanitize = sanitize and not sanitizer.unavailable(self.backend)
@@ -119,7 +119,7 @@ class VerifierPool:
             devices=config.devices,
             compiled=config.compiled,
             priced=config.priced,
-            precision=config.precision,
+            timing_precision=config.timing_precision,
         )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
@@ -251,6 +251,7 @@ class VerifierPool:
             gate=Gate.LOAD,
             detail=problem[:600],
             protocol=(judge or self.judge).protocol.name,
+            precision=task.precision,
             backend=self.backend,
             candidate_digest=candidate.digest,
         )

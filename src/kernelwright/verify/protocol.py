@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 
 from kernelwright.errors import UserError
+from kernelwright.precision import DEFAULT, Precision
 from kernelwright.records import ProtocolName
 
 _HALF = ("float16", "bfloat16")
@@ -31,13 +32,11 @@ class Protocol:
     """Also bound the error by a small multiple of an honest same-precision PyTorch's error against fp64."""
     honesty: bool
     """Gates on aliasing, changed inputs, causality, state and determinism."""
-    tf32_convolutions: bool
-    """Let cuDNN use TF32 in the reference, as torch does by default; matrix products never do."""
     more_shapes: bool
     """Judge on every `small*` shape set, not only the first."""
 
-    tf32_products: bool = False
-    """The task at hand lets float32 products be made in TF32 (see `reference/tf32.py`)."""
+    precision: Precision = DEFAULT
+    """Of the task at hand."""
 
     def preset(self, dtype: str) -> tuple[float, float]:
         """(rtol, atol) for an output dtype."""
@@ -59,7 +58,6 @@ PROTOCOLS: dict[str, Protocol] = {
             },
             calibrated=True,
             honesty=True,
-            tf32_convolutions=False,
             more_shapes=True,
         ),
         # KernelBench's evaluator: five seeds, the task's own distribution, allclose; no honesty gates.
@@ -71,7 +69,6 @@ PROTOCOLS: dict[str, Protocol] = {
             tolerance={"default": (1e-4, 1e-4), **dict.fromkeys(_HALF, (1e-2, 1e-2))},
             calibrated=False,
             honesty=False,
-            tf32_convolutions=True,
             more_shapes=False,
         ),
         # The Toronto report: rtol 1e-5, atol 1e-8 against PyTorch in the same precision.
@@ -83,7 +80,6 @@ PROTOCOLS: dict[str, Protocol] = {
             tolerance={"default": (1e-5, 1e-8)},
             calibrated=False,
             honesty=False,
-            tf32_convolutions=True,
             more_shapes=False,
         ),
     )

@@ -22,6 +22,7 @@ from typing import Any
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.reference.hidden_sizes import ONE
@@ -185,6 +186,7 @@ class Hearing:
             gate=gate,
             detail=detail,
             protocol=self.protocol.name,
+            precision=self.task.precision,
             backend=self.backend,
             evidence=Evidence(**facts, seconds=self.seconds),
             timing=timing,
@@ -252,6 +254,7 @@ class Hearing:
                 "calls": (_MANY_CALLS if many else 2) + secrets.randbelow(3),
                 "values": values,
                 "affine": self.protocol.affine,
+                "cast": precision_of(self.task).cast,
             }
         except TypeError as error:
             raise UserError(
@@ -368,7 +371,7 @@ class Hearing:
         for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
 
             def rounded(index: int = index) -> Any:
-                return case.with_roundings(self.protocol)[index]
+                return case.with_roundings()[index]
 
             comparison = judged(index, got, expected, self.protocol, rounded)
             if comparison.kind:
@@ -387,7 +390,7 @@ class Hearing:
         for protocol in self.judge.beside:
             if protocol.name in self._fallen:
                 continue
-            for index, (got, expected) in enumerate(zip(outputs, oracle.native(case, protocol), strict=True)):
+            for index, (got, expected) in enumerate(zip(outputs, oracle.native(case), strict=True)):
                 comparison = compare(index, got, expected, protocol)
                 if comparison.kind:
                     detail = explain(comparison, case.name)

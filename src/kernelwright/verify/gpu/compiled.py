@@ -17,7 +17,6 @@ from kernelwright.records import Task
 from kernelwright.verify.gpu import timing
 from kernelwright.verify.gpu.admission import OutOfRoom
 from kernelwright.verify.gpu.gpu import Gpu
-from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
 from kernelwright.verify.verification import Stop
@@ -27,7 +26,7 @@ _SEED = 4242
 """No secret: no candidate takes part."""
 
 
-def ratio(task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, store: Store) -> float | None:
+def ratio(task: Task, gpu: Gpu, zygote: Zygote, size: int, store: Store) -> float | None:
     """torch.compile's time over eager's at full size; None where the reference does not compile.
 
     `size` is the GPU memory (bytes) to ask for; where it does not do, this is done again with the GPU to itself, and None
@@ -40,24 +39,21 @@ def ratio(task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, s
         "gpu": gpu.name,
         "torch": str(torch.__version__),
         "triton": str(triton.__version__),
-        "tf32_convolutions": str(protocol.tf32_convolutions),
     }
     known = store.get(**key)
     if known is None:
         try:
-            known = _clock(task, gpu, zygote, protocol, size)
+            known = _clock(task, gpu, zygote, size)
         except OutOfRoom:
             try:
-                known = _clock(task, gpu, zygote, protocol, size, alone=True)
+                known = _clock(task, gpu, zygote, size, alone=True)
             except OutOfRoom:
                 return None
         store.put(known, **key)
     return None if known["ratio"] is None else float(known["ratio"])
 
 
-def _clock(
-    task: Task, gpu: Gpu, zygote: Zygote, protocol: Protocol, size: int, alone: bool = False
-) -> dict[str, Any]:
+def _clock(task: Task, gpu: Gpu, zygote: Zygote, size: int, alone: bool = False) -> dict[str, Any]:
     device = gpu.fresh(zygote)
     device.deadline, device.limit_s = time.monotonic() + _LIMIT_S, _LIMIT_S
     body = {
@@ -65,7 +61,6 @@ def _clock(
         "task": task.model_dump(mode="json"),
         "sizes": dict(task.shapes.get("full", {})),
         "seed": _SEED,
-        "tf32": protocol.tf32_convolutions,
     }
     try:
         with gpu.admission.admitted(size, alone=alone):

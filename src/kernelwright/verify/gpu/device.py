@@ -36,7 +36,7 @@ from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.gpu.clock import Clock, Inputs, Side, gpu_ms
 from kernelwright.verify.gpu.memory import GUARD_BYTE, ON_GPU, Mapping, Raw, locate, open_arena
 from kernelwright.verify.reference import oracle
-from kernelwright.verify.reference import tf32 as tf32_statement
+from kernelwright.verify.reference.rounded import set_flags
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel
@@ -280,17 +280,11 @@ class CudaDevice(Service):
         if failures and len(failures) == len(launches):
             raise failures[0]
 
-    def _arena_command(self, handle: str, size: int, tf32: bool) -> dict[str, Any]:
-        """Map the judge's arena, set the precision flags."""
-        self._precision(tf32)
+    def _arena_command(self, handle: str, size: int, flags: dict[str, bool]) -> dict[str, Any]:
+        """Map the judge's arena, set the precision flags: the same for candidate and reference."""
+        set_flags(**flags)
         self.arena = open_arena(handle, size, self._index)
         return {}
-
-    @staticmethod
-    def _precision(tf32: bool) -> None:
-        """The same for candidate and reference; TF32 only in convolutions, where torch itself has it by default."""
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = tf32
 
     def _close_command(self) -> dict[str, Any]:
         """End a hearing: forget everything of the candidate's."""
@@ -382,21 +376,18 @@ class CudaDevice(Service):
             return {}
         stated = Task.model_validate(task)
         module = oracle.Reference(stated, sizes, self.device).build_there()
-        torch.backends.cuda.matmul.allow_tf32 = tf32_statement.stated(stated.source)
         arguments = channel.decode(inputs, [session.tensor(view) for view in candidate.inputs[-1]])
         self._sides.append(Side(lambda: module(*arguments)))
         self._sides[-1].call()
         return {}
 
     def _compile_reference_command(
-        self, task: dict[str, Any], sizes: dict[str, int], seed: int, tf32: bool
+        self, task: dict[str, Any], sizes: dict[str, int], seed: int
     ) -> dict[str, Any]:
         """A reference under torch.compile and as it is, without any candidate."""
-        self._precision(tf32)
-        stated = Task.model_validate(task)
-        reference = oracle.Reference(stated, sizes, self.device)
+        reference = oracle.Reference(Task.model_validate(task), sizes, self.device)
+        set_flags(**reference.precision.flags)
         module, inputs = reference.build().to(self.device), reference.inputs(seed)
-        torch.backends.cuda.matmul.allow_tf32 = tf32_statement.stated(stated.source)
         compiled = torch.compile(module)
         self._sides = [Side(lambda: compiled(*inputs)), Side(lambda: module(*inputs))]
         for side in self._sides:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
 from kernelwright.verify.cost import footprint
 from kernelwright.verify.cost.footprint import UNSEEN_BYTES
@@ -238,8 +239,8 @@ class MeasuredHearing(Hearing):
                     device.deadline = self.deadline
                     enter_context(self.gpu.index)
                     arena = self._arena = Arena(max(map(_arena_bytes, shapes, traces)), self.gpu.index)
-                    tf32 = self.protocol.tf32_convolutions
-                    body = {"command": "arena", "handle": arena.handle, "size": arena.size, "tf32": tf32}
+                    flags = precision_of(self.task).flags
+                    body = {"command": "arena", "handle": arena.handle, "size": arena.size, "flags": flags}
                     device.ask(Gate.LOAD, body)
                     self._correctness(device, shapes, traces)
                     if self.protocol.honesty:
@@ -253,7 +254,7 @@ class MeasuredHearing(Hearing):
                         stopwatch.prepare(self.task, self.against_itself)
                 alone = _both(lock.exclusive(), self.gpu.counted("clock"))
                 with self._held(alone, device), self._timed(Gate.TIMING):
-                    stopwatch.race(self.protocol, self.judge.precision)
+                    stopwatch.race(self.protocol, self.judge.timing_precision)
                     self._enough(stopwatch.share, shapes[-1].name)
                     if self.protocol.honesty:
                         self._weights(device, shapes[-1], traces[-1])

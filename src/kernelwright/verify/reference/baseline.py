@@ -23,7 +23,7 @@ from kernelwright.hardware import Target
 from kernelwright.records import Binary, Cost, Task
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.footprint import Footprint, Live
-from kernelwright.verify.reference import gaps, oracle, tf32
+from kernelwright.verify.reference import gaps, oracle
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import convert, describe, flatten, skeleton
 from kernelwright.verify.trace import replay
@@ -242,8 +242,8 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     reference = oracle.Reference(task, shape)
     with oracle.runs_reference(), oracle.private_rng(0), torch.device("meta"), torch.no_grad():
         init = reference.init_inputs()
-        module = reference.namespace["Model"](*init)
-        inputs = reference.namespace["get_inputs"]()
+        module = reference.module(init)
+        inputs: Any = reference.arguments()
         inputs = convert(inputs, lambda t: t.to("meta"))
         module = module.to("meta")
         held = dict(enumerate(flatten(inputs))) | module.state_dict()
@@ -258,10 +258,11 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
     edge = [*flatten(inputs), *flatten(output), *module.parameters()]
     min_bytes = sum(_bytes(tensor) for tensor in {id(t): t for t in edge}.values())
     useful: dict[str, float] = {}
-    tensor_cores = tf32.stated(task.source)
     for op in recorder.operators:
         if op.contraction:
-            op.unit = "tf32" if tensor_cores and op.unit == "float32" else op.unit
+            named = "convolution" in op.name
+            allowed = reference.precision.convolutions if named else reference.precision.products
+            op.unit = "tf32" if allowed and op.unit == "float32" else op.unit
             useful[op.unit] = useful.get(op.unit, 0.0) + op.flops
     roofline = cost.roofline_ms(min_bytes, useful, target)
     eager = Cost(

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import torch
 
-from kernelwright.verify.reference import tf32
-
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
+COARSE = 2.0**-17
+"""Rounding step from which digits are few: that of an honest run shows in every element."""
 CHUNK = 1 << 24
 """Elements looked at at a time."""
 
@@ -43,8 +43,8 @@ class Expected:
     """Of the values."""
     terms: float = 1.0
     """Elements of the largest input for each of the output: so many may be summed one after the other."""
-    tf32: bool = False
-    """Products behind it may be made in TF32."""
+    step: float = 0.0
+    """Relative rounding step of what is coarser behind it than its dtype, such as operands in TF32, as far as that reaches."""
     moved: torch.Tensor | None = None
     """fp64: how far roundings move each element; None where nobody asked (`reference/roundings.py`)."""
     elementwise: bool = False
@@ -53,11 +53,12 @@ class Expected:
     @property
     def half(self) -> bool:
         """Judged as half precision is: few digits, of which none may be lost twice."""
-        return self.tf32 or self.dtype in (torch.float16, torch.bfloat16)
+        return self.dtype.is_floating_point and self.epsilon > COARSE
 
     @property
     def epsilon(self) -> float:
-        return tf32.EPSILON if self.tf32 else torch.finfo(self.dtype).eps
+        """Relative rounding step that it is judged by."""
+        return max(self.step, torch.finfo(self.dtype).eps)
 
     @property
     def size(self) -> int:
@@ -126,6 +127,12 @@ def _spread(exact: torch.Tensor, honest: torch.Tensor) -> tuple[float, float, fl
         total += float(size.sum())
         square_total += float(torch.linalg.vector_norm(size)) ** 2
     return error, squares, total, square_total, finite
+
+
+def strayed(exact: torch.Tensor, made: torch.Tensor) -> float:
+    """Root of the mean squared difference, where both are finite."""
+    squares, count = _spread(exact, made)[1], made.numel()
+    return math.sqrt(squares / count) if count and made.is_floating_point() else 0.0
 
 
 def chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -271,7 +271,7 @@ class Audit:
         sample = self.samples[index]
         if self.whole is None:
             return sample.expected
-        return self.whole.with_roundings(protocol)[index].each(sample.of_tensor)
+        return self.whole.with_roundings()[index].each(sample.of_tensor)
 
 
 def _in_host_memory(case: Case) -> Case:

@@ -20,14 +20,25 @@ import torch
 
 from kernelwright.drawing import DRAWING
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.precision import Precision, precision_of
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-from kernelwright.verify.reference import roundings, special_values, tf32
+from kernelwright.verify.reference import roundings, special_values
 from kernelwright.verify.reference.comparison import MANY
-from kernelwright.verify.reference.expected import Expected, expected_of, nbytes
+from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
 from kernelwright.verify.reference.operators import Operators, operators
+from kernelwright.verify.reference.rounded import (
+    EPSILON,
+    Rounded,
+    Wide,
+    cast,
+    cast_module,
+    cut_off,
+    flags,
+    switches_kept,
+)
 from kernelwright.verify.structures import convert, flatten, skeleton
 from kernelwright.verify.trace import affine
 from kernelwright.verify.trace.overlap import sharing
@@ -41,6 +52,8 @@ _FEW = 1 << 24
 _FAR, _FAR_SLACK = 3.0, 8.0
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """Of inputs below zero: factor on the absolute value, and distance from zero."""
+_REACH = 1.4
+"""Rounding steps that an output has at most, of how far TF32 with operands cut off (half a step each, on average) moves it."""
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
 _HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 2.0
 """Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their usual most in half precision."""
@@ -85,6 +98,8 @@ class Case:
     """Factor on the inputs."""
     module: torch.nn.Module
     """The reference."""
+    precision: Precision
+    """In which it is asked."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
 
     @property
@@ -100,11 +115,11 @@ class Case:
         held = (*given, *(item.value for item in self.expected))
         return bool(given) and sum(tensor.numel() for tensor in held) <= _FEW
 
-    def with_roundings(self, protocol: Protocol) -> list[Expected]:
+    def with_roundings(self) -> list[Expected]:
         """What is expected, with how far roundings move it; as it is where elements are not `few`."""
         if self._rounded is None and self.few:
             exact = [item.value.reshape(item.shape) for item in self.expected]
-            with _running(self.inputs, protocol):
+            with _running(self.inputs, Precision("ieee", False, False)):
                 far = roundings.moved(self.module, self.inputs, exact)
             self._rounded = [dataclasses.replace(e, moved=m) for e, m in zip(self.expected, far, strict=True)]
         return self._rounded or self.expected
@@ -165,10 +180,11 @@ class Reference:
 
     def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
         self.task, self.device = task, device
+        self.precision = precision_of(task)
         source = apply_shape(task.source, overrides) if overrides else task.source
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
-            with tf32.switches_kept():
+            with switches_kept():
                 exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
         except Exception as error:
             raise UserError(f"task {task.id} raises when loaded: {type(error).__name__}: {error}") from None
@@ -182,17 +198,25 @@ class Reference:
         maker = self.namespace.get("get_init_inputs")
         return list(maker()) if callable(maker) else []
 
+    def module(self, init: Sequence[Any]) -> torch.nn.Module:
+        """A new module in the task's precision. Raises what its constructor raises."""
+        return cast_module(self.namespace["Model"](*init), self.precision)
+
+    def arguments(self) -> list[Any]:
+        """New arguments of `forward` in the task's precision. Raises what `get_inputs` raises."""
+        return list(cast(list(self.namespace["get_inputs"]()), self.precision))
+
     def build(self, vary: bool = False, seed: int = INIT_SEED) -> torch.nn.Module:
         """The module with weights drawn under `seed`; `vary` those that anybody knows (`trace/affine.py`)."""
-        with private_rng(seed), tf32.switches_kept(), self._explained("Model(*get_init_inputs())"):
+        with private_rng(seed), switches_kept(), self._explained("Model(*get_init_inputs())"):
             init = self.init_inputs()
             torch.manual_seed(seed)
             if not vary:
-                return self.namespace["Model"](*init)
+                return self.module(init)
             with affine.varied(seed) as finished:
-                module = self.namespace["Model"](*init)
+                module: torch.nn.Module = self.namespace["Model"](*init)
                 finished(module)
-            return module
+            return cast_module(module, self.precision)
 
     def build_there(self) -> torch.nn.Module:
         """The module on its device, with weights drawn there: as good as those of `build` for whoever asks how long it takes
@@ -205,11 +229,11 @@ class Reference:
         """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms)."""
         with (
             private_rng(seed),
-            tf32.switches_kept(),
+            switches_kept(),
             self._explained("get_inputs()"),
             torch.device(self.device),
         ):
-            made = list(self.namespace["get_inputs"]())
+            made = self.arguments()
         return convert(made, lambda tensor: tensor.to(self.device))
 
     @contextlib.contextmanager
@@ -230,7 +254,8 @@ def init_seed(protocol: Protocol, secret: int) -> int:
 
 
 def for_task(protocol: Protocol, task: Task) -> Protocol:
-    return dataclasses.replace(protocol, tf32_products=tf32.stated(task.source))
+    """The protocol with the task's precision."""
+    return dataclasses.replace(protocol, precision=precision_of(task))
 
 
 def shape_cases(
@@ -482,11 +507,11 @@ def make_case(
     draw: Callable[[], Any] = inputs if drawn else lambda: inputs
     native = copy.deepcopy(module)
     given = draw() if drawn else convert(inputs, torch.clone)
-    products = tf32.Rounded() if protocol.tf32_products and protocol.calibrated else contextlib.nullcontext()
+    modelled = Rounded(protocol.precision)
     versions = [tensor._version for tensor in flatten(given)]
     state_versions = {name: value._version for name, value in native.state_dict().items()}
     try:
-        with runs_reference(), _running(given, protocol), products:
+        with runs_reference(), _as_asked(given, protocol, modelled):
             output = native(*given)
     except NotModelled:
         if scale == 1.0:
@@ -509,14 +534,16 @@ def make_case(
     after = {key: kept[key].detach().clone() for key in left}
     structure = skeleton(output)
     shared = sharing(honest)
+    floating = [tensor for tensor in (*flat, *held.values()) if tensor.is_floating_point()]
+    narrowest = max((torch.finfo(tensor.dtype).eps for tensor in floating), default=0.0)
     largest = max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0)
-    del native, given, flat, originals, output, before, held, kept
+    del native, given, flat, originals, output, before, held, kept, floating
     exact, exact_after = honest, after
     if protocol.calibrated:
         with _where_possible(), torch.no_grad():
             double = copy.deepcopy(module).double()
             given = convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
-            with _drawing(given):
+            with _drawing(given), Wide():
                 wide = flatten(double(*given))
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
                 exact = [tensor.detach() for tensor in wide]
@@ -531,7 +558,6 @@ def make_case(
             expected_of(e, h),
             slack=slack,
             terms=max(1.0, largest / max(h.numel(), 1)),
-            tf32=protocol.tf32_products and h.dtype == torch.float32,
         )
         for e, h in zip(exact, honest, strict=True)
     ]
@@ -544,6 +570,7 @@ def make_case(
         return None
     if protocol.calibrated:
         expected = _unlucky(module, draw, protocol, expected, exact)
+        expected = _with_digits(module, draw, protocol, expected, exact, modelled.used, narrowest)
     return Case(
         name,
         None if drawn else inputs,
@@ -560,7 +587,68 @@ def make_case(
         },
         scale,
         module,
+        protocol.precision,
     )
+
+
+def _with_digits(
+    module: torch.nn.Module,
+    draw: Callable[[], Any],
+    protocol: Protocol,
+    expected: list[Expected],
+    exact: list[torch.Tensor],
+    tf32: bool,
+    narrowest: float,
+) -> list[Expected]:
+    """With the rounding step (`Expected.step`) that outputs of single precision are judged by, where something behind them is
+    coarser: operands in TF32, as far as cutting them off moves an output; inputs and weights of a `narrowest` step, as far as
+    the reference itself strays. An output that nothing coarse reaches keeps all its digits."""
+    most = max(EPSILON if tf32 else 0.0, narrowest)
+    single = [torch.finfo(item.dtype).eps < most for item in expected if item.dtype.is_floating_point]
+    if most <= COARSE or not any(single):
+        return expected
+    reached = [item.spread for item in expected]
+    if any(map(_few, expected)):
+        near = [item.honest_error for item in expected]
+        with _where_possible():
+            near = _strayed_nearby(module, draw, protocol)
+        reached = [
+            most if _few(item) else far for item, far, most in zip(expected, reached, near, strict=True)
+        ]
+    if tf32 and sum(math.prod(item.shape) for item in expected) <= _FEW:
+        cut = draw()
+        with _as_asked(cut, protocol, Rounded(protocol.precision, cut_off)):
+            outputs = flatten(copy.deepcopy(module)(*cut))
+        reached = [
+            max(far, strayed(right, output.detach()))
+            for far, right, output in zip(reached, exact, outputs, strict=True)
+        ]
+    elif tf32:
+        reached = [math.inf] * len(expected)
+
+    def digits(item: Expected, far: float) -> Expected:
+        if not item.dtype.is_floating_point or torch.finfo(item.dtype).eps >= most:
+            return item
+        share = far / item.root_mean_square if item.root_mean_square > 0.0 else 0.0
+        return dataclasses.replace(item, step=min(most, _REACH * share))
+
+    return [digits(item, far) for item, far in zip(expected, reached, strict=True)]
+
+
+def _strayed_nearby(module: torch.nn.Module, draw: Callable[[], Any], protocol: Protocol) -> list[float]:
+    """By output, the most that the reference strays from fp64 at inputs that are a rounding away: of few elements one run
+    tells by luck."""
+    most: list[float] = []
+    for run in range(_RUNS):
+        nudged = convert(draw(), lambda tensor, run=run: _nudged(tensor, run))
+        with _as_asked(nudged, protocol, Rounded(protocol.precision)):
+            made = flatten(copy.deepcopy(module)(*convert(nudged, torch.clone)))
+        with torch.no_grad(), _drawing(nudged), Wide():
+            wide = convert(nudged, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
+            exact = flatten(copy.deepcopy(module).double()(*wide))
+        errors = [strayed(right, output.detach()) for right, output in zip(exact, made, strict=True)]
+        most = [max(pair) for pair in zip(errors, most or errors, strict=True)]
+    return most
 
 
 def _unlucky(
@@ -582,7 +670,7 @@ def _unlucky(
     worst = [item.honest_error for item in expected]
     for run in range(_RUNS):
         nudged = convert(draw(), lambda tensor, run=run: _nudged(tensor, run))
-        with _running(nudged, protocol):
+        with _as_asked(nudged, protocol, Rounded(protocol.precision)):
             outputs = flatten(copy.deepcopy(module)(*nudged))
         for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
             if reduced[index]:
@@ -609,21 +697,20 @@ def _nudged(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def precision(protocol: Protocol) -> Iterator[None]:
-    """The flags under which a reference runs here, as in the process that clocks it; put back afterwards."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    matmul.allow_tf32, cudnn.allow_tf32 = False, protocol.tf32_convolutions
-    try:
+def _running(inputs: Any, precision: Precision) -> Iterator[None]:
+    """How a reference is run here: under the flags of a precision, as in the process that clocks it."""
+    with torch.no_grad(), flags(**precision.flags), _drawing(inputs):
         yield
-    finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
 
 
 @contextlib.contextmanager
-def _running(inputs: Any, protocol: Protocol) -> Iterator[None]:
-    """How a reference is run here."""
-    with torch.no_grad(), precision(protocol), _drawing(inputs):
+def _as_asked(inputs: Any, protocol: Protocol, modelled: Rounded) -> Iterator[None]:
+    """In the task's precision; TF32 is modelled where errors are calibrated, which is the same on every machine."""
+    if not protocol.calibrated:
+        with _running(inputs, protocol.precision):
+            yield
+        return
+    with _running(inputs, Precision("ieee", False, False)), modelled:
         yield
 
 
@@ -634,10 +721,10 @@ def _drawing(inputs: Any) -> contextlib.AbstractContextManager[Any]:
     return DRAWING if on_gpu else contextlib.nullcontext()
 
 
-def native(case: Case, protocol: Protocol) -> list[Expected]:
-    """What a protocol without calibration expects: the reference's own output under that protocol's flags."""
+def native(case: Case) -> list[Expected]:
+    """What a protocol without calibration expects: the reference's own output under the task's flags."""
     given = convert(case.inputs, torch.clone)
-    with _running(given, protocol):
+    with _running(given, case.precision):
         output = flatten(copy.deepcopy(case.module)(*given))
     return [expected_of(tensor, tensor) for tensor in output]
 

@@ -61,7 +61,7 @@ class Patch:
     ) -> Expected:
         """What the elements at flat `positions` of an output of that full shape must be; under a protocol with how far
         roundings move them."""
-        whole = (self.case.with_roundings(rounded) if rounded else self.case.expected)[output]
+        whole = (self.case.with_roundings() if rounded else self.case.expected)[output]
         index, rest, step = torch.zeros_like(positions), positions, 1
         for extent, period in zip(reversed(shape), reversed(whole.shape), strict=True):
             index += rest % extent % period * step
@@ -285,7 +285,7 @@ def _made(
     with oracle.private_rng(seed):
         drawn = {name: _drawn(values[name], shape) for name, shape in shapes.items()}
         with oracle.runs_reference(), torch.device("meta"), torch.no_grad():
-            module = reference.namespace["Model"](*base.init).to("meta")
+            module = reference.module(base.init).to("meta")
     if scales is not None:
         name, axis, factors = scales
         shape = [len(factors) if place == axis else 1 for place in range(drawn[name].ndim)]

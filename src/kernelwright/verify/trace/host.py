@@ -319,6 +319,7 @@ class HostWorker(Service):
                 body["calls"],
                 body["values"],
                 body["affine"],
+                body["cast"],
                 outputs,
             )
         raise ValueError(f"unknown command {command!r}")
@@ -361,7 +362,7 @@ class HostWorker(Service):
             self.recorder = None
 
     def construct(
-        self, init: Any, seed: int, state: dict[str, torch.Tensor], vary: bool, real: PretendCuda
+        self, init: Any, seed: int, state: dict[str, torch.Tensor], vary: bool, cast: str, real: PretendCuda
     ) -> torch.nn.Module:
         """The candidate's module, with the reference's weights where names and shapes agree and values are given; `real` is
         on."""
@@ -375,6 +376,8 @@ class HostWorker(Service):
         for _, tensor in (*module.named_parameters(), *module.named_buffers()):
             real.adopt_alone(tensor)
         module.cuda()
+        if cast:
+            module.to(channel.DTYPES[cast])
         own = dict(module.named_parameters()) | dict(module.named_buffers())
         for name, value in state.items():
             if name in own and own[name].shape == value.shape and has_data(value):
@@ -390,12 +393,14 @@ class HostWorker(Service):
         calls: int,
         values: bool,
         vary: bool,
+        cast: str,
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
         """Build `ModelNew`, then call it `calls` times: the tapes, and what they start from.
 
         `state` holds the shapes of the reference's weights (values only of the very small). Without `values` weights
-        are not drawn either: enough for a tape that will be priced, not run. `vary` as the reference was (`trace/affine.py`).
+        are not drawn either: enough for a tape that will be priced, not run. `vary` as the reference was (`trace/affine.py`), and
+        `cast` the dtype that its weights were cast to, if any.
         """
         if self._traced:
             self._execute()
@@ -406,7 +411,7 @@ class HostWorker(Service):
         cuda.upload = recorder.upload
         builder = recorder if values else Recorder(real)
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
-            module = self.construct(init, seed, state, vary, real)
+            module = self.construct(init, seed, state, vary, cast, real)
         prepared = list(recorder.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
         shared = [

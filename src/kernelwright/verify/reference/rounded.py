@@ -1,0 +1,133 @@
+"""A precision put into force on the reference's side: torch's switches, casts, TF32 modelled on any device, casts in fp64.
+
+TF32 is modelled by rounding the operands of products and convolutions to ten bits of mantissa, or by cutting the rest
+off, as GPUs may: the first is what the honest error is taken from, the second tells how far TF32 reaches (`reach`).
+What a source does to torch's switches ends with it: no other task runs under them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.precision import Precision
+from kernelwright.verify.structures import convert
+
+EPSILON = 2.0**-10
+"""Between 1 and the next number in TF32: ten bits of mantissa, as in float16."""
+_OPERANDS = {
+    "mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1, "mv": 0, "addmv": 1, "dot": 0,
+    "_scaled_dot_product_flash_attention_for_cpu": 0, "_scaled_dot_product_efficient_attention": 0,
+    "_scaled_dot_product_fused_attention_overrideable": 0, "_scaled_dot_product_attention_math": 0,
+}  # fmt: skip
+"""Products, and the place of the first of their two operands."""
+_CONVOLUTIONS = {"convolution": 0, "_convolution": 0, "cudnn_convolution": 0, "convolution_backward": 0}
+_MAKES = frozenset(
+    ["_to_copy", "empty", "zeros", "ones", "full", "arange", "linspace", "scalar_tensor", "eye", "empty_like", "zeros_like",
+     "ones_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full"]
+)  # fmt: skip
+"""Casts, and operators that make a tensor of numbers."""
+
+
+@contextlib.contextmanager
+def switches_kept() -> Iterator[None]:
+    """Whatever happens to torch's global switches in the block ends with it."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    precision, dtype = torch.get_float32_matmul_precision(), torch.get_default_dtype()
+    deterministic, benchmark = torch.are_deterministic_algorithms_enabled(), cudnn.benchmark
+    allowed, convolutions = matmul.allow_tf32, cudnn.allow_tf32
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = allowed, convolutions, benchmark
+        torch.set_default_dtype(dtype)
+        if torch.are_deterministic_algorithms_enabled() != deterministic:  # the setter imports Inductor
+            torch.use_deterministic_algorithms(deterministic)
+
+
+def set_flags(products: bool, convolutions: bool) -> None:
+    """Torch's own switches, for the rest of this process."""
+    torch.backends.cuda.matmul.allow_tf32 = products
+    torch.backends.cudnn.allow_tf32 = convolutions
+
+
+@contextlib.contextmanager
+def flags(products: bool, convolutions: bool) -> Iterator[None]:
+    """Torch's own switches, for a block."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    set_flags(products, convolutions)
+    try:
+        yield
+    finally:
+        set_flags(*before)
+
+
+def cast(tree: Any, precision: Precision) -> Any:
+    """A nest of tensors in the dtype that a precision casts to; integers and booleans as they are."""
+    if not precision.cast:
+        return tree
+    dtype = getattr(torch, precision.cast)
+    return convert(tree, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
+def cast_module(module: torch.nn.Module, precision: Precision) -> torch.nn.Module:
+    """The module itself, its parameters and buffers cast as `.to(dtype)` does it."""
+    return module.to(getattr(torch, precision.cast)) if precision.cast else module
+
+
+class Rounded(TorchDispatchMode):
+    """Products and convolutions of float32 are made of operands in TF32, where a precision allows that."""
+
+    def __init__(
+        self, precision: Precision, change: Callable[[torch.Tensor], torch.Tensor] | None = None
+    ) -> None:
+        super().__init__()
+        self._change = change or rounded
+        self._places = (_OPERANDS if precision.products else {}) | (
+            _CONVOLUTIONS if precision.convolutions else {}
+        )
+        self.used = False
+        """Whether any operand was changed."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        first = self._places.get(func._schema.name.removeprefix("aten::"))
+        if first is not None:
+            operands = args[first : first + 2]
+            self.used |= any(operand.dtype == torch.float32 for operand in operands)
+            args = (*args[:first], *map(self._change, operands), *args[first + 2 :])
+        return func(*args, **(kwargs or {}))
+
+
+class Wide(TorchDispatchMode):
+    """In an fp64 run, casts to narrower floats do not round, and floats that are made anew are fp64 as well."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        if func._schema.name.removeprefix("aten::") not in _MAKES:
+            return out
+        narrow = out.is_floating_point() and out.dtype != torch.float64
+        return func(*args, **kwargs | {"dtype": torch.float64}) if narrow else out
+
+
+def rounded(tensor: torch.Tensor) -> torch.Tensor:
+    """float32 to the nearest number with ten bits of mantissa, ties to even; other dtypes as they are."""
+    return _with_bits(tensor, lambda bits: (bits + 0xFFF + ((bits >> 13) & 1)) & -0x2000)
+
+
+def cut_off(tensor: torch.Tensor) -> torch.Tensor:
+    """float32 without its last 13 bits; other dtypes as they are."""
+    return _with_bits(tensor, lambda bits: bits & -0x2000)
+
+
+def _with_bits(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    if tensor.dtype != torch.float32:
+        return tensor
+    changed = change(tensor.contiguous().view(torch.int32)).view(torch.float32).view_as(tensor)
+    return torch.where(torch.isfinite(tensor), changed, tensor)

@@ -1,0 +1,175 @@
+"""Precisions that a task is asked in: their rules, which sources allow TF32, and what rounding to it means."""
+
+import pytest
+import torch
+
+from kernelwright import precision
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+from kernelwright.verify.protocol import protocol
+from kernelwright.verify.reference import oracle, rounded
+
+TF32 = precision.Precision("tf32", products=True, convolutions=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch\ntorch.backends.cuda.matmul.allow_tf32 = True", True),
+        ("import torch\ntorch.backends.cuda.matmul.allow_tf32 = False", False),
+        ("torch.backends.cudnn.allow_tf32 = True", False),
+        ('torch.backends.cuda.matmul.fp32_precision = "tf32"', True),
+        ('torch.backends.cuda.matmul.fp32_precision = "ieee"', False),
+        ('torch.set_float32_matmul_precision("high")', True),
+        ("class Model:\n    def __init__(self):\n        torch.set_float32_matmul_precision('medium')", True),
+        ('torch.set_float32_matmul_precision("highest")', False),
+        ('"torch.backends.cuda.matmul.allow_tf32 = True"', False),
+        ("# torch.backends.cuda.matmul.allow_tf32 = True", False),
+        ("def (", False),
+    ],
+    ids=range(11),
+)
+def test_a_task_says_so_as_pytorch_does(source: str, expected: bool) -> None:
+    assert precision.allows_tf32(source) is expected
+
+
+def test_rounding_keeps_ten_bits() -> None:
+    x = torch.tensor(
+        [
+            1.0,
+            1 + 2**-10,
+            1 + 2**-11,
+            1 + 3 * 2**-11,
+            1 + 2**-12,
+            -3.14159274,
+            0.0,
+            float("inf"),
+            float("nan"),
+        ]
+    )
+    near = rounded.rounded(x)
+    assert near[:5].tolist() == [1.0, 1 + 2**-10, 1.0, 1 + 2**-9, 1.0]
+    assert abs(near[5] / x[5] - 1) <= rounded.EPSILON / 2
+    assert near[6] == 0
+    assert near[7].isinf()
+    assert near[8].isnan()
+
+
+def test_only_products_of_floats_are_rounded() -> None:
+    a, b = torch.rand(40, 64), torch.rand(64, 50)
+    with rounded.Rounded(TF32):
+        product, total, double = a @ b, a + 1, a.double() @ b.double()
+        linear = torch.nn.functional.linear(a, b.t(), torch.ones(50))
+    assert torch.equal(product, rounded.rounded(a) @ rounded.rounded(b))
+    assert torch.equal(total, a + 1)
+    assert torch.equal(double, a.double() @ b.double())
+    assert torch.allclose(linear, product + 1, atol=1e-5)
+    assert not torch.allclose(product, a @ b, atol=1e-5)
+
+
+def test_switches_come_back() -> None:
+    before = (
+        torch.get_float32_matmul_precision(),
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.get_default_dtype(),
+    )
+    with rounded.switches_kept():
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cudnn.allow_tf32 = not torch.backends.cudnn.allow_tf32
+        torch.set_default_dtype(torch.float64)
+    after = (
+        torch.get_float32_matmul_precision(),
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.get_default_dtype(),
+    )
+    assert after == before
+
+
+SOURCE = """
+import torch
+import torch.nn as nn
+N = 64
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(N, 32)
+        self.conv = nn.Conv1d(1, 1, 3)
+    def forward(self, x, index):
+        y = self.linear(x)
+        return y, self.conv(y.unsqueeze(1)), x.float().sum(-1), torch.relu(x), index
+
+def get_inputs():
+    return [torch.randn(8, N), torch.arange(8)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def task(name: str) -> Task:
+    return precision.asked_in(Task(id="t", source=SOURCE, shapes={"small": {"N": 64}}), name)
+
+
+def test_rules_of_each_precision() -> None:
+    rules = {name: precision.precision_of(task(name)) for name in precision.NAMES}
+    allowed = {name: (one.products, one.convolutions, one.cast) for name, one in rules.items()}
+    assert allowed == {
+        "default": (False, True, ""),
+        "ieee": (False, False, ""),
+        "tf32": (True, True, ""),
+        "bf16": (False, True, "bfloat16"),
+        "fp16": (False, True, "float16"),
+    }
+
+
+def test_the_source_may_allow_tf32_by_default_and_not_where_ieee_is_asked() -> None:
+    source = "torch.backends.cuda.matmul.allow_tf32 = True\n"
+    stated = Task(id="t", source=source)
+    assert precision.precision_of(stated).products
+    assert not precision.precision_of(precision.asked_in(stated, "ieee")).products
+
+
+def test_a_task_asked_in_another_precision_is_another_task() -> None:
+    assert len({task(name).digest for name in precision.NAMES}) == len(precision.NAMES)
+    assert task("bf16").dtype == "bfloat16"
+
+
+def test_an_unknown_precision_names_the_valid_ones() -> None:
+    with pytest.raises(UserError, match="default, ieee, tf32, bf16, fp16"):
+        task("fp8")
+
+
+def cases(name: str) -> oracle.ShapeCases:
+    return oracle.shape_cases(task(name), "small", {"N": 64}, protocol("strict"), 1, 0)
+
+
+def test_weights_inputs_and_outputs_are_cast() -> None:
+    made = cases("bf16")
+    assert {str(value.dtype) for value in made.state.values()} == {"torch.bfloat16"}
+    assert [value.dtype for value in made.cases[0].inputs] == [torch.bfloat16, torch.int64]
+    outputs = [str(item.dtype).removeprefix("torch.") for item in made.cases[0].expected]
+    assert outputs == ["bfloat16", "bfloat16", "float32", "bfloat16", "int64"]
+
+
+@pytest.mark.parametrize(
+    ("name", "coarse"),
+    [
+        ("ieee", (False, False, False, False)),
+        ("default", (False, True, False, False)),
+        ("tf32", (True, True, False, False)),
+        ("bf16", (True, True, False, True)),
+    ],
+)
+def test_only_outputs_that_something_coarse_reaches_may_lose_digits(
+    name: str, coarse: tuple[bool, ...]
+) -> None:
+    assert tuple(item.half for item in cases(name).cases[0].expected[:4]) == coarse
+
+
+def test_a_cast_does_not_round_in_double_precision() -> None:
+    source = SOURCE.replace("torch.relu(x)", "x.to(torch.bfloat16) + torch.zeros(1)")
+    made = oracle.shape_cases(Task(id="t", source=source), "small", {}, protocol("strict"), 1, 0).cases[0]
+    assert torch.equal(made.expected[3].value.reshape(8, 64), made.inputs[0].double())
+    assert made.expected[3].honest_error > 1e-3
