@@ -175,6 +175,7 @@ class CudaSession(Session):
 
         def poison() -> None:
             restore()
+            self.refill()
             for memory, dtype in fresh:
                 self.poison(memory, dtype)
 

@@ -131,6 +131,8 @@ class InterpretDevice(Service):
         """Weights as they were given, by shape."""
         self._choices: dict[Any, int] = {}
         self._compiled: set[str] = set()
+        self._played: set[str] = set()
+        """Shapes of which a call was run."""
         self._built: dict[str, Any] = {}
         self._large: dict[Any, list[dict[str, Any]]] = {}
         """By kernel, the constants of its launches at full size, in order."""
@@ -207,6 +209,8 @@ class InterpretDevice(Service):
         self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
         self.engine.stored.clear()
         self.engine.flops = 0.0
+        self.engine.draw_undefined(first=key not in self._played)
+        self._played.add(key)
         self.engine.units.clear()
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)

@@ -37,6 +37,7 @@ from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
+from kernelwright.verify.interpret import combine
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.full_size import Spot, Unsure
 from kernelwright.verify.interpret.marks import Marks
@@ -180,6 +181,10 @@ class Engine:
         """Loads of a model give zeros, also where they are floats."""
         self.dice = random.Random()
         """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
+        self.lanes: int | None = None
+        """What undefined lanes hold; None for NaN."""
+        self.garbage = 1
+        """What undefined integers are."""
         self.spot = Spot()
         """Memory of the mode of that name."""
         self.enlarged: dict[jit.JITFunction, list[dict[str, Any]]] = {}
@@ -467,11 +472,32 @@ class Engine:
             self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
-        fallback = _undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
+        fallback = self._undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
         return interpreter.TensorHandle(
             interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
         )
+
+    def _undefined(self, shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
+        """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN or a number drawn for the
+        call, and for integers always a number.
+
+        A single lane gets 0, for there Triton's interpreter hands on no `other` that is 0 (`if other` asks for its value).
+        """
+        if math.prod(shape) == 1:
+            return np.zeros(shape, dtype=dtype_np)
+        if dtype.is_bf16():
+            return np.full(
+                shape, POISON_BF16 if self.lanes is None else 0x3F80 | self.lanes & 0x7F, dtype=dtype_np
+            )
+        if dtype_np.kind == "f":
+            return np.full(shape, np.nan if self.lanes is None else 1.0 + self.lanes % 97, dtype=dtype_np)
+        return np.full(shape, self.garbage, dtype=np.int64).astype(dtype_np)
+
+    def draw_undefined(self, first: bool) -> None:
+        """What undefined lanes and undefined operations give in the call to come; `first` has NaN for the lanes."""
+        self.garbage = self.dice.randrange(3, 1 << 30) | 1
+        self.lanes = None if first or self.dice.random() < 0.5 else self.garbage
 
     def _invented(self, region: Region | None, pointers: np.ndarray, dtype: Any, dtype_np: Any) -> np.ndarray:
         """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
@@ -558,6 +584,13 @@ class Engine:
             yield values[place]
             traffic.extrapolate(before, high - low - 1)
         yield from values[-LOOP_TAIL:]
+
+    def undefine(self, made: Any, where: np.ndarray) -> Any:
+        """An integer result with anything in it where the language leaves it undefined."""
+        if made.data.dtype.kind not in "iu" or not where.any():
+            return made
+        data = np.where(where, np.int64(self.garbage).astype(made.data.dtype), made.data)
+        return interpreter.TensorHandle(data, made.dtype)
 
     def barrier(self) -> None:
         """The lanes of the running instance meet."""
@@ -690,11 +723,30 @@ class Engine:
             if any(value.dtype.scalar.is_bf16() for value in values):
                 raise Unsupported("a reduction in bfloat16 is not interpreted: cast to float32 first")
             engine.barrier()
-            return reduce(self, values)
+            return combine.reduce(self, values, reduce, engine.garbage)
 
         def scan_impl(self: Any, values: Any) -> Any:
             engine.barrier()
-            return scan(self, values)
+            return combine.scan(self, values, scan)
+
+        def divided(own: Callable[..., Any]) -> Callable[..., Any]:
+            def divide(self: Any, lhs: Any, rhs: Any) -> Any:
+                made = own(self, lhs, rhs)
+                return engine.undefine(made, rhs.data == 0)
+
+            return divide
+
+        def shifted(own: Callable[..., Any]) -> Callable[..., Any]:
+            def shift(self: Any, lhs: Any, rhs: Any) -> Any:
+                made = own(self, lhs, rhs)
+                return engine.undefine(made, (rhs.data < 0) | (rhs.data >= 8 * lhs.data.itemsize))
+
+            return shift
+
+        def cat(self: Any, lhs: Any, rhs: Any) -> Any:
+            """Of two blocks that may be reordered: any order that is no order."""
+            both = np.concatenate([lhs.data, rhs.data])
+            return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
 
         def multiple_of(input: Any, values: Any) -> Any:
             _check_promise(input, values)
@@ -761,6 +813,15 @@ class Engine:
             (builder, "unary_op", unary_op),
             (builder, "binary_op", binary_op),
             (builder, "create_extern_elementwise", extern),
+            (builder, "create_cat", cat),
+            *(
+                (builder, name, divided(getattr(builder, name)))
+                for name in ("create_idiv", "create_srem", "create_urem")
+            ),
+            *(
+                (builder, name, shifted(getattr(builder, name)))
+                for name in ("create_shl", "create_lshr", "create_ashr")
+            ),
             (builder, "create_inline_asm", asm),
         ]
         saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
@@ -821,18 +882,6 @@ def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Bytes from the start of their regions, of the unmasked ones."""
     active: np.ndarray = pointers[spread(mask, pointers.shape)]
     return active & np.uint64((1 << REGION_BITS) - 1)
-
-
-def _undefined(shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
-    """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN, and 0 for integers.
-
-    A single lane gets 0, for there Triton's interpreter hands on no `other` that is 0 (`if other` asks for its value).
-    """
-    if math.prod(shape) == 1:
-        return np.zeros(shape, dtype=dtype_np)
-    if dtype.is_bf16():
-        return np.full(shape, POISON_BF16, dtype=dtype_np)
-    return np.full(shape, np.nan if dtype_np.kind == "f" else 0, dtype=dtype_np)
 
 
 def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.ndarray:
@@ -1006,11 +1055,11 @@ _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _special(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., np.ndarray]:
+def _special(function: Callable[..., torch.Tensor]) -> Callable[..., np.ndarray]:
     """A function of torch's on arrays, in double precision."""
 
-    def called(given: np.ndarray) -> np.ndarray:
-        found: np.ndarray = function(torch.from_numpy(given.astype(np.float64))).numpy()
+    def called(*given: np.ndarray) -> np.ndarray:
+        found: np.ndarray = function(*(torch.from_numpy(one.astype(np.float64)) for one in given)).numpy()
         return found
 
     return called
@@ -1052,17 +1101,39 @@ _LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
     "fast_tanh": np.tanh,
     "isnan": np.isnan,
     "isinf": np.isinf,
+    "finite": np.isfinite,
     "erfc": _special(torch.erfc),
     "erfinv": _special(torch.erfinv),
+    "erfcinv": _special(lambda x: torch.erfinv(1.0 - x)),
     "erfcx": _special(torch.special.erfcx),
     "normcdf": _special(torch.special.ndtr),
+    "normcdfinv": _special(torch.special.ndtri),
     "lgamma": _special(torch.lgamma),
+    "cyl_bessel_i0": _special(torch.special.i0),
+    "cyl_bessel_i1": _special(torch.special.i1),
+    "j0": _special(torch.special.bessel_j0),
+    "j1": _special(torch.special.bessel_j1),
+    "y0": _special(torch.special.bessel_y0),
+    "y1": _special(torch.special.bessel_y1),
+    "hypot": np.hypot,
+    "rhypot": lambda x, y: 1.0 / np.hypot(x, y),
     "cbrt": np.cbrt,
+    "rcbrt": lambda x: 1.0 / np.cbrt(x),
     "exp2": np.exp2,
+    "exp10": lambda x: np.power(10.0, x),
     "log10": np.log10,
+    "fma": lambda x, y, z: x.astype(np.float64) * y + z,
+    "fmin": np.fmin,
+    "fmax": np.fmax,
+    "fdim": lambda x, y: np.maximum(x - y, 0.0),
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
+    "remainder": lambda x, y: x - y * np.rint(x / y),
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
     "atanh": np.arctanh,
+    "sinpi": lambda x: np.sin(np.pi * x),
+    "cospi": lambda x: np.cos(np.pi * x),
 }
 
 

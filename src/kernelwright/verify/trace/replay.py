@@ -7,6 +7,7 @@ call allocates is poisoned afresh each time. Backends say how a kernel is launch
 from __future__ import annotations
 
 import functools
+import random
 from typing import Any
 
 import torch
@@ -31,6 +32,12 @@ _UNSAFE = frozenset(
 )
 
 
+_QUIET = 0x7FC0_7FC0_7FC0_7FC0
+"""In a pattern of eight bytes: a quiet NaN of every width above a byte."""
+_NUMBER = 0x3C00_3C00_3C00_3C00
+"""And a number that is not far from 1."""
+
+
 class Session:
     """Storages by number on one device, and the kernels of one candidate."""
 
@@ -40,6 +47,10 @@ class Session:
         self.ablated = False
         """Launches do nothing."""
         self._bound: dict[int, View] = {}
+        self._dice = random.SystemRandom()
+        self.fill: int | None = None
+        """Bits of fresh memory in this call; None where they are the NaN by which memory that nobody wrote is known."""
+        self._plays = 0
         self._former: dict[int, View] = {}
         """Inputs by storage: of the call to come, and of the last one."""
 
@@ -86,7 +97,8 @@ class Session:
     # -- playing -------------------------------------------------------------------------------------------
 
     def play(self, tape: Tape) -> None:
-        """Every operation in turn. What was bound to the call before is the caller's again, who may do anything to it."""
+        """Every operation in turn, fresh memory filled anew. What was bound to the call before is the caller's again, who may do anything to it."""
+        self.refill()
         for storage, view in self._former.items():
             if storage not in self._bound:
                 memory = torch.empty(0, dtype=torch.uint8, device=self.device)
@@ -94,6 +106,12 @@ class Session:
         self._former, self._bound = self._bound, {}
         for place, operation in enumerate(tape.operations):
             self.step(operation, place)
+
+    def refill(self) -> None:
+        """Draw what fresh memory holds: a known NaN at the first call, then anything, as on a machine in use."""
+        first, self._plays = self._plays == 0, self._plays + 1
+        drawn = (_QUIET | self._dice.getrandbits(64), self._dice.getrandbits(64) & ~_QUIET | _NUMBER, 0)
+        self.fill = None if first or self.ablated else self._dice.choice(drawn)
 
     def step(self, operation: Operation, place: int) -> None:
         fields = operation.fields
@@ -116,6 +134,15 @@ class Session:
     def poison(self, memory: torch.Tensor, dtype: str) -> None:
         """Fill fresh memory with a NaN that is known to be ours; booleans with both, and no float that passes for 0."""
         kind = channel.DTYPES[dtype]
+        if self.fill is not None:
+            byte = torch.tensor(list(self.fill.to_bytes(8, "little")), dtype=torch.uint8)
+            whole = memory.numel() // 8 * 8
+            if kind == torch.bool:
+                memory.fill_(self.fill & 1)
+            else:
+                memory[:whole].view(torch.int64).fill_(self.fill - (self.fill >> 63 << 64))
+                memory[whole:] = byte[: memory.numel() - whole].to(memory.device)
+            return
         if kind == torch.bool:
             memory.zero_()
             memory[0::4] = memory[3::4] = POISON_BITS[1]

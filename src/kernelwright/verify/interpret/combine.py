@@ -1,0 +1,100 @@
+"""Reductions and scans by a kernel's own function, bracketed as a GPU may do it: in a tree, in no promised order.
+
+Triton's interpreter goes from left to right, one element at a time, so it finds a function right that is not associative,
+or for a reduction not commutative. Here whole blocks are combined: a reduction by halves or neighbours, either operand
+first; a scan by doubling distances (Hillis and Steele, CACM 1986).
+
+Not guaranteed: a function that branches on a single value is still applied from left to right.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+_BRANCHES = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
+_KNOWN = ("_sum_combine", "_prod_combine", "_elementwise_max", "_elementwise_min", "_argmax_combine_tie_break_left",
+    "_argmax_combine_tie_break_fast", "_argmin_combine_tie_break_left", "_argmin_combine_tie_break_fast")  # fmt: skip
+"""Of `tl.standard`: what Triton's interpreter does at once."""
+
+
+def reduce(operator: Any, values: Sequence[Any], own: Callable[..., Any], drawn: int) -> Any:
+    """What `tl.reduce` gives. `drawn` decides on the brackets; `own` is Triton's reduction, for what it does at once."""
+    if operator.axis is None or _own_way(operator.combine_fn):
+        return own(operator, values)
+    axis, blocks = operator.axis, [value.handle.data for value in values]
+    kinds = [value.dtype for value in values]
+    level = 0
+    while blocks[0].shape[axis] > 1:
+        half = blocks[0].shape[axis] // 2
+        apart = drawn >> (2 * level % 24) & 1
+        one, other = (
+            [np.take(block, _places(half, side, bool(apart)), axis=axis) for block in blocks]
+            for side in (0, 1)
+        )
+        if drawn >> (2 * level % 24 + 1) & 1:
+            one, other = other, one
+        blocks = _combined(operator, one, other, kinds)
+        level += 1
+    if not operator.keep_dims:
+        blocks = [block.squeeze(axis) for block in blocks]
+    return [operator.to_tensor(block, kind) for block, kind in zip(blocks, kinds, strict=True)]
+
+
+def scan(operator: Any, values: Sequence[Any], own: Callable[..., Any]) -> Any:
+    """What `tl.associative_scan` gives; `own` is Triton's scan."""
+    if _own_way(operator.combine_fn):
+        return own(operator, values)
+    axis, kinds = operator.axis, [value.dtype for value in values]
+    blocks = [value.handle.data for value in values]
+    if operator.reverse:
+        blocks = [np.flip(block, axis) for block in blocks]
+    extent, distance = blocks[0].shape[axis], 1
+    while distance < extent:
+        earlier = [np.roll(block, distance, axis) for block in blocks]
+        shape = [1] * blocks[0].ndim
+        shape[axis] = extent
+        reached = (np.arange(extent) >= distance).reshape(shape)
+        made = _combined(operator, earlier, blocks, kinds)
+        blocks = [np.where(reached, new, old) for new, old in zip(made, blocks, strict=True)]
+        distance *= 2
+    if operator.reverse:
+        blocks = [np.flip(block, axis) for block in blocks]
+    return [operator.to_tensor(np.ascontiguousarray(b), kind) for b, kind in zip(blocks, kinds, strict=True)]
+
+
+def _places(half: int, side: int, apart: bool) -> np.ndarray:
+    """The operands of one side: every second element, or one half."""
+    return np.arange(half) + side * half if apart else 2 * np.arange(half) + side
+
+
+def _combined(
+    operator: Any, one: Sequence[np.ndarray], other: Sequence[np.ndarray], kinds: Sequence[Any]
+) -> list[np.ndarray]:
+    left, right = (
+        [operator.to_tensor(np.ascontiguousarray(b), kind) for b, kind in zip(side, kinds, strict=True)]
+        for side in (one, other)
+    )
+    made = operator.combine_fn.fn(*left, *right)
+    made = made if isinstance(made, tuple | tl.tuple) else (made,)
+    shape = one[0].shape
+    return [
+        np.broadcast_to(item.handle.data if isinstance(item, tl.tensor) else item, shape).astype(b.dtype)
+        for item, b in zip(made, one, strict=True)
+    ]
+
+
+def _own_way(function: Any) -> bool:
+    """Whether Triton's own interpreter does it at once, or nobody can do it by blocks."""
+    known = any(function is getattr(tl.standard, name, None) for name in _KNOWN)
+    return known or _branches(function.src)
+
+
+@functools.lru_cache(maxsize=256)
+def _branches(source: str) -> bool:
+    return any(isinstance(node, _BRANCHES) for node in ast.walk(ast.parse(source)))
