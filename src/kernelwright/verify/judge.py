@@ -27,6 +27,8 @@ _CACHED_TASKS = 512
 _PATCHES = 256
 """Periods of full-size cases, of a few MB each, that are kept."""
 _GPU_TASKS = 64
+_FAR_AT_FULL_SIZE = 30.0
+"""Factor on the inputs of one case at full size."""
 
 
 class Kept:
@@ -170,7 +172,12 @@ class Judge:
 
         rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
         plan = oracle.draws(self.protocol, self._secret, rank)
-        if full:  # there is no room for the copies that inputs below zero are made from
+        if full and self.protocol.honesty:
+            # Far up as well, where a softmax needs its maximum. There is no room for the copies that inputs below zero
+            # are made from, and the last one is uneven.
+            far = [(_FAR_AT_FULL_SIZE, seed + 1) for _, seed in plan[:1]]
+            plan = plan[:1] + far + plan[1:]
+        if full:
             plan = [(-1.0 if scale == BELOW_ZERO else scale, seed) for scale, seed in plan]
         return plan
 

@@ -24,10 +24,31 @@ def convert(tree: Any, function: Any) -> Any:
         return function(tree)
     if isinstance(tree, (list, tuple)):
         items = [convert(item, function) for item in tree]
-        return items if isinstance(tree, list) else tuple(items)
+        return items if isinstance(tree, list) else _like(tree, items)
     if isinstance(tree, dict):
         return {key: convert(value, function) for key, value in tree.items()}
     return tree
+
+
+def _like(tree: tuple[Any, ...], items: list[Any]) -> Any:
+    """A tuple of those items, of the kind of `tree`: a named tuple keeps its names."""
+    if hasattr(tree, "_fields"):
+        return type(tree)(*items)
+    if hasattr(tree, "n_fields"):  # what torch.max and the like return
+        return type(tree)(items)  # type: ignore[call-arg]
+    return tuple(items)
+
+
+def with_numbers_of(first: Any, tree: Any) -> Any:
+    """`tree` with the tensors that it has, and whatever else `first` has in their places."""
+    if isinstance(first, torch.Tensor):
+        return tree
+    if isinstance(first, (list, tuple)) and isinstance(tree, (list, tuple)) and len(first) == len(tree):
+        items = [with_numbers_of(one, other) for one, other in zip(first, tree, strict=True)]
+        return items if isinstance(tree, list) else _like(tree, items)
+    if isinstance(first, dict) and isinstance(tree, dict) and first.keys() == tree.keys():
+        return {key: with_numbers_of(value, tree[key]) for key, value in first.items()}
+    return first
 
 
 def describe(tree: Any) -> Any:
@@ -35,6 +56,14 @@ def describe(tree: Any) -> Any:
     if isinstance(tree, torch.Tensor):
         dtype = str(tree.dtype).removeprefix("torch.")
         return {"meta": {"shape": list(tree.shape), "stride": list(tree.stride()), "dtype": dtype}}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return {
+            "named": {
+                "name": type(tree).__name__,
+                "fields": list(tree._fields),
+                "items": [describe(item) for item in tree],
+            }
+        }
     if isinstance(tree, (list, tuple)):
         return {"list" if isinstance(tree, list) else "tuple": [describe(item) for item in tree]}
     if isinstance(tree, dict):
@@ -43,11 +72,11 @@ def describe(tree: Any) -> Any:
 
 
 def skeleton(tree: Any) -> Any:
-    """The nest's form: tensors as `*`, scalars as themselves."""
+    """The nest's form: tensors as `*`, scalars as themselves, named tuples as tuples."""
     if isinstance(tree, torch.Tensor):
         return "*"
     if isinstance(tree, (list, tuple)):
-        return [type(tree).__name__.replace("Size", "tuple"), *(skeleton(item) for item in tree)]
+        return ["list" if isinstance(tree, list) else "tuple", *(skeleton(item) for item in tree)]
     if isinstance(tree, dict):
         return {key: skeleton(value) for key, value in tree.items()}
     return tree

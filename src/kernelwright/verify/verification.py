@@ -9,6 +9,7 @@ expected output, a seed or a tolerance, and the candidate's Python never sees a 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import secrets
@@ -25,6 +26,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.messages import HALF_SUMS, Run
 from kernelwright.verify.reference.hidden_sizes import ONE
 from kernelwright.verify.sandbox.confine import Limits
 from kernelwright.verify.sandbox.zygote import Role, Zygote
@@ -414,8 +416,8 @@ class Hearing:
 
         full = self.task.policy == "full"
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
-        body = {"command": "run", "key": shape.name, "call": -1, "ablate": True, "races": False, "after": []}
-        _, tensors = device.ask(Gate.CAUSALITY, body | {"copies": list(moved)}, flatten(case.inputs))
+        idle = Run(shape.name, ablate=True, copies=list(moved))
+        _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
         count = len(case.expected)
         self._acts(case, tensors[:count])
         for tensor, index in zip(tensors[count:], moved.values(), strict=True):
@@ -423,8 +425,8 @@ class Hearing:
                 detail = f"a copy by torch has output {index} before any kernel runs"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         if full and trace.copied_outputs() and not causality.scatters(operators):
-            body |= {"ablate": False, "marks": True}
-            _, tensors = device.ask(Gate.CAUSALITY, body, flatten(case.inputs))
+            marked = Run(shape.name, marks=True)
+            _, tensors = device.ask(Gate.CAUSALITY, marked.body(), flatten(case.inputs))
             share = causality.unmarked(tensors[count:], case.expected)
             if share > causality.MOST_COPIED:
                 detail = f"torch copies {share:.0%} of the output"
@@ -472,6 +474,37 @@ class Hearing:
             raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
         names = [item for item in stored if isinstance(item, str)]
         self._unchanged(case, names, gate, "written to, and holds what it held")
+
+    def _interpret(
+        self, device: Confined, gate: Gate, run: Run, case: Any, position: int = 0, number: int = 0
+    ) -> tuple[float, dict[str, Any]]:
+        """One interpreted call on a case's inputs, compared: the worst error, and what was seen of it. Raises Stop.
+
+        Where a hint to the compiler was false of some lane, the call is made again as the compiler may read it."""
+        from kernelwright.verify.structures import flatten
+
+        run = dataclasses.replace(run, after=list(case.after))
+        answer, outputs = device.ask(gate, run.body(), flatten(case.inputs))
+        worst = self._compared(case, answer, outputs, gate, position, number)
+        if self.protocol.honesty and HALF_SUMS in answer["units"]:
+            detail = "tl.dot sums in float16 (out_dtype): the reference's products are summed in float32"
+            raise Stop(Outcome.LOW_PRECISION, gate, detail, where=case.name)
+        if self.protocol.honesty and answer["false_hints"] and not run.believing:
+            try:
+                self._interpret(
+                    device,
+                    gate,
+                    dataclasses.replace(run, believing=True, races=False),
+                    case,
+                    position,
+                    number,
+                )
+            except Stop as stop:
+                if not device.alive or stop.outcome is Outcome.UNSUPPORTED:
+                    raise
+                detail = f"a hint to the compiler is false of some lane, and taken at its word: {stop.detail}"
+                raise Stop(stop.outcome, gate, detail, where=case.name) from None
+        return worst, answer
 
     def _compared(
         self, case: Any, answer: dict[str, Any], tensors: list[Any], gate: Gate, position: int, number: int

@@ -94,6 +94,8 @@ class CudaSession(Session):
         self.choices: dict[int, int] = {}
         self.binaries: dict[int, Any] = {}
         """What the compiler made of each launch that ran, by its place on the tape."""
+        self._first: dict[int, torch.Tensor] = {}
+        """What lives on from call to call and is no weight, as the first steady call found it."""
         self._kept: dict[int, torch.Tensor] = {}
         self._padded: dict[int, tuple[torch.Tensor, int]] = {}
 
@@ -181,9 +183,16 @@ class CudaSession(Session):
 
         return Side(play, poison, steps)
 
-    def keep(self, storages: Iterable[int]) -> None:
-        """What lives on from call to call and is no weight: remembered as it is now."""
-        self._kept = {number: self._bytes(number).clone() for number in storages}
+    def remember(self, storages: Iterable[int]) -> None:
+        """What lives on from call to call and is no weight, as the first steady call will find it."""
+        self._first = {number: self._bytes(number).clone() for number in storages}
+
+    def begin_anew(self) -> None:
+        """Put back what was remembered: clocked calls start where the first one began whose values were checked, so that
+        no count of calls tells them apart."""
+        for number, then in self._first.items():
+            self._bytes(number).copy_(then)
+        self._kept = self._first
 
     def _memory_of(self, play: Callable[[], None]) -> Callable[[], None]:
         """Puts back what a call changes of the memory that lives on, so that no call learns of the one before."""
@@ -317,6 +326,7 @@ class CudaDevice(Service):
         for name, view in candidate.state.items():
             session.tensor(view).copy_(locate(self.arena, state[name]))
         self.sessions[key] = session, candidate
+        session.remember(_kept_by(candidate))
         return {}
 
     def _run_command(
@@ -333,6 +343,8 @@ class CudaDevice(Service):
         self._play(session, tape, views, given)
         if set(session.choices) != tuned:
             self._play(session, tape, views, given)  # tuning left its marks
+        if call != -1:
+            session.remember(_kept_by(candidate))
         changed = [
             index
             for index, (view, tensor) in enumerate(zip(views, given, strict=True))
@@ -369,8 +381,7 @@ class CudaDevice(Service):
     ) -> dict[str, Any]:
         """The task's own module beside the candidate, to be called on the inputs that its session holds."""
         session, candidate = self.sessions[key]
-        weights = {view.storage for view in candidate.state.values()}
-        session.keep({storage for storage, _, _ in candidate.constants} - weights)
+        session.begin_anew()
         self._sides = [session.prepared(candidate.steady)]
         if own:  # the candidate against itself: what the clock's noise is
             self._sides.append(session.prepared(candidate.steady))
@@ -483,6 +494,13 @@ class CudaDevice(Service):
             raise InfrastructureError(text[:400]) from None
         except Exception as error:  # whatever a tape or a kernel makes this code raise is the candidate's
             raise Failure(Outcome.RUNTIME_ERROR, f"{type(error).__name__}: {error}"[:400]) from None
+
+
+def _kept_by(candidate: Candidate) -> set[int]:
+    """Storages that live on from call to call and hold no weight."""
+    return {storage for storage, _, _ in candidate.constants} - {
+        view.storage for view in candidate.state.values()
+    }
 
 
 def _made(tape: Tape) -> set[int]:

@@ -7,7 +7,6 @@ every launch at full size); compile (do all specialisations pass the compiler?).
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -26,6 +25,7 @@ from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.slices import union
+from kernelwright.verify.messages import Run
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel
@@ -58,26 +58,6 @@ def summarise(launch: TracedLaunch) -> cost.Work:
         loaded_bytes=loaded,
         stored_bytes=stored,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class Play:
-    """How a call is played."""
-
-    call: int
-    """Which of the tapes; -1 for the steady one."""
-    ablate: bool
-    """Kernels do nothing."""
-    races: bool
-    """Instances run in reverse order, and are watched."""
-    after: list[int | str]
-    """Inputs (by index) and weights (by name) that the reference changes: restored before, and handed out after."""
-    copies: list[int]
-    """Numbers of copies on the tape: what they made is handed out as well."""
-    marks: bool
-    """Which elements of the outputs kernels made is handed out last."""
-    enlarged: bool = False
-    """With the constants that the kernels have at full size, which was planned before."""
 
 
 class InterpretedSession(Session):
@@ -145,16 +125,7 @@ class InterpretDevice(Service):
             if command == "open":
                 return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
             if command == "run":
-                play = Play(
-                    body["call"],
-                    body["ablate"],
-                    body["races"],
-                    body["after"],
-                    body.get("copies", []),
-                    body.get("marks", False),
-                    bool(body.get("enlarged", False)),
-                )
-                return self.run(body["key"], play, tensors, outputs)
+                return self.run(Run.read(body), tensors, outputs)
             if command == "model":
                 return self.model(body["trace"], body["compile"], body["samples"])
             if command == "spot":
@@ -196,13 +167,13 @@ class InterpretDevice(Service):
 
     def run(
         self,
-        key: str,
-        play: Play,
+        play: Run,
         inputs: list[torch.Tensor],
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
         """One call on real inputs; the outputs go back, behind them what `play.after` names, and with them the inputs
         (indices) and weights (names) that changed, and those that a kernel stored to."""
+        key = play.key
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[play.call], candidate.inputs[play.call]
         session.ablated = play.ablate
@@ -212,6 +183,7 @@ class InterpretDevice(Service):
         self.engine.draw_undefined(first=key not in self._played)
         self._played.add(key)
         self.engine.units.clear()
+        self.engine.false_hints, self.engine.believing = False, play.believing
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)
         places: dict[int | str, View] = dict(enumerate(views))
@@ -225,7 +197,7 @@ class InterpretDevice(Service):
             try:
                 session.play(tape)
             finally:
-                self.engine.marks = None
+                self.engine.marks, self.engine.believing = None, False
                 self.engine.enlarged = {}
         self._compiles(self.engine.launches)
         changed = [
@@ -255,6 +227,7 @@ class InterpretDevice(Service):
             "state_changed": state,
             "flops": self.engine.flops,
             "units": sorted(self.engine.units),
+            "false_hints": self.engine.false_hints,
         }
 
     def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, Any]:
@@ -349,7 +322,7 @@ class InterpretDevice(Service):
                 spot.fresh.add(session.storages[operation.fields["storage"]]._cdata)
         self._large.clear()
         for launch in engine.launches:
-            self._large.setdefault(launch.function, []).append(declared(launch))
+            self._large.setdefault(launch.function.fn, []).append(declared(launch))
 
     def _run_slice(self, session: InterpretedSession, candidate: Candidate, spot: Spot) -> int:
         """Samples of what is returned, and what they need; how many stored only where others had. Raises Unsure."""

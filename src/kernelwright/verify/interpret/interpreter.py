@@ -18,7 +18,6 @@ import ast
 import contextlib
 import copy
 import dataclasses
-import functools
 import itertools
 import math
 import random
@@ -37,7 +36,7 @@ from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
-from kernelwright.verify.interpret import combine
+from kernelwright.verify.interpret import combine, hints, libdevice, ptx
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.full_size import Spot, Unsure
 from kernelwright.verify.interpret.marks import Marks
@@ -46,6 +45,7 @@ from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.slices import Planned, Way, plan
 from kernelwright.verify.interpret.straight_line import Instances, Recording, deciding_line, outcome_of
+from kernelwright.verify.messages import HALF_SUMS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import HELPERS, tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
@@ -185,10 +185,15 @@ class Engine:
         """What undefined lanes hold; None for NaN."""
         self.garbage = 1
         """What undefined integers are."""
+        self.false_hints = False
+        """Whether a hint was false of some lane, since somebody set this."""
+        self.believing = False
+        """Take false hints at their word, as a compiler may: where they lead a load astray, what it finds is undefined."""
         self.spot = Spot()
         """Memory of the mode of that name."""
-        self.enlarged: dict[jit.JITFunction, list[dict[str, Any]]] = {}
-        """By kernel, constants that its next launches get in place of their own."""
+        self.enlarged: dict[Any, list[dict[str, Any]]] = {}
+        """By kernel (the function within, for a JITFunction's hash reads all that it refers to), constants that its next
+        launches get in place of their own."""
         self.seen: set[Seen] = set()
         """What was launched and decided in the mode `execute`."""
         self._at: Seen = ("", "")
@@ -209,9 +214,9 @@ class Engine:
     ) -> None:
         """What `kernel[grid](*args, **kwargs)` does. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
         values, options, shape = bind(function, grid, args, kwargs)
-        if given := self.enlarged.get(function):
+        if given := self.enlarged.get(function.fn):
             values |= given[0]
-            self.enlarged[function] = [*given[1:], given[0]]
+            self.enlarged[function.fn] = [*given[1:], given[0]]
         parameters = {parameter.name: parameter for parameter in function.params}
         traced = self._trace(function, shape, options, values)
         self.launches.append(traced)
@@ -219,7 +224,7 @@ class Engine:
             return
         self.memory = Memory()
         arguments = {
-            name: value if parameters[name].is_constexpr else self._argument(name, value)
+            name: value if self._compiled_in(parameters[name], value) else self._argument(name, value)
             for name, value in values.items()
         }
         body = _rewritten(function)
@@ -235,6 +240,13 @@ class Engine:
             self.planned.append(self._plan(traced, body, arguments, shape))
         else:
             self._sample(body, arguments, shape, traced)
+
+    @staticmethod
+    def _compiled_in(parameter: Any, value: Any) -> bool:
+        """Whether the compiler takes an argument for a constant: those that say so, and an integer that is 1."""
+        return bool(
+            parameter.is_constexpr or (type(value) is int and value == 1 and not parameter.do_not_specialize)
+        )
 
     def _trace(
         self, function: jit.JITFunction, grid: Any, options: dict[str, Any], values: dict[str, Any]
@@ -463,6 +475,9 @@ class Engine:
     def load(self, ptrs: Any, mask: Any, other: Any, volatile: bool = False) -> Any:
         dtype = ptrs.get_element_ty()
         dtype_np = interpreter._get_np_dtype(dtype)
+        if self.believing and self.false_hints:
+            inside = self.memory.inside(ptrs.data, spread(mask.data, ptrs.data.shape), dtype_np.itemsize)
+            mask = interpreter.TensorHandle(inside, tl.int1)
         region = self._touch(ptrs.data, mask.data, dtype_np.itemsize, "read")
         if self.mode == "plan" and self.reads is not None and region is not None:
             self.reads.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
@@ -530,6 +545,7 @@ class Engine:
             real = self.memory.translate(ptrs.data, region)
             self._storing.update([region.name] if region is not None else self.memory.names())
             if self._watch is not None:
+                _one_value_each(region, ptrs.data, value.data, mask.data)
                 changed = partial(_changed, ptrs, real, value, mask.data)
                 self._watch.write(ptrs.data, mask.data, itemsize, changed)
             interpreter._interpreter.store(real, value.data, mask.data)
@@ -591,6 +607,21 @@ class Engine:
             return made
         data = np.where(where, np.int64(self.garbage).astype(made.data.dtype), made.data)
         return interpreter.TensorHandle(data, made.dtype)
+
+    def promise(self, kind: hints.Kind, units: Sequence[int], handle: Any) -> Any:
+        """A hint to the compiler: noted where it is false, or taken at its word. Raises AssertionError for a single number
+        of which it is false, whatever is made of it."""
+        if handle.dtype.is_ptr():
+            return handle
+        made = hints.taken(kind, units, handle.data)
+        if made is handle.data:
+            return handle
+        if handle.data.size == 1:
+            raise AssertionError(
+                f"tl.{hints.NAMES[kind]} promises a multiple of {units[0]}, and the value is {handle.data.item()}"
+            )
+        self.false_hints = True
+        return interpreter.TensorHandle(made, handle.dtype) if self.believing else handle
 
     def barrier(self) -> None:
         """The lanes of the running instance meet."""
@@ -664,6 +695,8 @@ class Engine:
                 unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
                 unit = "float32" if "IEEE" in str(input_precision) else unit
             engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
+            if d.dtype.scalar == tl.float16:
+                engine.units.add(HALF_SUMS)
             if unit == "tf32x3" and engine.traffic is not None:
                 engine.traffic.split_products += 1
                 engine.traffic.split_operands += a.data.size + b.data.size
@@ -708,7 +741,10 @@ class Engine:
         def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
             if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
                 return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
-            return cast(self, src, dst_type)
+            made = cast(self, src, dst_type)
+            if made.data.dtype.kind in "iu" and src.data.dtype.kind == "f" and engine.mode == "execute":
+                return engine.undefine(made, _beyond(src.data, made.data.dtype))
+            return made
 
         def fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
             if (
@@ -748,11 +784,22 @@ class Engine:
             both = np.concatenate([lhs.data, rhs.data])
             return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
 
-        def multiple_of(input: Any, values: Any) -> Any:
-            _check_promise(input, values)
-            if engine._instances.making is not None:
-                engine._instances.making.usable = False  # every instance is looked at
-            return promise(input, values)
+        def promised(kind: hints.Kind) -> Callable[[Any, Any], Any]:
+            own = getattr(tl, hints.NAMES[kind])
+
+            def promise(input: Any, values: Any) -> Any:
+                given = own(input, values)  # raises where there are too few values
+                if engine.mode not in ("execute", "spot") or not isinstance(given, tl.tensor):
+                    return given
+                units = hints.units(values, given.handle.data.ndim)
+                step = partial(engine.promise, kind, units)
+                making = engine._instances.making
+                handle = (
+                    step(given.handle) if making is None else making._called("promise", step, given.handle)
+                )
+                return tl.tensor(handle, given.type)
+
+            return promise
 
         def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
             real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
@@ -773,17 +820,28 @@ class Engine:
             return interpreter.TensorHandle(found.data.view(cmp.data.dtype), cmp.dtype.scalar)
 
         def extern(self: Any, lib: Any, path: Any, symbol: str, args: Any, ret_type: Any, pure: Any) -> Any:
-            function = _LIBDEVICE.get(symbol.removeprefix("__nv_").removesuffix("f")) or _LIBDEVICE.get(
-                symbol.removeprefix("__nv_")
-            )
+            function = libdevice.find(symbol)
             if function is None:
                 raise Unsupported(f"libdevice function {symbol} is not interpreted")
-            data = function(*(arg.data for arg in args)).astype(args[0].data.dtype)
+            scalar = ret_type.scalar
+            data = np.asarray(function(*(arg.data for arg in args))).astype(interpreter._get_np_dtype(scalar))
             engine.count("float32", data.size * 8.0)
-            return interpreter.TensorHandle(data, args[0].dtype.scalar)
+            return interpreter.TensorHandle(data, scalar)
 
-        def asm(*args: Any, **kwargs: Any) -> Any:
-            raise Unsupported("inline assembly is not interpreted")
+        def asm(
+            self: Any, text: str, constraints: str, values: Any, types: Any, is_pure: bool, pack: int
+        ) -> Any:
+            scalars = [kind.scalar for kind in types]
+            kinds = [interpreter._get_np_dtype(scalar) for scalar in scalars]
+            shape = values[0].data.shape if values else (1,)
+            engine.count("float32", float(math.prod(shape)) * 4.0)
+            try:
+                made = ptx.evaluate(text, constraints, [value.data for value in values], kinds, pack)
+            except ptx.NotEvaluated as error:
+                if engine.mode not in ("model", "plan"):
+                    raise Unsupported(f"inline assembly: {error}") from None
+                made = [np.zeros(shape, dtype=kind) for kind in kinds]
+            return _Results(map(interpreter.TensorHandle, made, scalars))
 
         patches: list[tuple[Any, str, Any]] = [
             (jit.JITFunction, "__call__", call),
@@ -833,8 +891,8 @@ class Engine:
 
         scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
         scope.set_attr(tl, "range", loop)
-        promise = tl.multiple_of
-        scope.set_attr(tl, "multiple_of", multiple_of)
+        for kind, name in hints.NAMES.items():
+            scope.set_attr(tl, name, promised(kind))
         # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
         scope.set_attr(tl.tensor, "__index__", self._deciding(lambda self: int(self.handle.data.squeeze())))
         scope.set_attr(tl.tensor, "__bool__", self._deciding(tl.tensor.__dict__["__bool__"]))
@@ -856,9 +914,18 @@ def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
     return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
 
 
-@functools.lru_cache(maxsize=256)
 def _waits(function: jit.JITFunction) -> bool:
     """Whether a kernel, or one that it calls, has a loop that could wait for another instance."""
+    known = _WAITS.get(function.fn)
+    if known is None:
+        known = _WAITS[function.fn] = _has_waiting_loop(function)
+    return known
+
+
+_WAITS: dict[Any, bool] = {}
+
+
+def _has_waiting_loop(function: jit.JITFunction) -> bool:
     nodes = list(ast.walk(tree_of(function) or function.parse()))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     called = [function.fn.__globals__.get(name) for name in names]
@@ -884,6 +951,25 @@ def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return active & np.uint64((1 << REGION_BITS) - 1)
 
 
+def _one_value_each(
+    region: Region | None, pointers: np.ndarray, values: np.ndarray, mask: np.ndarray
+) -> None:
+    """Lanes of one store that meet at one place must agree on what to put there. Raises Race."""
+    meant = spread(mask, pointers.shape)
+    addresses = pointers[meant]
+    if addresses.size < 2:
+        return
+    order = np.argsort(addresses, kind="stable")
+    same = np.flatnonzero(addresses[order][1:] == addresses[order][:-1])
+    if not same.size:
+        return
+    bits = np.ascontiguousarray(np.broadcast_to(values, pointers.shape)[meant][order])
+    bits = bits.view(f"u{bits.dtype.itemsize}")
+    if (bits[same] != bits[same + 1]).any():
+        name = region.name if region is not None else "memory"
+        raise Race(f"two lanes of one store write different values to one element of `{name}`")
+
+
 def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.ndarray:
     """Which of the unmasked lanes of a store bring a value that is not there yet, bit for bit."""
     mask = np.ascontiguousarray(np.broadcast_to(mask, real.shape))
@@ -895,15 +981,18 @@ def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.nd
     return changed
 
 
-def _check_promise(value: Any, promised: Any) -> None:
-    """`tl.multiple_of` of a scalar, or of a row whose first element counts, must be true. Raises AssertionError."""
-    if isinstance(promised, (list, tuple)):
-        promised = promised[0] if len(promised) == 1 else 1
-    unit = promised.value if isinstance(promised, tl.constexpr) else promised
-    if isinstance(value, tl.tensor) and value.handle.data.ndim <= 1 and isinstance(unit, int) and unit > 1:
-        first = int(value.handle.data.reshape(-1)[0])
-        if first % unit:
-            raise AssertionError(f"tl.multiple_of promises a multiple of {unit}, and the value is {first}")
+def _beyond(values: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Which numbers an integer type cannot hold."""
+    limits = np.iinfo(kind)
+    found: np.ndarray = ~((values > limits.min - 1.0) & (values < limits.max + 1.0))
+    return found
+
+
+class _Results(tuple[Any, ...]):
+    """What a line of assembly returns."""
+
+    def get_result(self, place: int) -> Any:
+        return self[place]
 
 
 def _as_integers(handle: Any) -> Any:
@@ -1052,89 +1141,9 @@ _TYPES = {
 }
 _UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
 _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def _special(function: Callable[..., torch.Tensor]) -> Callable[..., np.ndarray]:
-    """A function of torch's on arrays, in double precision."""
-
-    def called(*given: np.ndarray) -> np.ndarray:
-        found: np.ndarray = function(*(torch.from_numpy(one.astype(np.float64)) for one in given)).numpy()
-        return found
-
-    return called
-
-
 _own_np_dtype = interpreter._get_np_dtype
 _NP_DTYPES: dict[str, np.dtype] = {}
 """By name of a scalar type."""
-_LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
-    "tanh": np.tanh,
-    "erf": _erf,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log1p": np.log1p,
-    "log2": np.log2,
-    "pow": np.power,
-    "powf": np.power,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "fabs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "rint": np.rint,
-    "nearbyint": np.rint,
-    "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
-    "fmod": np.fmod,
-    "fast_expf": np.exp,
-    "fast_tanh": np.tanh,
-    "isnan": np.isnan,
-    "isinf": np.isinf,
-    "finite": np.isfinite,
-    "erfc": _special(torch.erfc),
-    "erfinv": _special(torch.erfinv),
-    "erfcinv": _special(lambda x: torch.erfinv(1.0 - x)),
-    "erfcx": _special(torch.special.erfcx),
-    "normcdf": _special(torch.special.ndtr),
-    "normcdfinv": _special(torch.special.ndtri),
-    "lgamma": _special(torch.lgamma),
-    "cyl_bessel_i0": _special(torch.special.i0),
-    "cyl_bessel_i1": _special(torch.special.i1),
-    "j0": _special(torch.special.bessel_j0),
-    "j1": _special(torch.special.bessel_j1),
-    "y0": _special(torch.special.bessel_y0),
-    "y1": _special(torch.special.bessel_y1),
-    "hypot": np.hypot,
-    "rhypot": lambda x, y: 1.0 / np.hypot(x, y),
-    "cbrt": np.cbrt,
-    "rcbrt": lambda x: 1.0 / np.cbrt(x),
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(10.0, x),
-    "log10": np.log10,
-    "fma": lambda x, y, z: x.astype(np.float64) * y + z,
-    "fmin": np.fmin,
-    "fmax": np.fmax,
-    "fdim": lambda x, y: np.maximum(x - y, 0.0),
-    "copysign": np.copysign,
-    "nextafter": np.nextafter,
-    "remainder": lambda x, y: x - y * np.rint(x / y),
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "sinpi": lambda x: np.sin(np.pi * x),
-    "cospi": lambda x: np.cos(np.pi * x),
-}
 
 
 def triton_version() -> str:

@@ -24,6 +24,7 @@ from kernelwright.hardware import Target
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret.device import InterpretDevice, summarise
 from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch
+from kernelwright.verify.messages import Run
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure
 from kernelwright.verify.structures import flatten
@@ -114,15 +115,7 @@ class _Player(InterpretDevice):
             for call in (*(trace.warm_up() if number == 0 else ()), -1):
                 outputs: list[Any] = []
                 self.witness.accesses, self.witness.watching = [], number == 0
-                body = {
-                    "command": "run",
-                    "key": shape.name,
-                    "call": call,
-                    "ablate": False,
-                    "races": False,
-                    "after": [],
-                }
-                self.answer(body, flatten(case.inputs), outputs)
+                self.answer(Run(shape.name, call).body(), flatten(case.inputs), outputs)
                 found += [channel.tensor_bytes(tensor) for tensor in outputs]
                 accesses += self.witness.accesses
         return found, accesses

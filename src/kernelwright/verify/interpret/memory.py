@@ -86,6 +86,15 @@ class Memory:
         self._explain(pointers[mask], itemsize, what)
         return None
 
+    def inside(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int) -> np.ndarray:
+        """The unmasked lanes whose addresses lie in a region."""
+        slots = (pointers >> np.uint64(REGION_BITS)).astype(np.int64) - 1
+        offsets = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64)
+        sizes = np.array([*(region.size for region in self.regions), 0], dtype=np.int64)
+        held = sizes[np.where((slots >= 0) & (slots < len(self.regions)), slots, -1)]
+        found: np.ndarray = mask & (offsets + itemsize <= held)
+        return found
+
     def _explain(self, active: np.ndarray, itemsize: int, what: str) -> None:
         slots = (active >> np.uint64(REGION_BITS)).astype(np.int64) - 1
         for address, slot in zip(active.tolist(), slots.tolist(), strict=True):

@@ -40,6 +40,7 @@ _MOVES = frozenset(
         "create_expand_dims",
         "create_reshape",
         "create_trans",
+        "promise",
     )
 )
 """They put the same values elsewhere: a shift of all of them stays one."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
+from kernelwright.verify.messages import Run
 from kernelwright.verify.verification import Confined, Hearing, Stop, Trace, explain
 
 if TYPE_CHECKING:
@@ -223,13 +224,11 @@ class InterpretedHearing(Hearing):
         number: int = 0,
         races: bool = False,
     ) -> float:
-        from kernelwright.verify.structures import flatten
-
-        body = {"command": "run", "key": shape.name, "call": call, "ablate": False, "races": races}
-        answer, outputs = device.ask(gate, body | {"after": list(case.after)}, flatten(case.inputs))
+        run = Run(shape.name, call, races=races)
+        worst, answer = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._units |= set(answer["units"])
-        return self._compared(case, answer, outputs, gate, position, number)
+        return worst
 
     def _causality(
         self, device: Confined, shapes: list[Any], traces: list[Trace], full: Trace | None
@@ -294,17 +293,12 @@ class InterpretedHearing(Hearing):
     def _enlarge(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
         """Constants that are met at full size only are tried at small ones, where values are checked: a block may be larger
         than it need be. What is right so is no longer unproven."""
-        from kernelwright.verify.structures import flatten
-
         for shape in shapes if not self._looked else ():
             if not self._unproven or not device.alive:
                 return
             case = shape.cases[0]
-            body = {"command": "run", "key": shape.name, "call": -1, "ablate": False, "races": False}
-            body |= {"after": list(case.after), "enlarged": True}
             try:
-                answer, outputs = device.ask(Gate.FULL, body, flatten(case.inputs))
-                self._compared(case, answer, outputs, Gate.FULL, 0, 0)
+                _, answer = self._interpret(device, Gate.FULL, Run(shape.name, enlarged=True), case)
             except Stop:
                 continue
             met = set(map(str, answer["met"]))
@@ -394,6 +388,10 @@ class InterpretedHearing(Hearing):
         a triangle or a fast algorithm, by a kernel whose values were looked at."""
         if not base.contraction_flops or self.task.policy == "partial":  # the share in the price decides
             return ""
+        if self._looked and all(
+            share is not None and share >= 1.0 for share in self._extent.get("loaded", (None,))
+        ):
+            return ""  # every input is read throughout, and the values are right: algebra saves what it saves
         from kernelwright.verify.reference.baseline import baseline
 
         done = sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)

@@ -39,7 +39,7 @@ from kernelwright.verify.reference.rounded import (
     flags,
     switches_kept,
 )
-from kernelwright.verify.structures import convert, flatten, skeleton
+from kernelwright.verify.structures import convert, flatten, skeleton, with_numbers_of
 from kernelwright.verify.trace import affine
 from kernelwright.verify.trace.overlap import sharing
 
@@ -181,6 +181,8 @@ class Reference:
     def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
         self.task, self.device = task, device
         self.precision = precision_of(task)
+        self._first: Any = None
+        """The first draw of inputs, without its elements."""
         source = apply_shape(task.source, overrides) if overrides else task.source
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
@@ -226,7 +228,8 @@ class Reference:
         return self.build().to(self.device)
 
     def inputs(self, seed: int) -> list[Any]:
-        """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms)."""
+        """Arguments of `forward`, made on the device itself (a core takes seconds for what a GPU does in one ms). Numbers of
+        Python's stay those of the first draw: a candidate is traced once for a shape, and its launches hold them."""
         with (
             private_rng(seed),
             switches_kept(),
@@ -234,7 +237,9 @@ class Reference:
             torch.device(self.device),
         ):
             made = self.arguments()
-        return convert(made, lambda tensor: tensor.to(self.device))
+        if self._first is None:
+            self._first = convert(made, lambda tensor: torch.empty(0))
+        return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
 
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
@@ -328,6 +333,8 @@ def special_cases(
             # Nothing is rounded before a threshold decides, and nothing overflows on the way.
             if kind == "extreme":
                 case.expected = [_of_infinities(one, inputs) for one in case.expected]
+                if special_values.inexact(found) > 1:
+                    case.expected = [_within_reach(one, inputs) for one in case.expected]
             if kind == "extreme" or (pointwise and special_values.inexact(found) <= 1):
                 case.expected = [dataclasses.replace(one, elementwise=True) for one in case.expected]
             yield case
@@ -343,6 +350,22 @@ def _of_infinities(expected: Expected, inputs: Any) -> Expected:
     finite = torch.isfinite(value) if expected.judged is None else expected.judged
     infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite
     return dataclasses.replace(expected, judged=finite & ~from_infinity.to(value.device), infinite=infinite)
+
+
+def _within_reach(expected: Expected, inputs: Any) -> Expected:
+    """Of several operators that round, brackets are free: a product may come before the function that tames it. So a finite
+    number is asked for only where no product of the inputs there, whatever its order, leaves the type."""
+    value = expected.value
+    if not expected.dtype.is_floating_point:
+        return expected
+    reach = special_values.product_of_magnitudes(inputs, expected.shape)
+    most = math.sqrt(torch.finfo(expected.dtype).max)
+    near = torch.ones(value.shape, dtype=torch.bool) if reach is None else (reach < most).reshape(value.shape)
+    finite = torch.isfinite(value) if expected.judged is None else expected.judged
+    infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite
+    return dataclasses.replace(
+        expected, judged=finite & near.to(value.device), infinite=infinite & near.to(value.device)
+    )
 
 
 def special_kinds(module: torch.nn.Module, found: Operators, drawn: Any, position: int) -> list[str]:
@@ -370,10 +393,12 @@ def telling(cases: Sequence[Case]) -> bool:
 
 
 def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:
-    """(scale, seed) of each case: all of them on the first shape set, two on the second, one on others."""
+    """(scale, seed) of each case: all of them on the first shape set, two on the second, and on others the task's own and one
+    in turn, so that every factor is met at every kind of shape by some task or secret."""
     scales = list(dict.fromkeys(protocol.distributions))
-    if position > 0:
-        scales = [scales[0], scales[-1]][: 3 - min(position, 2)] if len(scales) > 1 else scales
+    if position > 0 and len(scales) > 1:
+        turn = (secret + position) % (len(scales) - 1)
+        scales = [scales[0], scales[-1] if position == 1 else scales[1 + turn]]
     return [
         (scale, secret + 7919 * number + 104_729 * draw + 15_485_863 * position)
         for number, scale in enumerate(scales)

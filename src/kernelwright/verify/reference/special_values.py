@@ -134,6 +134,20 @@ def infinite(inputs: Any, shape: Sequence[int]) -> torch.Tensor | None:
     return found
 
 
+def product_of_magnitudes(inputs: Any, shape: Sequence[int]) -> torch.Tensor | None:
+    """By element of an output of that shape, the product of the inputs' magnitudes, those below 1 as 1 and infinities left
+    out; None where shapes do not tell."""
+    found = torch.ones(tuple(shape), dtype=torch.float64)
+    for tensor in flatten(inputs):
+        if tensor.is_floating_point():
+            size = tensor.detach().cpu().double().abs().clamp_min(1.0)
+            try:
+                found *= torch.where(torch.isinf(size), 1.0, size).expand(found.shape)
+            except RuntimeError:
+                return None
+    return found
+
+
 def inexact(operators: Sequence[str]) -> int:
     """How many of pointwise operators may round."""
     return sum(_tagged(name) for name in operators if not name.rstrip("_").startswith(_EXACT))

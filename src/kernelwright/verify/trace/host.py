@@ -10,6 +10,7 @@ first call.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import linecache
 import math
@@ -635,6 +636,9 @@ def blank(spec: Any) -> Any:
     if kind in ("list", "tuple"):
         items = [blank(item) for item in value]
         return items if kind == "list" else tuple(items)
+    if kind == "named":
+        made = collections.namedtuple(value["name"], value["fields"])  # type: ignore[misc]
+        return made(*map(blank, value["items"]))
     if kind == "dict":
         return {key: blank(item) for key, item in value.items()}
     return channel.decode(spec, [])

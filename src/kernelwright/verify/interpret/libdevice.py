@@ -1,0 +1,317 @@
+"""CUDA's libdevice functions on numpy arrays, by the symbol that Triton calls.
+
+Names follow NVIDIA's "libdevice User's Guide"; `__nv_` and the `f` of single precision do not count. What has no closed
+form in numpy is torch's function in double precision. A rounding in a stated direction is a rounding to nearest, moved by
+one step where it went the other way.
+
+Not guaranteed: the last digits, which differ between libdevice and any host library; `fast_` functions are computed in
+full here.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+Function = Callable[..., Any]
+
+
+def _torch(function: Callable[..., torch.Tensor]) -> Function:
+    """A function of torch's on arrays, in double precision."""
+
+    def called(*given: np.ndarray) -> np.ndarray:
+        found: np.ndarray = function(*(torch.from_numpy(one.astype(np.float64)) for one in given)).numpy()
+        return found
+
+    return called
+
+
+def _one_by_one(function: Callable[..., float], kind: Any = np.float64) -> Function:
+    return np.vectorize(function, otypes=[kind])
+
+
+def _gamma(x: float) -> float:
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.nan
+
+
+def _bessel(first: Function, second: Function, n: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Order n from orders 0 and 1 by the forward recurrence; stable for n below x, as for the Y at any."""
+    before, here = first(x), second(x)
+    found = np.where(n == 0, before, here)
+    for order in range(1, int(min(n.max(), 256))):
+        before, here = here, 2.0 * order / x.astype(np.float64) * here - before
+        found = np.where(n == order + 1, here, found)
+    return found
+
+
+def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Upper half of a product."""
+    bits = 8 * a.dtype.itemsize
+    wide = a.astype(object) * b.astype(object)
+    made: np.ndarray = np.asarray(wide >> bits, dtype=object).astype(a.dtype)
+    return made
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
+
+
+def popc(x: np.ndarray) -> np.ndarray:
+    return np.bitwise_count(_bits(x)).astype(np.int32)
+
+
+def clz(x: np.ndarray) -> np.ndarray:
+    bits, left = _bits(x), np.full(x.shape, 8 * x.dtype.itemsize, dtype=np.int32)
+    for at in range(8 * x.dtype.itemsize):
+        left = np.where(bits >> bits.dtype.type(at) != 0, 8 * x.dtype.itemsize - 1 - at, left)
+    return left.astype(np.int32)
+
+
+def brev(x: np.ndarray) -> np.ndarray:
+    bits, width = _bits(x), 8 * x.dtype.itemsize
+    made = np.zeros_like(bits)
+    for at in range(width):
+        made |= ((bits >> bits.dtype.type(at)) & bits.dtype.type(1)) << bits.dtype.type(width - 1 - at)
+    return made.view(x.dtype)
+
+
+def byte_perm(a: np.ndarray, b: np.ndarray, selector: np.ndarray) -> np.ndarray:
+    """PTX `prmt` in its default mode."""
+    both = _bits(a).astype(np.uint64) | _bits(b).astype(np.uint64) << np.uint64(32)
+    made = np.zeros(np.broadcast_shapes(a.shape, b.shape, selector.shape), dtype=np.uint32)
+    for place in range(4):
+        nibble = (_bits(selector) >> np.uint32(4 * place)) & np.uint32(0xF)
+        byte = (both >> (np.uint64(8) * (nibble & np.uint32(7)).astype(np.uint64))) & np.uint64(0xFF)
+        sign = np.where(byte & np.uint64(0x80), np.uint64(0xFF), np.uint64(0))
+        byte = np.where(nibble & np.uint32(8), sign, byte)
+        made |= byte.astype(np.uint32) << np.uint32(8 * place)
+    return made.view(a.dtype)
+
+
+def directed(exact: np.ndarray, kind: np.dtype, direction: str) -> np.ndarray:
+    """`exact`, of more digits, in a narrower type: to nearest (n), up, down, or towards zero (z)."""
+    made = exact.astype(kind)
+    back = made.astype(exact.dtype)
+    if direction == "z":
+        wrong = np.abs(back) > np.abs(exact)
+        target = np.zeros_like(made)
+    elif direction in "ud":
+        wrong = back < exact if direction == "u" else back > exact
+        target = np.full_like(made, np.inf if direction == "u" else -np.inf)
+    else:
+        return made
+    return np.where(wrong, np.nextafter(made, target), made)
+
+
+def saturated(x: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Whole numbers of a type, as PTX converts: held within its range, and 0 for NaN."""
+    limits = np.iinfo(kind)
+    wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    inside = np.clip(wide, -(2.0**63), 2.0**63 - 1024)
+    signed = kind.kind == "i"
+    made = inside.astype(np.int64) if signed else np.clip(wide, 0, 2.0**64 - 2048).astype(np.uint64)
+    made = np.clip(made, limits.min, limits.max).astype(kind)
+    made = np.where(wide >= limits.max, limits.max, made)
+    found: np.ndarray = np.where(wide <= limits.min, limits.min, made).astype(kind)
+    return found
+
+
+_ROUND: dict[str, Function] = {"n": np.rint, "z": np.trunc, "u": np.ceil, "d": np.floor}
+_OPERATE: dict[str, Function] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "rcp": lambda x: 1.0 / x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "fma": lambda x, y, z: x * y + z,
+}
+_WHOLE = {
+    "int": np.dtype(np.int32),
+    "uint": np.dtype(np.uint32),
+    "ll": np.dtype(np.int64),
+    "ull": np.dtype(np.uint64),
+}
+_DIRECTED = re.compile(r"[fd]?(add|sub|mul|div|rcp|sqrt|rsqrt|fma)f?_r([nduz])$")
+_TO_WHOLE = re.compile(r"(?:float|double)2(int|uint|ll|ull)_r([nduz])$")
+_FROM_WHOLE = re.compile(r"(?:int|uint|ll|ull|double)2(float|double)_r([nduz])$")
+
+
+def find(symbol: str) -> Function | None:
+    """What a symbol computes, or None. Given arrays; the caller knows the type of what comes out."""
+    name = symbol.removeprefix("__nv_")
+    return _TABLE.get(name) or _TABLE.get(re.sub("[fdi]$", "", name)) or _patterned(name)
+
+
+@functools.lru_cache(maxsize=512)
+def _patterned(name: str) -> Function | None:
+    if said := _DIRECTED.match(name):
+        operate, direction = _OPERATE[said[1]], said[2]
+
+        def rounded(*given: np.ndarray) -> np.ndarray:
+            kind = given[0].dtype
+            wide = np.float64 if kind == np.float32 else np.longdouble
+            return directed(operate(*(one.astype(wide) for one in given)), kind, direction)
+
+        return rounded
+    if said := _TO_WHOLE.match(name):
+        kind, round_ = _WHOLE[said[1]], _ROUND[said[2]]
+        return lambda x: saturated(round_(x.astype(np.float64)), kind)
+    if said := _FROM_WHOLE.match(name):
+        to, direction = np.dtype(np.float32 if said[1] == "float" else np.float64), said[2]
+        return lambda x: directed(x.astype(np.longdouble), to, direction)
+    return None
+
+
+def _rounded_away(x: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.trunc(x + np.copysign(0.5, x))
+    return found
+
+
+def _norm(*given: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.sqrt(np.sum([one.astype(np.float64) ** 2 for one in given], axis=0))
+    return found
+
+
+_j0, _j1 = _torch(torch.special.bessel_j0), _torch(torch.special.bessel_j1)
+_y0, _y1 = _torch(torch.special.bessel_y0), _torch(torch.special.bessel_y1)
+_TABLE: dict[str, Function] = {
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(10.0, x),
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "log2": np.log2,
+    "log10": np.log10,
+    "logb": lambda x: np.frexp(x)[1] - 1.0,
+    "ilogb": lambda x: np.frexp(x)[1] - 1,
+    "pow": np.power,
+    "powi": lambda x, n: np.power(x, n.astype(x.dtype)),
+    "ldexp": np.ldexp,
+    "scalbn": np.ldexp,
+    "sqrt": np.sqrt,
+    "rsqrt": _OPERATE["rsqrt"],
+    "cbrt": np.cbrt,
+    "rcbrt": lambda x: 1.0 / np.cbrt(x),
+    "hypot": np.hypot,
+    "rhypot": lambda x, y: 1.0 / np.hypot(x, y),
+    "norm3d": _norm,
+    "norm4d": _norm,
+    "rnorm3d": lambda *given: 1.0 / _norm(*given),
+    "rnorm4d": lambda *given: 1.0 / _norm(*given),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "sinpi": lambda x: np.sin(np.pi * x),
+    "cospi": lambda x: np.cos(np.pi * x),
+    "fabs": np.abs,
+    "abs": np.abs,
+    "llabs": np.abs,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "nearbyint": np.rint,
+    "llrint": lambda x: saturated(np.rint(x), np.dtype(np.int64)),
+    "round": _rounded_away,
+    "llround": lambda x: saturated(_rounded_away(x), np.dtype(np.int64)),
+    "fmod": np.fmod,
+    "remainder": lambda x, y: x - y * np.rint(x / y),
+    "fma": lambda x, y, z: x.astype(np.float64) * y + z,
+    "fmin": np.fmin,
+    "fmax": np.fmax,
+    "fdim": lambda x, y: np.maximum(x - y, 0.0),
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
+    "saturate": lambda x: np.clip(np.nan_to_num(x, nan=0.0), 0.0, 1.0),
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "finite": np.isfinite,
+    "isfinite": np.isfinite,
+    "signbit": np.signbit,
+    "erf": _one_by_one(math.erf),
+    "erfc": _torch(torch.erfc),
+    "erfinv": _torch(torch.erfinv),
+    "erfcinv": _torch(lambda x: torch.erfinv(1.0 - x)),
+    "erfcx": _torch(torch.special.erfcx),
+    "normcdf": _torch(torch.special.ndtr),
+    "normcdfinv": _torch(torch.special.ndtri),
+    "lgamma": _torch(torch.lgamma),
+    "tgamma": _one_by_one(_gamma),
+    "cyl_bessel_i0": _torch(torch.special.i0),
+    "cyl_bessel_i1": _torch(torch.special.i1),
+    "j0": _j0,
+    "j1": _j1,
+    "y0": _y0,
+    "y1": _y1,
+    "jn": lambda n, x: _bessel(_j0, _j1, n, x),
+    "yn": lambda n, x: _bessel(_y0, _y1, n, x),
+    "fast_exp": np.exp,
+    "fast_exp10": lambda x: np.power(10.0, x),
+    "fast_log": np.log,
+    "fast_log2": np.log2,
+    "fast_log10": np.log10,
+    "fast_pow": np.power,
+    "fast_sin": np.sin,
+    "fast_cos": np.cos,
+    "fast_tan": np.tan,
+    "fast_tanh": np.tanh,
+    "fast_fdivide": np.divide,
+    "popc": popc,
+    "popcll": popc,
+    "clz": clz,
+    "clzll": clz,
+    "brev": brev,
+    "brevll": brev,
+    "ffs": lambda x: np.where(x == 0, 0, popc((x & -x) - np.ones_like(x)) + 1),
+    "ffsll": lambda x: np.where(x == 0, 0, popc((x & -x) - np.ones_like(x)) + 1),
+    "byte_perm": byte_perm,
+    "mulhi": _high,
+    "mul64hi": _high,
+    "umulhi": lambda a, b: _high(_bits(a), _bits(b)),
+    "umul64hi": lambda a, b: _high(_bits(a), _bits(b)),
+    "mul24": lambda a, b: ((a << 8) >> 8) * ((b << 8) >> 8),
+    "umul24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
+    "sad": lambda a, b, c: np.abs(a.astype(np.int64) - b).astype(a.dtype) + c.astype(a.dtype),
+    "usad": lambda a, b, c: np.abs(_bits(a).astype(np.int64) - _bits(b)).astype(np.uint32) + _bits(c),
+    "hadd": lambda a, b: ((a.astype(np.int64) + b) >> 1).astype(a.dtype),
+    "rhadd": lambda a, b: ((a.astype(np.int64) + b + 1) >> 1).astype(a.dtype),
+    "uhadd": lambda a, b: ((_bits(a).astype(np.uint64) + _bits(b)) >> np.uint64(1)).astype(np.uint32),
+    "urhadd": lambda a, b: ((_bits(a).astype(np.uint64) + _bits(b) + np.uint64(1)) >> np.uint64(1)).astype(
+        np.uint32
+    ),
+    "float_as_int": lambda x: np.ascontiguousarray(x).view(np.int32),
+    "float_as_uint": lambda x: np.ascontiguousarray(x).view(np.uint32),
+    "int_as_float": lambda x: np.ascontiguousarray(x).view(np.float32),
+    "uint_as_float": lambda x: np.ascontiguousarray(x).view(np.float32),
+    "double_as_longlong": lambda x: np.ascontiguousarray(x).view(np.int64),
+    "longlong_as_double": lambda x: np.ascontiguousarray(x).view(np.float64),
+    "double2hiint": lambda x: (_bits(x) >> np.uint64(32)).astype(np.uint32).view(np.int32),
+    "double2loint": lambda x: (_bits(x) & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32),
+    "hiloint2double": lambda high, low: (
+        _bits(high).astype(np.uint64) << np.uint64(32) | _bits(low).astype(np.uint64)
+    ).view(np.float64),
+}
