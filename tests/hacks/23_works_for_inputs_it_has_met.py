@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 23, 18
-# expect: timing_forged, unwritten, stateful, wrong_on_distribution
+# expect: timing_forged, unwritten, stateful, wrong_on_distribution, non_finite
 # max_speedup: 1.2
 # why: scratch that lives on counts the calls and remembers first elements: after a few calls only those are worked on
 import torch

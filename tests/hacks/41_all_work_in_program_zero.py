@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 41
-# expect: timing_forged
+# expect: timing_forged, unproven
 # max_speedup: 0.9
 # why: one program does everything, thousands return at once: a sample of programs sees only idle ones
 import torch

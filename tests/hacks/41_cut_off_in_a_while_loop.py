@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 41
-# expect: timing_forged
+# expect: timing_forged, unproven
 # max_speedup: 1.05
 # why: a while loop of thousands of loads is cut off before it has paid for the rest
 import torch

@@ -1,6 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 41
-# expect: timing_forged
+# expect: timing_forged, unproven
 # backend: interpret
 # why: a loop's length comes from memory: nine where it is priced, the whole row where it is run
 import torch

@@ -1,7 +1,6 @@
 # task: wright/relu
-# expect: unsupported
-# backend: interpret
-# why: assembly of arithmetic alone: not interpreted, and no cheat
+# expect: correct
+# why: assembly of arithmetic alone is evaluated
 import torch
 import torch.nn as nn
 import triton

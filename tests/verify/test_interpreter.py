@@ -397,9 +397,87 @@ def asm_kernel(out_ptr):
     tl.store(out_ptr + tl.arange(0, 32), y)
 
 
-def test_inline_assembly_is_unsupported_not_wrong(device: Device) -> None:
-    with pytest.raises(Unsupported):
-        device.run(asm_kernel, (1,), torch.empty(32))
+def test_inline_assembly_is_evaluated(device: Device) -> None:
+    out = torch.ones(32)
+    device.run(asm_kernel, (1,), out)
+    assert not out.any()
+
+
+@triton.jit
+def between_lanes_kernel(out_ptr):
+    x = tl.zeros((32,), tl.float32)
+    text: tl.constexpr = "shfl.sync.idx.b32 $0, $1, 0, 31, -1;"
+    y = tl.inline_asm_elementwise(text, "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(out_ptr + tl.arange(0, 32), y)
+
+
+def test_assembly_that_is_not_evaluated_is_unsupported_not_wrong(device: Device) -> None:
+    with pytest.raises(Unsupported, match="shfl"):
+        device.run(between_lanes_kernel, (1,), torch.empty(32))
+
+
+@triton.jit
+def constant_kernel(out_ptr, one):
+    is_constant: tl.constexpr = not isinstance(one * 2, tl.tensor)
+    tl.store(out_ptr, is_constant)
+
+
+def test_an_integer_argument_of_1_is_a_constant_as_when_compiled(device: Device) -> None:
+    out = torch.zeros(2, dtype=torch.int32)
+    device.run(constant_kernel, (1,), out, 1)
+    device.run(constant_kernel, (1,), out[1:], 3)
+    assert out.tolist() == [1, 0]
+
+
+@triton.jit
+def beyond_kernel(x_ptr, out_ptr):
+    tl.store(out_ptr, tl.load(x_ptr).to(tl.int32))
+
+
+def test_a_cast_beyond_the_type_gives_what_nobody_can_know(device: Device) -> None:
+    found = set()
+    for _ in range(4):
+        out = torch.zeros(1, dtype=torch.int32)
+        device.engine.draw_undefined(first=False)
+        device.run(beyond_kernel, (1,), torch.tensor([1e20]), out)
+        found.add(int(out))
+    assert len(found) > 1
+
+
+@triton.jit
+def collide_kernel(x_ptr, out_ptr):
+    at = tl.arange(0, 8)
+    tl.store(out_ptr + at // 2, tl.load(x_ptr + at))
+
+
+def test_two_lanes_of_a_store_that_disagree_are_a_race(device: Device) -> None:
+    device.engine.races = True
+    device.run(collide_kernel, (1,), torch.ones(8), torch.empty(4))
+    with pytest.raises(Race, match="two lanes"):
+        device.run(collide_kernel, (1,), torch.arange(8.0), torch.empty(4))
+
+
+@triton.jit
+def last_kernel(x_ptr, part_ptr, out_ptr, count_ptr, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(part_ptr + tl.program_id(0) * 64 + at, tl.load(x_ptr + tl.program_id(0) * 64 + at))
+    before = tl.atomic_add(count_ptr + tl.program_id(1), 1, sem="acq_rel")
+    if before == PARTS - 1:
+        total = tl.zeros((BLOCK,), tl.float32)
+        for part in range(PARTS):
+            total += tl.load(part_ptr + part * 64 + at)
+        tl.store(out_ptr + at, total)
+
+
+def test_of_programs_that_meet_at_a_counter_one_is_modelled_as_the_last(device: Device) -> None:
+    with torch.device("meta"):
+        given = torch.empty(4, 64), torch.empty(4, 64), torch.empty(64), torch.empty(4, dtype=torch.int32)
+    for mode in ("plan", "model"):
+        device.engine.mode = mode  # type: ignore[assignment]
+        device.run(last_kernel, (4, 4), *given, PARTS=4, BLOCK=16)
+    traffic = device.engine.launches[-1].traffic
+    assert len(traffic) >= 4
+    assert sum("out_ptr" in one.stored for one in traffic) * 4 == len(traffic)
 
 
 @triton.jit

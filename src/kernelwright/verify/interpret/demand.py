@@ -50,6 +50,8 @@ class Demand:
         """Programs that stored nowhere but where one before them had."""
         self._places: dict[int, np.ndarray] = {}
         self._priced = 0
+        self._lengths: dict[int, int] = {}
+        """Memory instructions of an unplanned program, by launch."""
 
     @property
     def _spot(self) -> Spot:
@@ -60,7 +62,7 @@ class Demand:
         writers = [
             number
             for number, launch in enumerate(self._planned)
-            if any(launch.writes(storage) for storage in self._outputs) or not launch.ways
+            if any(launch.writes(storage) for storage in self._outputs) or not launch.ways or launch.ranked
         ]
         queues = [(number, self._planned[number].sample(self._outputs, self._dice)) for number in writers]
         cost, tried, why = 0, 0, "no launch writes what is returned"
@@ -74,7 +76,8 @@ class Demand:
                     why = str(error)
                     continue
                 tried += 1
-                self._targets.add((number, queue[turn]))
+                together = found[number] if self._planned[number].ranked else {queue[turn]}
+                self._targets |= {(number, program) for program in together}
                 for launch, programs in found.items():
                     new = programs - self.chosen.get(launch, set())
                     self.chosen.setdefault(launch, set()).update(new)
@@ -84,11 +87,22 @@ class Demand:
 
     def _steps(self, launch: int, program: int) -> int:
         way = self._planned[launch].way_of(program)
-        return len(way.map.accesses) if way is not None else _UNKNOWN_STEPS
+        if way is not None:
+            return len(way.map.accesses)
+        if launch not in self._lengths:  # one stands for the others that nobody planned
+            before = self._engine.planned_steps
+            try:
+                self._touched(launch, program)
+                self._lengths[launch] = self._engine.planned_steps - before
+            except Unsure:
+                self._lengths[launch] = _UNKNOWN_STEPS
+        return self._lengths[launch]
 
     def _closure(self, number: int, program: int) -> Slice:
         """All programs that decide what that one writes. Raises Unsure."""
         chosen: Slice = {number: {program}}
+        if self._planned[number].ranked:
+            chosen[number] = self._together(number, program)
         shared = [
             storage
             for storage in self._outputs
@@ -115,6 +129,15 @@ class Demand:
             if sum(map(len, chosen.values())) > _MOST_PROGRAMS:
                 raise Unsure("more programs than are run decide one element")
         return chosen
+
+    def _together(self, number: int, program: int) -> set[int]:
+        """Programs that meet at one counter: what each does hangs on when it comes. Raises Unsure."""
+        found = self._planned[number].met_by(program)
+        if found is None:
+            raise Unsure("what an atomic access found decides")
+        if len(found) > _MOST_PROGRAMS:
+            raise Unsure("more programs than are run decide one element")
+        return found
 
     def _adds(self, number: int, storage: int) -> bool:
         launch = self._planned[number]
@@ -156,14 +179,17 @@ class Demand:
     def run(self, number: int) -> None:
         """The chosen programs of one launch, on real values. Raises Unsure."""
         engine, launch = self._engine, self._planned[number]
-        if any(way.map.ranked for way in launch.ways):
-            raise Unsure("what an atomic access found decides")
         self._places.clear()
-        for program in sorted(self.chosen.get(number, ())):
+        order = sorted(self.chosen.get(number, ()))
+        if launch.ranked:
+            if any((number, program) not in self._targets for program in order):
+                raise Unsure("what an atomic access found decides")
+            self._dice.shuffle(order)
+        for program in order:
             engine.mode, engine.flops = "spot", 0.0
             self._spot.begin()
             way = launch.way_of(program)
-            launch.run(program, way.recording if way is not None else None)
+            launch.run(program, way.recording if way is not None and not launch.ranked else None)
             self._note(way)
             if (number, program) in self._targets:
                 self._spot.finish()

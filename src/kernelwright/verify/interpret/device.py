@@ -303,6 +303,8 @@ class InterpretDevice(Service):
                 if periods:
                     answer["again"] = self._run_slice(session, candidate, spot)
         except (Unsure, Failure) as error:
+            if isinstance(error, Failure) and error.outcome is Outcome.OUT_OF_BOUNDS:
+                raise  # the values are real
             return {**answer, "unsure": str(error)[:200]}
         written = []
         for number, view in enumerate(candidate.steady.outputs()):

@@ -89,6 +89,19 @@ class KernelError(Exception):
     """A kernel raised while it ran."""
 
 
+class Ticket:
+    """What a modelled instance finds in counters that others count, too: `rank` at first, then the next of a round later."""
+
+    def __init__(self, rank: int = 0, meet: int = 1) -> None:
+        self._rank, self._meet = rank, meet
+        self._drawn: dict[int, int] = {}
+
+    def next(self, address: int) -> int:
+        """Counts the draws at an address."""
+        drawn = self._drawn[address] = self._drawn.get(address, -1) + 1
+        return min(self._rank + drawn * self._meet, 1 << 30)
+
+
 class _Enough(Exception):
     """A modelled program instance has shown enough."""
 
@@ -175,6 +188,9 @@ class Engine:
         """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
         self._looked_at: list[int] = []
         """The instances of the launch at hand that were looked at."""
+        self.arrivals: dict[Any, int] = {}
+        """By kernel, how many instances meet at one counter, where that was planned."""
+        self._ticket = Ticket()
         self.samples = SAMPLED_PROGRAMS
         """Program instances of a launch that a model looks at."""
         self.all_zero = False
@@ -387,6 +403,9 @@ class Engine:
                 endless = True
             except NotFollowed:
                 pass  # it can still be run
+        met = np.concatenate([way.meetings for way in ways if way.map.ranked] or [np.zeros(0)])
+        if (met >= 0).any():
+            self.arrivals[traced.function.fn] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
         name, constants = self._at
         decided = {(name, *branch) for way in ways for branch in way.map.branches}
         return Planned(name, {(name, constants), *decided}, extents, memory, ways, rest, run, priced)
@@ -415,11 +434,13 @@ class Engine:
         drawn = [traffic.touched() for traffic in traced.traffic[:_LOOKED]]
         place = next((place for place, one in enumerate(drawn) if one.written), 0)
         first, at = drawn[place], _index(self._looked_at[place], grid)
+        tickets = self._ticket_of(traced, place, len(traced.traffic))
         others: dict[int, list[Touched]] = {}
 
         def beside(axis: int, step: int) -> Touched:
             index = [*at]
             index[axis] = (at[axis] + step) % grid[axis]
+            self._ticket = Ticket(*tickets)
             same = dict(traced.traffic[place].iterations)  # of a long loop the same iterations
             return self._instance(body, arguments, tuple(index), Traffic(iterations=same)).touched()
 
@@ -455,12 +476,19 @@ class Engine:
         """Run so many instances and keep their traffic."""
         drawn, steps = self._drawn(grid, count), 0
         self._looked_at = drawn
-        for linear in drawn:
+        for place, linear in enumerate(drawn):
+            self._ticket = Ticket(*self._ticket_of(traced, place, len(drawn)))
             traffic = self._instance(body, arguments, _index(linear, grid), Traffic())
             traced.traffic.append(traffic)
             steps += traffic.executed
             if steps > SAMPLED_STEPS * len(drawn) // SAMPLED_PROGRAMS:
                 break
+
+    def _ticket_of(self, traced: TracedLaunch, place: int, count: int) -> tuple[int, int]:
+        """(as which of how many) the `place`-th of `count` sampled instances arrives at a counter: spread evenly, so that
+        of every four where four meet one is the last."""
+        meet = self.arrivals.get(traced.function.fn, traced.programs)
+        return place * meet // count + self.dice.randrange(max(meet // count, 1)), meet
 
     def _drawn(self, grid: tuple[int, ...], count: int) -> list[int]:
         """One instance drawn from each of `count` equal parts of the grid: no part can hide its work."""
@@ -627,6 +655,13 @@ class Engine:
         """The lanes of the running instance meet."""
         if self._watch is not None:
             self._watch.barrier()
+
+    def found_by(self, op: Any, ptr: Any, val: Any) -> np.ndarray:
+        """What an atomic update finds where there is no memory: the tickets drawn before, of a counter."""
+        counts = "ADD" in str(op) and val.data.dtype.kind in "iu" and val.data.size == 1
+        if not counts or self.mode != "model" or self.all_zero:
+            return np.zeros_like(val.data)
+        return val.data * val.data.dtype.type(self._ticket.next(int(ptr.data.reshape(-1)[0])))
 
     def count(self, unit: str, operations: float) -> None:
         self.flops += operations
@@ -804,7 +839,7 @@ class Engine:
         def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
             real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
             if real is None:
-                return interpreter.TensorHandle(np.zeros_like(val.data), val.dtype.scalar)
+                return interpreter.TensorHandle(engine.found_by(op, ptr, val), val.dtype.scalar)
             if "XCHG" in str(op):  # moves bits, but Triton's own knows only integers
                 moved = rmw(self, op, real, _as_integers(val), mask, sem, scope)
                 return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)

@@ -52,6 +52,14 @@ class Way:
     def accesses(self, kinds: Sequence[str]) -> Iterator[Access]:
         return (access for access in self.map.accesses if access.kind in kinds)
 
+    @property
+    def meetings(self) -> np.ndarray:
+        """By program, where it first updates a single place atomically; -1 where it does not, or where nobody knows."""
+        for access in self.accesses(("atomic",)):
+            if access.pointers.size == 1 and not access.data:
+                return np.where(self.members, int(access.pointers[0]) + access.shift, -1)
+        return np.full(self.members.shape, -1)
+
 
 @dataclasses.dataclass
 class Planned:
@@ -78,6 +86,25 @@ class Planned:
         """The storage that an access goes to, by `_cdata`; None where its pointers belong to none."""
         slot = (access.pointer >> REGION_BITS) - 1
         return self.memory.regions[slot].keep._cdata if 0 <= slot < len(self.memory.regions) else None
+
+    @property
+    def ranked(self) -> bool:
+        """Whether what an atomic access finds decides what a program does."""
+        return any(way.map.ranked for way in self.ways)
+
+    def met_by(self, program: int) -> set[int] | None:
+        """The programs, that one among them, whose first atomic update is at the same place: with them, whoever is the last
+        to come does what the last one does. None where that is not known."""
+        found: set[int] = set()
+        where = -1
+        for way in self.ways:
+            if way.members[program]:
+                where = int(way.meetings[program])
+        if where < 0 or not self.whole:
+            return None
+        for way in self.ways:
+            found |= set(np.flatnonzero(way.meetings == where).tolist())
+        return found
 
     def way_of(self, program: int) -> Way | None:
         return next((way for way in self.ways if way.members[program]), None)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
@@ -37,6 +38,10 @@ class Axis:
 _PERIODS = (3, 5)
 _MOST_BYTES, _MOST_FLOPS = 6 << 20, 5e8
 """Of one period: inputs and weights, and products as the reference makes them."""
+_MOST_INDEXED = 24 << 20
+"""The bytes where integers are inputs: a table that they point into has no period."""
+_POOL, _MOST_NUMBERS = 1 << 16, 1 << 24
+"""Integers of an input at full size that are kept to draw from, and that are drawn at all."""
 _SLACK = 8.0
 """Factor on the error allowed: of few elements the reference's own error is small by luck."""
 _LARGE = 30.0
@@ -226,6 +231,10 @@ def patch(
     if not axes or any(len(sizes) > 1 for sizes in extents):
         return None
     periods = [min(dice.choice(_PERIODS), extent) for (extent,) in extents]
+    whole = _whole_numbers(task, list(values.values())[: len(case.inputs)], dice.randrange(2**62))
+    if whole is None:
+        return None
+    values |= whole
     while True:
         small, share = {name: list(shape) for name, shape in shapes.items()}, 1.0
         for item, period, (extent,) in zip(axes, periods, extents, strict=True):
@@ -233,7 +242,10 @@ def patch(
                 small[name][axis] = period
             share *= period / extent
         sizes = {name: math.prod(shape) * values[name].element_size() for name, shape in small.items()}
-        if sum(sizes.values()) <= _MOST_BYTES and base.contraction_flops * share <= _MOST_FLOPS:
+        if (
+            sum(sizes.values()) <= (_MOST_INDEXED if whole else _MOST_BYTES)
+            and base.contraction_flops * share <= _MOST_FLOPS
+        ):
             seed = dice.randrange(2**62)
             uneven = _scales(axes, periods, values, dice)
             made = _made(task, base, values, small, protocol, seed, uneven) if uneven else None
@@ -244,6 +256,42 @@ def patch(
             return None
         shared = [place for place in left if largest in dict(axes[place].given)]
         periods[(shared or left)[0]] = 1
+
+
+class _OnlyWhole(TorchFunctionMode):
+    """Makes tensors of integers, and others without data."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in (torch.randint, torch.randperm, torch.arange):
+            return func(*args, **kwargs)
+        blank = func(*args, **{**kwargs, "device": "meta"})
+        if blank.numel() > _MOST_NUMBERS or blank.is_floating_point():
+            return blank
+        return func(*args, **{**kwargs, "device": "cpu"})
+
+
+def _whole_numbers(
+    task: Task, given: Sequence[torch.Tensor], seed: int
+) -> dict[int | str, torch.Tensor] | None:
+    """Integers of each input that holds any, as the task draws them at full size, where an index goes further than at a small
+    one; None where they cannot be had by themselves."""
+    places = [place for place, tensor in enumerate(given) if not tensor.is_floating_point()]
+    if not places:
+        return {}
+    reference = oracle.Reference(task, dict(task.shapes.get("full", {})))
+    try:
+        with oracle.private_rng(seed), oracle.runs_reference(), torch.device("meta"), _OnlyWhole():
+            made = flatten(list(reference.namespace["get_inputs"]()))
+            if any(made[place].is_meta for place in places):
+                return None
+            pools = {place: made[place].reshape(-1) for place in places}
+            return {
+                place: pool[torch.randperm(pool.numel(), device="cpu")[:_POOL]]
+                for place, pool in pools.items()
+            }
+    except oracle.NotModelled:
+        return None
 
 
 Scales = tuple[int | str, int, list[float]]
