@@ -583,7 +583,10 @@ class Trace:
     def alike(self, other: Trace) -> bool:
         """Whether a module that was built elsewhere launches the same work. What its constants hold is not compared:
         scratch that nobody filled holds anything, and every shape is judged on a module built elsewhere again."""
-        return bool(self.answer["kernels"] == other.answer["kernels"]) and self._work() == other._work()
+        try:
+            return bool(self.answer["kernels"] == other.answer["kernels"]) and self._work() == other._work()
+        except RecursionError:
+            raise Stop(Outcome.MALFORMED_RESULT, Gate.TRACE, "not a trace: a nest without end") from None
 
     def _kept(self) -> list[int]:
         """Storages that the steady call uses and is not given, in the order in which they came up."""
