@@ -257,6 +257,9 @@ class Evidence(Record):
     """Aten operators outside the candidate's kernels that are not allocation, views or metadata."""
     own_share: float | None = None
     """Share of a call's time that the candidate's kernels take; None where it was not measured or modelled."""
+    deterministic: bool | None = None
+    """Whether a second call on the same inputs, in other surroundings, gave the same bits; None where none was made. Only what
+    updates memory atomically may differ."""
     seconds: Mapping[str, float] = {}
     """Wall-clock seconds per gate."""
 

@@ -35,6 +35,8 @@ class Run:
     """With the constants that the kernels have at full size, which was planned before."""
     believing: bool = False
     """False hints to the compiler are taken at their word."""
+    brackets: int = 0
+    """Draws how reductions are bracketed: equal ones bracket alike."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""

@@ -35,7 +35,7 @@ def _like(tree: tuple[Any, ...], items: list[Any]) -> Any:
     if hasattr(tree, "_fields"):
         return type(tree)(*items)
     if hasattr(tree, "n_fields"):  # what torch.max and the like return
-        return type(tree)(items)  # type: ignore[call-arg]
+        return type(tree)(items)
     return tuple(items)
 
 
@@ -80,3 +80,12 @@ def skeleton(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: skeleton(value) for key, value in tree.items()}
     return tree
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors hold the same numbers to the last bit; a NaN is one like any other."""
+    if torch.equal(one, other):
+        return True
+    if not one.is_floating_point() or one.shape != other.shape:
+        return False
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())

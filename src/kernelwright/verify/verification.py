@@ -477,8 +477,9 @@ class Hearing:
 
     def _interpret(
         self, device: Confined, gate: Gate, run: Run, case: Any, position: int = 0, number: int = 0
-    ) -> tuple[float, dict[str, Any]]:
-        """One interpreted call on a case's inputs, compared: the worst error, and what was seen of it. Raises Stop.
+    ) -> tuple[float, dict[str, Any], list[Any]]:
+        """One interpreted call on a case's inputs, compared: the worst error, what was seen of it, and the outputs. Raises
+        Stop.
 
         Where a hint to the compiler was false of some lane, the call is made again as the compiler may read it."""
         from kernelwright.verify.structures import flatten
@@ -504,7 +505,19 @@ class Hearing:
                     raise
                 detail = f"a hint to the compiler is false of some lane, and taken at its word: {stop.detail}"
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
-        return worst, answer
+        return worst, answer, outputs[: len(case.expected)]
+
+    def _same_bits(self, same: bool, atomics: bool, where: str) -> None:
+        """Of two calls on the same inputs, with other fills of fresh memory and of undefined lanes. Raises Stop where they
+        differ and nothing is updated atomically, so that no order of additions explains it."""
+        self.facts["deterministic"] = bool(same and self.facts.get("deterministic", True))
+        if same or atomics:
+            return
+        detail = (
+            "a second call on the same inputs gives other bits, and no atomic update explains it: the output hangs on "
+            "memory that nobody wrote, on lanes that a load leaves undefined, or on the order of programs"
+        )
+        raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail, where=where)
 
     def _compared(
         self, case: Any, answer: dict[str, Any], tensors: list[Any], gate: Gate, position: int, number: int

@@ -184,6 +184,7 @@ class InterpretDevice(Service):
         self._played.add(key)
         self.engine.units.clear()
         self.engine.false_hints, self.engine.believing = False, play.believing
+        self.engine.brackets, self.engine.atomics = play.brackets, False
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)
         places: dict[int | str, View] = dict(enumerate(views))
@@ -228,6 +229,7 @@ class InterpretDevice(Service):
             "flops": self.engine.flops,
             "units": sorted(self.engine.units),
             "false_hints": self.engine.false_hints,
+            "atomics": self.engine.atomics,
         }
 
     def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, Any]:

@@ -201,6 +201,10 @@ class Engine:
         """What undefined lanes hold; None for NaN."""
         self.garbage = 1
         """What undefined integers are."""
+        self.brackets = 0
+        """Decides how reductions are bracketed."""
+        self.atomics = False
+        """Whether anything was updated atomically since somebody set this."""
         self.false_hints = False
         """Whether a hint was false of some lane, since somebody set this."""
         self.believing = False
@@ -588,6 +592,7 @@ class Engine:
             self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask)))
         if self.mode in ("model", "plan"):
             return None
+        self.atomics = True
         self.memory.note_stores(ptrs.data, mask, region)
         if self.marks is not None:
             self.marks.store(self.memory, ptrs.data, mask, itemsize)
@@ -794,7 +799,7 @@ class Engine:
             if any(value.dtype.scalar.is_bf16() for value in values):
                 raise Unsupported("a reduction in bfloat16 is not interpreted: cast to float32 first")
             engine.barrier()
-            return combine.reduce(self, values, reduce, engine.garbage)
+            return combine.reduce(self, values, reduce, engine.brackets)
 
         def scan_impl(self: Any, values: Any) -> Any:
             engine.barrier()

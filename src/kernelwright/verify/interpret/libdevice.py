@@ -47,8 +47,9 @@ def _gamma(x: float) -> float:
 
 def _bessel(first: Function, second: Function, n: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Order n from orders 0 and 1 by the forward recurrence; stable for n below x, as for the Y at any."""
-    before, here = first(x), second(x)
-    found = np.where(n == 0, before, here)
+    before: np.ndarray = first(x)
+    here: np.ndarray = second(x)
+    found: np.ndarray = np.where(n == 0, before, here)
     for order in range(1, int(min(n.max(), 256))):
         before, here = here, 2.0 * order / x.astype(np.float64) * here - before
         found = np.where(n == order + 1, here, found)
@@ -72,10 +73,11 @@ def popc(x: np.ndarray) -> np.ndarray:
 
 
 def clz(x: np.ndarray) -> np.ndarray:
-    bits, left = _bits(x), np.full(x.shape, 8 * x.dtype.itemsize, dtype=np.int32)
-    for at in range(8 * x.dtype.itemsize):
-        left = np.where(bits >> bits.dtype.type(at) != 0, 8 * x.dtype.itemsize - 1 - at, left)
-    return left.astype(np.int32)
+    bits, width = _bits(x), 8 * x.dtype.itemsize
+    reached = np.zeros(x.shape, dtype=np.int32)
+    for at in range(width):
+        reached += (bits >> bits.dtype.type(at)) != 0
+    return width - reached
 
 
 def brev(x: np.ndarray) -> np.ndarray:
@@ -138,7 +140,7 @@ _OPERATE: dict[str, Function] = {
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "fma": lambda x, y, z: x * y + z,
 }
-_WHOLE = {
+_WHOLE: dict[str, np.dtype[Any]] = {
     "int": np.dtype(np.int32),
     "uint": np.dtype(np.uint32),
     "ll": np.dtype(np.int64),
@@ -167,8 +169,8 @@ def _patterned(name: str) -> Function | None:
 
         return rounded
     if said := _TO_WHOLE.match(name):
-        kind, round_ = _WHOLE[said[1]], _ROUND[said[2]]
-        return lambda x: saturated(round_(x.astype(np.float64)), kind)
+        whole, round_ = _WHOLE[said[1]], _ROUND[said[2]]
+        return lambda x: saturated(round_(x.astype(np.float64)), whole)
     if said := _FROM_WHOLE.match(name):
         to, direction = np.dtype(np.float32 if said[1] == "float" else np.float64), said[2]
         return lambda x: directed(x.astype(np.longdouble), to, direction)

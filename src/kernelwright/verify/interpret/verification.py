@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import secrets
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,10 @@ class InterpretedHearing(Hearing):
         """Constants and decisions of kernels that were met at full size only."""
         self._again = 0
         """Sampled programs at full size that stored only where others had."""
+        self._brackets = secrets.randbits(24)
+        self._first: list[Any] = []
+        """What the first case gave, and whether anything was updated atomically on the way."""
+        self._atomics = False
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
         self._units: set[str] = set()
@@ -224,10 +229,19 @@ class InterpretedHearing(Hearing):
         number: int = 0,
         races: bool = False,
     ) -> float:
-        run = Run(shape.name, call, races=races)
-        worst, answer = self._interpret(device, gate, run, case, position, number)
+        from kernelwright.verify.structures import same_bits
+
+        run = Run(shape.name, call, races=races, brackets=self._brackets + 7919 * (position + number))
+        worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._units |= set(answer["units"])
+        self._atomics |= bool(answer["atomics"])
+        if gate is Gate.DETERMINISM and self._first:
+            same = all(map(same_bits, outputs, self._first))
+            self._first = []
+            self._same_bits(same, self._atomics, case.name)
+        elif not self._first and call == -1 and (position, number) == (0, 0) and self.protocol.honesty:
+            self._first = [tensor.clone() for tensor in outputs]
         return worst
 
     def _causality(
@@ -298,7 +312,7 @@ class InterpretedHearing(Hearing):
                 return
             case = shape.cases[0]
             try:
-                _, answer = self._interpret(device, Gate.FULL, Run(shape.name, enlarged=True), case)
+                _, answer, _ = self._interpret(device, Gate.FULL, Run(shape.name, enlarged=True), case)
             except Stop:
                 continue
             met = set(map(str, answer["met"]))
