@@ -15,7 +15,7 @@ FLOORS = {
     "children": 0, "drawing": 0, "parsing": 0, "models": 0, "extensions": 0, "precision": 0,
     "graph": 1, "tasks": 1, "candidates": 1, "faults": 1,
     "synth": 2,
-    "verify": 3, "rewards": 3, "metrics": 3,
+    "verify": 3, "rewards": 3, "metrics": 3, "archive": 3,
     "prompts": 4, "policy": 4, "migrate": 4,
     "rollouts": 5,
     "evaluate": 6, "search": 6, "train": 6, "data": 6, "report": 6, "mutants": 6, "audit": 6,

@@ -17,6 +17,7 @@ from kernelwright.metrics import (
     geometric_mean_interval,
     mean,
     pass_at_k,
+    plan_entropy,
     share_interval,
     summarise,
 )
@@ -341,3 +342,16 @@ def test_a_function_is_right_where_all_of_its_cases_are():
     assert "functions" not in summarise(
         [rollout(right)], [Task(id="wright/relu", suite="wright", source="-")]
     )
+
+
+def test_the_entropy_of_plans_is_what_was_surprising_in_them() -> None:
+    said = rollout(Outcome.CORRECT).model_copy(
+        update={
+            "completion": Completion(text="x", token_ids=(1, 2, 3, 4), logprobs=(-1.0, -2.0, -0.5, -0.1)),
+            "candidate": Candidate(
+                plan="g1: softmax  nest row  warps 4", code="x", plan_span=(0, 2), code_span=(2, 4)
+            ),
+        }
+    )
+    assert plan_entropy([said, said]) == pytest.approx({"plan": 3.0, "decision": 1.5, "code_token": 0.3})
+    assert plan_entropy([rollout(Outcome.CORRECT)]) is None

@@ -67,7 +67,7 @@ def total(preset: str, verdict: Verdict) -> float:
 
 def test_the_presets() -> None:
     assert set(PRESETS) == {
-        "toronto-frontend", "toronto-midend", "autotriton", "usable", "tritonrl", "kevin", "drkernel", "wright",
+        "plans", "toronto-frontend", "toronto-midend", "autotriton", "usable", "tritonrl", "kevin", "drkernel", "wright",
     }  # fmt: skip
 
 
@@ -321,3 +321,35 @@ def test_a_time_out_while_loading_is_no_run() -> None:
     loading, running = failed(Outcome.TIMEOUT, Gate.LOAD), failed(Outcome.TIMEOUT, Gate.SMALL)
     assert total("wright", loading) < total("wright", failed(Outcome.COMPILE_ERROR, Gate.COMPILE))
     assert total("wright", running) > total("wright", failed(Outcome.COMPILE_ERROR, Gate.COMPILE))
+
+
+# -- plans over the best that is known
+
+
+def over_known(ratio: float, kind: str = "measured", low: float = 1.0) -> Verdict:
+    """An accepted verdict with the best known time at `ratio` times its own; the interval ends at 1 / low."""
+    verdict = correct(8.0)
+    assert verdict.timing is not None
+    changed = {"known_ms": ratio, "kind": kind, "candidate_ci": (0.9, 1.0 / low)}
+    return verdict.model_copy(update={"timing": verdict.timing.model_copy(update=changed)})
+
+
+@pytest.mark.parametrize(
+    ("ratio", "paid"), [(1.0, 0.0), (1.04, 0.0), (2.0, 0.985), (0.5, -0.985), (64.0, 1.0), (0.01, -1.0)]
+)
+def test_a_plan_is_paid_in_doublings_of_its_speed_over_the_best_known(ratio: float, paid: float) -> None:
+    assert segments("plans", over_known(ratio)) == (pytest.approx(paid, abs=1e-3), 1.0)
+
+
+def test_a_measured_time_counts_by_the_end_of_its_interval_and_a_modelled_one_as_it_is() -> None:
+    assert segments("plans", over_known(1.2, low=0.8))[0] == 0.0
+    assert segments("plans", over_known(1.2, "modelled", low=0.8))[0] == pytest.approx(3 * math.log2(1.05))
+
+
+def test_without_a_known_kernel_eager_stands_in() -> None:
+    assert segments("plans", correct(4.0, low=2.2)) == (pytest.approx(1.0), 1.0)
+
+
+def test_wrong_code_and_cheating() -> None:
+    assert segments("plans", failed(Outcome.WRONG_VALUE)) == (-1.0, 0.0)
+    assert segments("plans", failed(CHEATS[0])) == (-1.0, -1.0)

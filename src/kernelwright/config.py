@@ -231,6 +231,18 @@ class RlConfig(Section):
     baseline: Literal["mean", "leave_one_out"] = "mean"
     negatives: float = Field(1.0, ge=0, le=1)
     """Weight of negative advantages. Below 1 a step learns more from what was right than from what was wrong."""
+    grouping: Literal["samples", "plans"] = "samples"
+    """`plans`: a plan is paid the best of the samples that say it, and code is compared with that of the same plan, where
+    there are several and they differ."""
+    best_of: int = Field(1, ge=1)
+    """Plans are paid for what they add to the best of so many samples of their group (max@k); 1: against the mean, as GRPO.
+    As many as `samples`: the leave-one-out maximum. Needs hierarchical credit."""
+    entropy_floor: float = Field(0.0, ge=0)
+    """Nats a decision of the plan below which plan tokens are also paid for being rare; 0: never."""
+    entropy_gain: float = Field(0.1, ge=0)
+    """Weight of that, at an entropy of 0."""
+    kl_on: Literal["all", "code"] = "all"
+    """Which tokens `beta` holds to the start: all, or the code's alone, so that plans are free."""
     modal: bool = False
     """Of right samples learn from the likely tokens alone, and of wrong ones from the unlikely."""
     truncated: Literal["keep", "mask", "drop"] = "keep"
@@ -294,6 +306,12 @@ class RlConfig(Section):
             raise ValueError(
                 'difficulties fixes the mixture that curriculum = "difficulty" changes: set one of them'
             )
+        if self.best_of > 1 and self.credit != "hierarchical":
+            raise ValueError('best_of is about plans: set credit = "hierarchical"')
+        if self.best_of > self.samples:
+            raise ValueError(f"best_of = {self.best_of} is more than samples = {self.samples}")
+        if self.grouping == "plans" and (self.compare == "prompt" or self.credit == "uniform"):
+            raise ValueError('grouping = "plans" needs credit = "hierarchical" and compare = "turn"')
         if self.loss == "cispo" and self.epsilon_high < 1:
             raise ValueError(
                 'loss = "cispo" clips the ratio itself at epsilon_high: set it above 1, such as 5.0'

@@ -145,7 +145,14 @@ def _asks(
         return list(chunk), [prompts.render(agent, task, **asked) for task in chunk]
     shown = [(task, r) for task in chunk for r in given[task.id] if r.verdict.correct]
     return [task for task, _ in shown], [
-        prompts.render(agent, task, kernel=r.candidate.code, profile=prompts.profile(r.verdict), **asked)
+        prompts.render(
+            agent,
+            task,
+            kernel=r.candidate.code,
+            plan=r.candidate.plan,
+            profile=prompts.profile(r.verdict),
+            **asked,
+        )
         for task, r in shown
     ]
 

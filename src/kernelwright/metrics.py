@@ -23,6 +23,32 @@ SPEEDS = (1.0, 1.5, 2.0)
 """The p of fast_p that `summarise` reports."""
 KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
 """The k of pass@k that `summarise` reports, as far as there are samples."""
+
+
+def plan_entropy(rollouts: Iterable[Rollout]) -> dict[str, float] | None:
+    """Mean surprise of what was sampled, in nats: a plan, a decision of it (fields after the label, in the grammar of
+    `synth/plan.py`), and a token of the code. None where no sample has log-probs and a plan."""
+    nats = decisions = code = tokens = 0.0
+    count = 0
+    for rollout in rollouts:
+        logprobs, said = rollout.completion.logprobs, rollout.candidate
+        if logprobs is None or said.plan_span is None:
+            continue
+        count += 1
+        nats -= sum(logprobs[slice(*said.plan_span)])
+        decisions += sum(max(1, len(line.split("  ")) - 1) for line in said.plan.splitlines())
+        if said.code_span is not None:
+            code -= sum(logprobs[slice(*said.code_span)])
+            tokens += said.code_span[1] - said.code_span[0]
+    if not count:
+        return None
+    return {
+        "plan": nats / count,
+        "decision": nats / max(decisions, 1.0),
+        "code_token": code / max(tokens, 1.0),
+    }
+
+
 BASELINES = ("eager", "compile", FASTER)
 _RESAMPLES = 2000
 
@@ -154,6 +180,7 @@ def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[s
                 tables[kind].setdefault(label, []).append(rollout)
     return {
         **_table(everything),
+        "nats": plan_entropy(everything),
         **{
             kind: {label: _table(group) for label, group in sorted(groups.items())}
             for kind, groups in tables.items()

@@ -226,6 +226,8 @@ class Timing(Record):
     gb_s: float | None = None
     """What must be read and written once, in GB, over the candidate's seconds."""
     samples: int = 1
+    known_ms: PositiveMs | None = None
+    """Of the best kernel of the task that was known before, by the same kind of clock. No baseline: no table has it."""
 
     @model_validator(mode="after")
     def _has_eager(self) -> Self:
@@ -237,6 +239,13 @@ class Timing(Record):
         """Baseline time over candidate time (dimensionless); `faster` is whichever baseline takes less."""
         ms = min(self.baseline_ms.values()) if baseline == FASTER else self.baseline_ms[baseline]
         return ms / self.candidate_ms
+
+    def over_known(self) -> float | None:
+        """Best known time over the candidate's: the ratio of modelled times, the least that the interval of a measured one
+        allows; None where nothing is known."""
+        if self.known_ms is None:
+            return None
+        return self.known_ms / (self.candidate_ms if self.kind == "modelled" else self.candidate_ci[1])
 
 
 class Evidence(Record):

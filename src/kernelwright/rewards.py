@@ -218,6 +218,25 @@ def wright(verdict: Verdict) -> Segments:
     return -1.0, max(-1.0, min(rung, _CAP.get(verdict.gate, rung)))
 
 
+def plans(verdict: Verdict) -> Segments:
+    """Plan: the speed over the best kernel that was known, in whole steps of 5 %, doublings within [-1, 1]. Code: 1 where it is
+    right, else 0; -1 for cheating.
+
+    Source: ours, after TritonRL: a plan is paid for its time, code for doing what the plan says. A wrong kernel's plan gets
+    what one of twice the time gets, for nobody knows its own. Where no kernel is known, eager is.
+    """
+    if not verdict.outcome.accepted:
+        return -1.0, -1.0 if verdict.outcome.category is Category.CHEATING else 0.0
+    timing = verdict.timing
+    ratio = None if timing is None else timing.over_known()
+    if ratio is None and timing is not None:
+        ratio = timing.speedup_ci["eager"][0]
+    if ratio is None or not ratio > 0:
+        return -1.0, 1.0
+    doublings = _steps(ratio) * math.log1p(STEP) / math.log(2.0)
+    return max(-1.0, min(1.0, doublings)), 1.0
+
+
 PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
     "toronto-frontend": toronto_frontend,
     "toronto-midend": toronto_midend,
@@ -227,6 +246,7 @@ PRESETS: Mapping[str, Callable[[Verdict], Segments]] = {
     "kevin": kevin,
     "drkernel": drkernel,
     "wright": wright,
+    "plans": plans,
 }
 
 
@@ -263,11 +283,15 @@ def _speed_term(verdict: Verdict) -> float:
     low = 0.0 if verdict.timing is None else verdict.timing.speedup_ci["eager"][0]
     if not low > 0:  # also NaN
         return PAY[0][1]
-    # Towards parity, so that the dead band there reaches from 1/1.05 to 1.05; a hair further against rounding.
-    exact = math.log(min(low, PAY[-1][0])) / math.log1p(STEP)
-    steps = math.trunc(exact + math.copysign(1e-9, exact))
+    steps = _steps(min(low, PAY[-1][0]))
     axis = [math.log(speedup) for speedup, _ in PAY]
     return float(np.interp(steps * math.log1p(STEP), axis, [pay for _, pay in PAY]))
+
+
+def _steps(ratio: float) -> int:
+    """Whole steps of speed towards parity, so that the dead band there reaches from 1/1.05 to 1.05."""
+    exact = math.log(ratio) / math.log1p(STEP)
+    return math.trunc(exact + math.copysign(1e-9, exact))  # a hair further against rounding
 
 
 assert {o for o in Outcome if o.judged and o.category is not Category.CHEATING} - set(_LADDER) == {

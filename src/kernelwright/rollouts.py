@@ -94,12 +94,15 @@ def roll(
     temperature: float = 1.0,
     top_p: float = 1.0,
     seed: int = 0,
+    known_us: Sequence[float | None] = (),
 ) -> list[list[Rollout]]:
-    """`n` rollouts of each prompt; `tasks[i]` is the task that `prompts[i]` asks about.
+    """`n` rollouts of each prompt; `tasks[i]` is the task that `prompts[i]` asks about, `known_us[i]` its best known time.
 
     Raises UserError for a broken task and an unknown reward; every other failure is data.
     """
-    rolling = Rolling(policy, prompts, tasks, verifier, reward=reward, stage=stage, step=step)
+    rolling = Rolling(
+        policy, prompts, tasks, verifier, reward=reward, stage=stage, step=step, known_us=known_us
+    )
     rolling.generate(n, temperature=temperature, top_p=top_p, seed=seed)
     return rolling.collect()
 
@@ -120,9 +123,12 @@ class Rolling:
         reward: str,
         stage: str,
         step: int,
+        known_us: Sequence[float | None] = (),
         migrating: bool = False,
     ) -> None:
-        """`migrating`: candidates are judged without names that PyTorch has removed; right ones are `migrated` then."""
+        """`known_us[i]`: the best time that is known for `tasks[i]`, which timings are then held against. `migrating`:
+        candidates are judged without names that PyTorch has removed; right ones are `migrated` then."""
+        self.known_us = known_us or [None] * len(tasks)
         self.migrating = migrating
         self.policy, self.prompts, self.tasks = policy, prompts, tasks
         self.judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
@@ -164,6 +170,7 @@ class Rolling:
             answer = migrate.counted(
                 parsed, await_verdict(self._verdict[row, sample], self.tasks[row], parsed)
             )
+            answer = beside_known(answer, self.known_us[row])
             groups[row].append(
                 Rollout(
                     task_id=self.tasks[row].id,
@@ -214,6 +221,14 @@ def _pool_of(verifier: Verifier) -> Verifier:
 def hand_on(given: Rollout, made: Rollout) -> Rollout:
     """What a stage of the pipeline hands on: `made` where it is verified and faster, else what it was given."""
     return made if made.verdict.correct and faster(made.verdict.timing, given.verdict.timing) else given
+
+
+def beside_known(verdict: Verdict, us: float | None) -> Verdict:
+    """The verdict with the best known time beside its own."""
+    if us is None or verdict.timing is None:
+        return verdict
+    timing = verdict.timing.model_copy(update={"known_ms": us / 1e3})
+    return verdict.model_copy(update={"timing": timing})
 
 
 def faster(new: Timing | None, old: Timing | None) -> bool:

@@ -1,5 +1,6 @@
 """Credit: group advantages against TRL's arithmetic and by hand, rewards of None, plan and code apart."""
 
+import itertools
 import math
 from typing import Any
 
@@ -8,7 +9,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.train.advantages import agreeing, drop, group_advantages, modal, spread
+from kernelwright.train.advantages import (
+    agreeing,
+    best_of_plan,
+    drop,
+    group_advantages,
+    lift_entropy,
+    marginal,
+    modal,
+    spread,
+    within_plans,
+)
 
 NAN = math.nan
 finite = st.floats(-10, 10, allow_nan=False, width=32)
@@ -137,3 +148,46 @@ def test_equal_rewards_are_scalar_grpo(advantages: list[float], data: st.DataObj
 def test_dropped_samples_have_no_reward() -> None:
     rewards = drop(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([True, False])[:, None])
     assert rewards.isnan().tolist() == [[True, True], [False, False]]
+
+
+# -- plans
+
+
+def test_a_plan_is_paid_the_best_of_the_samples_that_say_it() -> None:
+    paid = best_of_plan(torch.tensor([-1.0, 0.5, NAN, 0.2, -1.0, 0.9]), torch.tensor([7, 7, 7, 8, 9, 8]), 3)
+    torch.testing.assert_close(paid, torch.tensor([0.5, 0.5, NAN, 0.9, -1.0, 0.9]), equal_nan=True)
+
+
+def test_code_is_compared_with_code_of_the_same_plan_where_that_differs() -> None:
+    rewards, plans = torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([1, 1, 2, 2])
+    within = within_plans(rewards, plans, 4, scale="none")
+    torch.testing.assert_close(within, torch.tensor([0.5, -0.5, -0.25, -0.25]))
+
+
+def brute_marginal(values: list[float], k: int) -> list[float]:
+    """By going through all sets."""
+    found = []
+    for i in range(len(values)):
+        others = [v for j, v in enumerate(values) if j != i]
+        sets = list(itertools.combinations(others, k - 1))
+        found.append(sum(max(0.0, values[i] - max(some)) for some in sets) / len(sets))
+    return found
+
+
+@given(st.lists(finite, min_size=4, max_size=4), st.integers(2, 4))
+def test_what_a_sample_adds_to_the_best_of_k(values: list[float], k: int) -> None:
+    got = marginal(torch.tensor(values), 4, k)
+    torch.testing.assert_close(got, torch.tensor(brute_marginal(values, k)), rtol=1e-4, atol=1e-4)
+
+
+def test_the_leave_one_out_maximum_pays_the_best_alone() -> None:
+    got = marginal(torch.tensor([0.0, 3.0, 1.0, NAN]), 4, 4)
+    torch.testing.assert_close(got, torch.tensor([0.0, 2.0, 0.0, NAN]), equal_nan=True)
+
+
+def test_entropy_is_lifted_below_its_floor_and_on_plan_tokens_only() -> None:
+    logprobs, chosen = torch.tensor([[-0.1, -2.1, -5.0]]), torch.tensor([[True, True, False]])
+    flat = torch.zeros(1, 3)
+    lifted = lift_entropy(flat, logprobs, chosen, 0.5, 1.0, 0.2)
+    torch.testing.assert_close(lifted, torch.tensor([[-0.1, 0.1, 0.0]]))
+    assert lift_entropy(flat, logprobs, chosen, 1.0, 1.0, 0.2) is flat

@@ -187,3 +187,18 @@ def test_a_policy_that_says_one_thing_agrees() -> None:
         SaidPolicy(lambda *_: answer("correct 1")), [render("frontend", one)], [one], ReadJudge(), n=3
     )
     assert agree([talk(each) for each in group], 1, 0.4)
+
+
+def test_samples_of_one_plan_share_its_pay_and_compare_their_code() -> None:
+    paid = torch.tensor([[[0.8, 1.0]], [[-1.0, 0.0]], [[0.2, 1.0]], [[0.2, 1.0]]])
+    plans = torch.tensor([[1], [1], [2], [3]])
+    rl = settings(credit="hierarchical", samples=4, grouping="plans")
+    plan, code = segment_advantages(paid, rl, plans)
+    torch.testing.assert_close(plan[:, 0], torch.tensor([0.3, 0.3, -0.3, -0.3]))
+    torch.testing.assert_close(code[:, 0], torch.tensor([0.5, -0.5, 0.25, 0.25]))
+
+
+def test_the_best_of_all_samples_pays_the_fastest_plan_alone() -> None:
+    paid = torch.tensor([[[0.8, 1.0]], [[0.1, 1.0]], [[0.2, 1.0]], [[0.2, 1.0]]])
+    plan, _ = segment_advantages(paid, settings(credit="hierarchical", samples=4, best_of=4))
+    torch.testing.assert_close(plan[:, 0], torch.tensor([0.45, -0.15, -0.15, -0.15]))

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import audits, corpus, serving
+from kernelwright.cli import archive, audits, corpus, serving
 from kernelwright.errors import UserError
 from kernelwright.hardware import TARGETS
 
@@ -25,6 +25,7 @@ app = typer.Typer(
     help="Trains language models to write fast, honest Triton kernels, and proves that they are.",
 )
 tasks = typer.Typer(no_args_is_help=True, help="Look at suites of tasks.")
+app.add_typer(archive.app, name="archive")
 app.add_typer(corpus.app, name="data")
 app.add_typer(tasks, name="tasks")
 app.command()(audits.mutants)

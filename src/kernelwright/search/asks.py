@@ -37,7 +37,13 @@ class Asking:
         if agent != "frontend":
             best = verified(rollouts)[: min(_IMPROVED, samples)]
             asked = [
-                self._prompt(agent, kernel=r.candidate.code, profile=prompts.profile(r.verdict)) for r in best
+                self._prompt(
+                    agent,
+                    kernel=r.candidate.code,
+                    plan=r.candidate.plan,
+                    profile=prompts.profile(r.verdict),
+                )
+                for r in best
             ]
             return "improve", [prompt for prompt in asked if self.fits(prompt)]
         fresh = self._prompt(agent)
@@ -50,12 +56,15 @@ class Asking:
             return "translate", [fresh]
         return "repair", [*shown, *[fresh] * min(len(shown), samples - len(shown))]
 
-    def _prompt(self, agent: Agent, *, kernel: str = "", feedback: str = "", profile: str = "") -> Prompt:
+    def _prompt(
+        self, agent: Agent, *, kernel: str = "", plan: str = "", feedback: str = "", profile: str = ""
+    ) -> Prompt:
         return prompts.render(
             agent,
             self.task,
             style=self.style,
             kernel=kernel,
+            plan=plan,
             feedback=feedback,
             profile=profile,
             target=self.target,

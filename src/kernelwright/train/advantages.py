@@ -11,6 +11,7 @@ A reward of None (the judge failed) is NaN here: the sample is no part of its gr
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
@@ -55,6 +56,69 @@ def group_advantages(
         advantages = advantages / (_std(rewards) + EPSILON)
     advantages = torch.where(advantages < 0, negatives * advantages, advantages)
     return advantages.masked_fill(~there | (count < 2), 0.0).reshape(-1)
+
+
+def best_of_plan(rewards: Tensor, plans: Tensor, group: int) -> Tensor:
+    """Rewards (B,) where each sample has the best of those of its group that say the same plan (`plans` (B,), an id each): a
+    plan is not to blame for code that is wrong once. None (NaN) stays none."""
+    found = rewards.clone()
+    for alike in _same_plan(plans, group):
+        known = rewards[alike][~rewards[alike].isnan()]
+        if len(known):
+            found[alike] = torch.where(rewards[alike].isnan(), rewards[alike], known.max())
+    return found
+
+
+def within_plans(rewards: Tensor, plans: Tensor, group: int, **options: Any) -> Tensor:
+    """Advantages (B,) of code compared with that of samples of the same plan; where those are paid alike, with the prompt's
+    whole group. Options are those of `group_advantages`."""
+    found = group_advantages(rewards, group, **options)
+    for alike in _same_plan(plans, group):
+        known = rewards[alike][~rewards[alike].isnan()]
+        if len(known.unique()) > 1:
+            found[alike] = group_advantages(rewards[alike], len(alike), **options)
+    return found
+
+
+def _same_plan(plans: Tensor, group: int) -> Iterator[Tensor]:
+    """Indices of the samples of each group that say the same plan."""
+    for start in range(0, len(plans), group):
+        some = plans[start : start + group]
+        for plan in some.unique():
+            yield (some == plan).nonzero().flatten() + start
+
+
+def marginal(rewards: Tensor, group: int, k: int) -> Tensor:
+    """What each sample (B,) adds to the best of `k` of its group: the mean over all sets of `k` that hold it of their maximum
+    less that of the others in them (Walder and Karkhanis 2025, arXiv 2505.15201, with a leave-one-out baseline).
+
+    `k` equal to the group's size is the leave-one-out maximum. NaN for a reward of None, which is in no set.
+    """
+    found = torch.full_like(rewards, torch.nan)
+    for start in range(0, len(rewards), group):
+        there = (~rewards[start : start + group].isnan()).nonzero().flatten() + start
+        order = there[rewards[there].argsort()]
+        values, n = rewards[order], len(order)
+        size = min(k, n)
+        for place in range(n if size > 1 else 0):
+            below = values[place] - values[:place]
+            weights = [math.comb(other, size - 2) / math.comb(n - 1, size - 1) for other in range(place)]
+            found[order[place]] = (below * below.new_tensor(weights)).sum()
+    return found
+
+
+def lift_entropy(
+    advantages: Tensor, logprobs: Tensor, chosen: Tensor, nats: float, floor: float, gain: float
+) -> Tensor:
+    """`advantages` (B, T) with what lifts the entropy of the `chosen` tokens (B, T) while `nats` of it are below a `floor`.
+
+    What is added is the score-function form of the entropy's gradient, -log p less its mean, by `gain` and by how far below
+    the floor it is.
+    """
+    if not nats < floor or not bool(chosen.any()):
+        return advantages
+    centred = logprobs[chosen].mean() - logprobs
+    return advantages + gain * (1 - nats / floor) * centred.masked_fill(~chosen, 0.0)
 
 
 def agreeing(rewards: Tensor, group: int) -> Tensor:

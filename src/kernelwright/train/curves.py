@@ -13,7 +13,7 @@ from typing import Any
 
 import transformers
 
-from kernelwright.metrics import geometric_mean
+from kernelwright.metrics import geometric_mean, plan_entropy
 from kernelwright.progress import Bar
 from kernelwright.records import Rollout
 from kernelwright.runs import RunFolder
@@ -99,6 +99,7 @@ def rollout_curve(groups: Sequence[Sequence[Rollout]]) -> dict[str, Any]:
     judged = [r for r in rollouts if r.verdict.outcome.judged]
     rewards = [r.reward for r in judged if r.reward is not None and r.reward.total is not None]
     speedups = [s for r in judged if (s := r.verdict.speedup()) is not None]
+    known = [k for r in judged if r.verdict.timing and (k := r.verdict.timing.over_known()) is not None]
     outcomes: dict[str, int] = {}
     for rollout in rollouts:
         outcomes[rollout.verdict.outcome] = outcomes.get(rollout.verdict.outcome, 0) + 1
@@ -110,6 +111,8 @@ def rollout_curve(groups: Sequence[Sequence[Rollout]]) -> dict[str, Any]:
         "compile_rate": _mean([float(r.verdict.outcome.compiled) for r in judged]),
         "format_rate": _mean([float(r.verdict.outcome.well_formed) for r in judged]),
         "speedup": geometric_mean(speedups) if speedups else None,
+        "over_known": geometric_mean(known) if known else None,
+        "nats": plan_entropy(rollouts),
         "outcomes": outcomes,
         "clipped": _mean([float(r.completion.finish_reason == "length") for r in rollouts]),
         "tokens": sum(len(r.completion.token_ids or ()) for r in rollouts),

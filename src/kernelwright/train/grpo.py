@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from torch.nn.utils.rnn import pad_sequence
 from kernelwright import extensions
 from kernelwright.config import Recipe, RlConfig
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.metrics import plan_entropy
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.policy.text import prompt_ids
@@ -33,9 +35,18 @@ from kernelwright.records import Prompt, Rollout, Task
 from kernelwright.rollouts import Judge, Rolling, Verifier, hushed, roll, spent_on_gpus
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
-from kernelwright.train.advantages import agreeing, modal, spread, turn_advantages
+from kernelwright.train.advantages import (
+    agreeing,
+    best_of_plan,
+    lift_entropy,
+    marginal,
+    modal,
+    spread,
+    turn_advantages,
+    within_plans,
+)
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint, whole_weights
-from kernelwright.train.credit import CODE, Conversation, agree, repaid, returns, row, turn_row
+from kernelwright.train.credit import CODE, PLAN, Conversation, agree, repaid, returns, row, turn_row
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters, compile_layers
@@ -93,8 +104,11 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self.chosen = self.rl
         self.curriculum, self.judge, self.run_folder, self.curves = curriculum, Judge(verifier), run, curves
         self.compact = recipe.compact_checkpoints
-        self._segments: tuple[Tensor, list[list[int]]] | None = None
+        self._known = {ask.task.digest: ask.best_us for ask in curriculum.asks}
+        """Microseconds of the best kernel that is known, by the task's digest."""
+        self._segments: tuple[Tensor, Tensor, list[list[int]]] | None = None
         self._ahead: Rolling | None = None
+        self._nats: dict[str, float] | None = None
         self._from = last_checkpoint(steps_dir)
         self._hush = hushed(verifier)
         self._busy = contextlib.ExitStack()
@@ -205,6 +219,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             reward=self.rl.reward,
             stage=self.stage,
             step=step + 1,
+            known_us=[self._known.get(task.digest) for task in tasks],
         )
 
     def save_more(self, folder: Path) -> None:
@@ -249,6 +264,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
                 temperature=self.rl.temperature,
                 top_p=self.rl.top_p,
                 seed=self.recipe.seed * 100_003 + step + (turn * 16 + again) * 1_000_003_019,
+                known_us=[self._known.get(task.digest) for task in tasks],
             )
             spent = [rollout.seconds for group in groups for rollout in group]
             wrote = max(seconds["generate"] for seconds in spent)
@@ -285,6 +301,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
                 f"({rollouts[0].verdict.outcome}: {rollouts[0].verdict.detail}); set verify.backend to one that can "
                 "run them, or see kernelwright doctor"
             )
+        self._nats = plan_entropy(rollouts)
         if self.accelerator.is_main_process:
             self.run_folder.append("rollouts.jsonl", rollouts)
             before, self._spent = self._spent, spent_on_gpus(self.judge)
@@ -362,19 +379,34 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             for i, talk in enumerate(talks):
                 if talk.cut:
                     local[i, len(talk.turns) - 1] = torch.nan
+        plans = torch.tensor([_plan_ids(talk, turns) for talk in talks], device=device)
         everyone: Tensor = gather(local)
-        self._segments = everyone, [slot["labels"] for slot in inputs]
+        self._segments = everyone, gather(plans), [slot["labels"] for slot in inputs]
         return everyone[:, :each].flatten(0, 1)
+
+    def _free_plans(self, batch: dict[str, Any], labels: Tensor) -> None:
+        """What is done to plan tokens alone: lift their entropy while it is low, leave them out of the KL."""
+        is_plan = (labels % 3 == PLAN) & (labels >= 0) & (batch["completion_mask"] > 0)
+        nats = (self._nats or {}).get("decision")
+        if self.rl.entropy_floor and nats is not None:
+            sampled = batch["sampling_per_token_logps"]
+            batch["advantages"] = lift_entropy(
+                batch["advantages"], sampled, is_plan, nats, self.rl.entropy_floor, self.rl.entropy_gain
+            )
+        if self.rl.kl_on == "code" and "ref_per_token_logps" in batch:
+            # At its own log-probs the KL's estimate and its gradient are 0.
+            own, held = batch["sampling_per_token_logps"], batch["ref_per_token_logps"]
+            batch["ref_per_token_logps"] = torch.where(is_plan, own, held)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's batch, its advantages (B,) replaced by (B, T), without the turns that are not trained on."""
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._segments is not None
-        (paid, said), self._segments = self._segments, None
+        (paid, plans, said), self._segments = self._segments, None
         rank, device = self.accelerator.process_index, self.accelerator.device
         each = self.rl.rows // self.rl.samples
         mine = slice(rank * len(inputs) // each, (rank + 1) * len(inputs) // each)
-        plan, code = segment_advantages(paid, self.rl)
+        plan, code = segment_advantages(paid, self.rl, plans)
         # Padding counts as code of the first turn: it is masked, and scalar GRPO has the same number there.
         labels = pad_sequence([torch.tensor(row) for row in said], batch_first=True, padding_value=CODE)
         labels = torch.nn.functional.pad(
@@ -385,6 +417,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         batch["advantages"] = spread(plan, code, labels, **_weights(self.rl))
         if self.rl.modal:
             batch["advantages"] = modal(batch["advantages"], batch["sampling_per_token_logps"])
+        self._free_plans(batch, labels)
         trained = trained_turns(paid, self.rl)[mine]
         if self.rl.truncated == "mask":
             for i, slot in enumerate(inputs[::each]):
@@ -405,6 +438,13 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         return batch
 
 
+def _plan_ids(talk: Conversation, turns: int) -> list[int]:
+    """A number for the plan of each turn: the same number, the same plan."""
+    said = [" ".join(rollout.candidate.plan.split()) for rollout in talk.turns]
+    ids = [int.from_bytes(hashlib.sha256(plan.encode()).digest()[:7], "big") for plan in said]
+    return ids + [0] * (turns - len(ids))
+
+
 def _whole_copy(model: Any) -> Any:
     """A copy that computes by itself: the forward that TRL puts into a model is bound to that model."""
     made = copy.deepcopy(model)
@@ -413,10 +453,11 @@ def _whole_copy(model: Any) -> Any:
     return made
 
 
-def segment_advantages(paid: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
+def segment_advantages(paid: Tensor, rl: RlConfig, plans: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Advantages (B, K) of plan and of code from returns (B, K, 2), each compared within its group.
 
-    `uniform` credit compares the sums and gives both segments the same. A user's function gets all of it.
+    `uniform` credit compares the sums and gives both segments the same. A user's function gets all of it. `plans` (B, K) are
+    the plans' numbers, for `grouping`.
     """
     if rl.advantage:
         made = _own_advantages(paid, rl)
@@ -426,9 +467,18 @@ def segment_advantages(paid: Tensor, rl: RlConfig) -> tuple[Tensor, Tensor]:
     if rl.credit == "uniform":
         both = turn_advantages(paid.sum(2), rl.samples, **options)
         return both, both
-    plan = turn_advantages(paid[..., 0], rl.samples, **options)
-    code = turn_advantages(paid[..., 1], rl.samples, **options)
-    return plan, code
+    planned, columns = paid[..., 0], range(paid.shape[1])
+    alike = plans if rl.grouping == "plans" else None
+    if alike is not None:
+        planned = torch.stack([best_of_plan(planned[:, k], alike[:, k], rl.samples) for k in columns], 1)
+    if rl.best_of > 1:
+        planned = torch.stack([marginal(planned[:, k], rl.samples, rl.best_of) for k in columns], 1)
+    plan = turn_advantages(planned, rl.samples, **options)
+    if alike is not None:
+        del options["across"]
+        code = [within_plans(paid[:, k, 1], alike[:, k], rl.samples, **options) for k in columns]
+        return plan, torch.stack(code, 1)
+    return plan, turn_advantages(paid[..., 1], rl.samples, **options)
 
 
 def _own_advantages(paid: Tensor, rl: RlConfig) -> Tensor:

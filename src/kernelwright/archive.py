@@ -1,0 +1,284 @@
+"""The noun `Archive`: every kernel that was ever judged for a graph, with its plan, its time and its verdict.
+
+    archive = Archive.read([path, other])          merged: one entry a (graph, target, precision, clock, code)
+    archive.add(entries_of(rollouts, tasks))       what a run's log knows
+    archive.write(path)                            JSONL, a line an entry; a graph's task stands on its first line
+    improvements(archive)                          pairs for the next round of training
+    table(archive, known)                          best known schedules, as `synth/best.json` has them
+
+What the library's printer writes from a plan is not stored: only its digest, by which a printer that has changed since is
+noticed. Merging is commutative, so machines can send each other files in any order.
+
+Does not guarantee that times of two machines compare: `target` and `clock` say what they are of, and only entries that
+agree in both are ever compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kernelwright.errors import UserError
+from kernelwright.graph.structure import structure
+from kernelwright.graph.types import Graph
+from kernelwright.hardware import target as sheet_of
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Pair, PrecisionName, Record, Rollout, Shown, Task, read_jsonl, write_jsonl
+from kernelwright.synth.library import key_of, nest_of
+from kernelwright.synth.plan import parse_plan
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import Program
+from kernelwright.synth.to_triton import label_of, print_triton, source_of
+
+LEAST_GAIN = 0.05
+"""What an improvement has to save of the time that it is shown, intervals apart."""
+NEAR = 1.3
+"""Kernels of another kind than the best are worth keeping up to this many times its time."""
+_MODEL_BAND = 0.02
+"""Modelled times nearer than this are alike."""
+Clock = Literal["modelled", "measured"]
+Key = tuple[str, str, str, str, str]
+
+
+class Entry(Record):
+    """One judged kernel: `Entry(graph=digest, plan="g1: softmax  nest row ...", digest=..., us=12.3, ...)`."""
+
+    graph: str = Field(min_length=16)
+    """Digest of the graph."""
+    task: Task | None = None
+    """The graph's task, on the first line that is about it."""
+    target: str
+    precision: PrecisionName = "default"
+    clock: Clock
+    plan: str = ""
+    code: str = ""
+    """Empty where the printer writes it from the plan."""
+    digest: str = Field(min_length=16)
+    """Of the code."""
+    outcome: Outcome = Outcome.CORRECT
+    us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Microseconds of one call at full size; None where it was not timed."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of `us`; None: not known, or modelled."""
+    modelled_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """What the cost model says, beside a clock."""
+    source: str
+    """Who found it: `library`, `search`, a run with its stage."""
+
+    @model_validator(mode="after")
+    def _only_correct_is_timed(self) -> Self:
+        if self.us is not None and not self.outcome.accepted:
+            raise ValueError("a rejected kernel has no time")
+        return self
+
+    @property
+    def key(self) -> Key:
+        return self.graph, self.target, self.precision, self.clock, self.digest
+
+    def span(self) -> tuple[float, float]:
+        """Between which microseconds the time lies."""
+        assert self.us is not None
+        if self.interval is not None:
+            return self.interval
+        return self.us * (1 - _MODEL_BAND / 2), self.us * (1 + _MODEL_BAND / 2)
+
+    def beats(self, other: Entry, least: float = LEAST_GAIN) -> bool:
+        """Whether it takes less time than `other` by that share, and beyond the noise of both."""
+        assert self.us is not None
+        assert other.us is not None
+        return self.us <= (1 - least) * other.us and self.span()[1] < other.span()[0]
+
+
+class Archive:
+    """Entries by key, and the tasks of their graphs."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries: dict[Key, Entry] = {}
+        self.tasks: dict[str, Task] = {}
+        self.add(entries)
+
+    @classmethod
+    def read(cls, paths: Iterable[Path]) -> Archive:
+        """All of the files together. Raises UserError for one that is missing or no archive."""
+        archive = cls()
+        for path in paths:
+            if not path.is_file():
+                raise UserError(f"no archive at {path}; make one with kernelwright archive add")
+            archive.add(read_jsonl(path, Entry))
+        return archive
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Merge. Of two entries of one kernel a rejection wins over an acceptance, then the narrower interval."""
+        for entry in entries:
+            if entry.task is not None:
+                self.tasks.setdefault(entry.graph, entry.task)
+                entry = entry.model_copy(update={"task": None})
+            old = self._entries.get(entry.key)
+            if old is None or _rank(entry) < _rank(old):
+                self._entries[entry.key] = entry
+
+    def write(self, path: Path) -> int:
+        """All entries, sorted by graph and time. Returns how many."""
+        return write_jsonl(path, self._lines())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def races(self) -> dict[tuple[str, str, str, str], list[Entry]]:
+        """Timed entries that compare, the fastest first, by (graph, target, precision, clock)."""
+        found: dict[tuple[str, str, str, str], list[Entry]] = {}
+        for entry in self:
+            if entry.us is not None:
+                found.setdefault(entry.key[:4], []).append(entry)
+        return {
+            key: sorted(some, key=lambda one: (one.us, one.digest)) for key, some in sorted(found.items())
+        }
+
+    def code_of(self, entry: Entry) -> str | None:
+        """The kernel's text; None where the graph's task is unknown, or the printer writes another by now."""
+        if entry.code:
+            return entry.code
+        task = self.tasks.get(entry.graph)
+        if task is None:
+            return None
+        code = printed(Graph.model_validate_json(task.graph), entry.plan)
+        return code if code is not None and code_digest(code) == entry.digest else None
+
+    def _lines(self) -> Iterator[Entry]:
+        told: set[str] = set()
+        for entry in sorted(self, key=lambda one: (one.key[:4], one.us or math.inf, one.digest)):
+            first = entry.graph not in told
+            told.add(entry.graph)
+            yield entry.model_copy(update={"task": self.tasks.get(entry.graph)}) if first else entry
+
+
+def code_digest(code: str) -> str:
+    """Identity of a kernel's text: 16 hex digits."""
+    return hashlib.sha256(code.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def printed(graph: Graph, plan: str) -> str | None:
+    """What the library's printer writes for a plan of one line; None where that is no plan of the graph's."""
+    try:
+        _, schedule = parse_plan(plan)
+        return print_triton(Program(graph=graph, schedule=schedule))
+    except (UserError, Unsupported):
+        return None
+
+
+def entry_of(task: Task, plan: str, code: str, **fields: Any) -> Entry:
+    """The entry of a kernel for a task in function form; `fields` are those that neither task nor kernel tells."""
+    graph = Graph.model_validate_json(task.graph)
+    own = printed(graph, plan)
+    same = own is not None and own.strip() == code.strip()
+    return Entry(
+        graph=graph.digest, task=task, plan=plan, code="" if same else code, digest=code_digest(code), **fields
+    )  # fmt: skip
+
+
+def entries_of(
+    rollouts: Iterable[Rollout], tasks: Mapping[str, Task], target: str, source: str
+) -> Iterator[Entry]:
+    """What a run's log knows of graphs: every candidate that was judged, by the tasks' ids."""
+    for rollout in rollouts:
+        task, verdict, said = tasks.get(rollout.task_id), rollout.verdict, rollout.candidate
+        if task is None or not task.graph or not said.code or not verdict.outcome.judged:
+            continue
+        timing = verdict.timing
+        times: dict[str, Any] = {"clock": "modelled", "target": target}
+        if timing is not None:
+            times = {"clock": timing.kind, "target": timing.target, "us": 1e3 * timing.candidate_ms}
+            if timing.kind == "measured":
+                times["interval"] = tuple(1e3 * end for end in timing.candidate_ci)
+        yield entry_of(
+            task, said.plan, said.code, outcome=verdict.outcome, source=f"{source}/{rollout.stage}", **times
+        )
+
+
+def character(plan: str) -> tuple[Any, ...]:
+    """What kind of kernel a plan says: its decisions that are no sizes, and whether work is split."""
+    try:
+        _, schedule = parse_plan(plan)
+    except UserError:
+        return (plan,)
+    kinds = ((name, value) for name, value in schedule.model_dump().items() if isinstance(value, str | bool))
+    return (*kinds, getattr(schedule, "split", 1) > 1, getattr(schedule, "split_k", 1) > 1)
+
+
+def elite(race: list[Entry], near: float = NEAR) -> list[Entry]:
+    """The fastest of a race, and the fastest of each other character that is not far behind."""
+    best: dict[tuple[Any, ...], Entry] = {}
+    for entry in race:
+        best.setdefault(character(entry.plan), entry)
+    limit = near * (race[0].us or math.inf) if race else 0.0
+    return [entry for entry in best.values() if (entry.us or math.inf) <= limit]
+
+
+def improvements(archive: Archive, *, shown: int = 3, held: frozenset[str] = frozenset()) -> Iterator[Pair]:
+    """Pairs for the next round: each elite kernel as an answer to its graph, and the best as an improvement of slower ones.
+
+    `shown` slower kernels of each race, spread over it. `held` are structures that are held out: nothing of them is given.
+    """
+    for (digest, target, precision, clock), race in archive.races().items():
+        task = archive.tasks.get(digest)
+        if task is None:
+            continue
+        graph = Graph.model_validate_json(task.graph)
+        alike = structure(graph)
+        if alike in held:
+            continue
+        shared: dict[str, Any] = {
+            "task": task, "digest": digest, "structure": alike, "label": label_of(graph), "source": "archive",
+            "precision": precision, "target": target, "clock": clock, "best_us": race[0].us,
+        }  # fmt: skip
+        for entry in elite(race):
+            if code := archive.code_of(entry):
+                yield Pair(plan=entry.plan, code=code, us=entry.us, writer=entry.source, **shared)
+        best, code = race[0], archive.code_of(race[0])
+        slower = [entry for entry in race if best.beats(entry)]
+        for slow in slower[:: max(1, len(slower) // shown)][:shown] if code else ():
+            if text := archive.code_of(slow):
+                assert slow.us is not None
+                profile = f"time: {slow.us / 1e3:.4g} ms {clock} on {target}"
+                given = Shown(plan=slow.plan, code=text, feedback=profile, us=slow.us)
+                yield Pair(
+                    kind="improve",
+                    plan=best.plan,
+                    code=code,
+                    us=best.us,
+                    writer=best.source,
+                    shown=given,
+                    **shared,
+                )
+
+
+def table(archive: Archive, known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Best schedules by the library's key and the target's architecture: those of `known`, and of every race by a clock."""
+    found = {key: dict(row) for key, row in known.items()}
+    for (digest, target, _, clock), race in archive.races().items():
+        task = archive.tasks.get(digest)
+        if clock != "measured" or task is None:
+            continue
+        source = source_of(Graph.model_validate_json(task.graph))
+        planned = next((one for one in race if not one.code), None)
+        if planned is not None:
+            _, schedule = parse_plan(planned.plan)
+            found.setdefault(key_of(source, nest_of(source)), {})[sheet_of(target).arch] = (
+                schedule.model_dump()
+            )
+    return found
+
+
+def _rank(entry: Entry) -> tuple[bool, float, bool, str]:
+    """The entry to keep has the least: rejections first, then narrow intervals, then those that the model estimates, too."""
+    width = math.inf if entry.us is None else (entry.span()[1] - entry.span()[0]) / entry.us
+    accepted = entry.outcome.accepted
+    return accepted, width if accepted else 0.0, entry.modelled_us is None, entry.model_dump_json()

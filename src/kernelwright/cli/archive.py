@@ -1,0 +1,116 @@
+"""`kernelwright archive`: every kernel that was judged, in one file that machines can send each other.
+
+add -> entries of runs' logs    merge -> several archives as one    show -> what it knows
+pairs -> examples for the next round of training    table -> the library's best known schedules
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Judged kernels by graph: merge, train on, tell the library.")
+File = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A JSONL file of judged kernels.")]
+
+
+@app.command()
+def add(
+    file: File, runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
+) -> int:
+    """Add what the logs of runs know."""
+    from kernelwright.archive import Archive, entries_of
+    from kernelwright.config import Recipe
+    from kernelwright.errors import UserError
+    from kernelwright.records import Rollout, Task, read_jsonl, read_supervised
+    from kernelwright.runs import RunFolder
+
+    archive = Archive.read([file] if file.exists() else [])
+    for path in runs:
+        folder = RunFolder(path)
+        config = folder.read_json("config.json")
+        if config is None:
+            raise UserError(f"{path} is no run: it has no config.json; name a folder that train or demo made")
+        recipe = Recipe.model_validate_json(json.dumps(config))
+        tasks: dict[str, Task] = {}
+        if recipe.tasks_in(path).exists():
+            tasks |= {task.id: task for task in read_jsonl(recipe.tasks_in(path), Task)}
+        if recipe.examples_in(path).exists():
+            tasks |= {one.task.id: one.task for one in read_supervised(recipe.examples_in(path))}
+        rows = folder.rows("rollouts.jsonl", Rollout)
+        archive.add(entries_of(rows, tasks, recipe.verify.target, recipe.name))
+    return _written(archive, file)
+
+
+@app.command()
+def merge(file: File, others: Annotated[list[Path], typer.Argument(metavar="ARCHIVE...")]) -> int:
+    """Merge other archives into one; the order does not matter."""
+    from kernelwright.archive import Archive
+
+    return _written(Archive.read([*([file] if file.exists() else []), *others]), file)
+
+
+@app.command()
+def show(file: File) -> int:
+    """A line a race: kernels, the best time, how far the slowest is behind, the best plan."""
+    from kernelwright.archive import Archive
+
+    archive = Archive.read([file])
+    for (graph, target, precision, clock), race in archive.races().items():
+        best, last = race[0], race[-1]
+        assert best.us is not None
+        assert last.us is not None
+        name = archive.tasks[graph].id if graph in archive.tasks else graph
+        typer.echo(
+            f"{name} {target} {precision}: {len(race)} kernels, {best.us:.4g} us {clock}, up to {last.us / best.us:.2f}x"
+            f"\n    {best.plan}  ({best.source})"
+        )
+    rejected = sum(not entry.outcome.accepted for entry in archive)
+    typer.echo(f"{len(archive)} kernels of {len(archive.tasks)} graphs, {rejected} rejected")
+    return 0
+
+
+@app.command()
+def pairs(
+    file: File,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="JSONL of examples to train on.")],
+    held: Annotated[Path | None, typer.Option(help="Examples whose held-out graphs are left out.")] = None,
+    shown: Annotated[int, typer.Option(help="Slower kernels shown of each graph.", min=0)] = 3,
+) -> int:
+    """Write elite kernels and improvements as examples for the next round."""
+    from kernelwright.archive import Archive, improvements
+    from kernelwright.records import Pair, read_jsonl, write_jsonl
+
+    out_of = (
+        frozenset(p.structure for p in read_jsonl(held, Pair) if p.split != "train") if held else frozenset()
+    )
+    count = write_jsonl(out, improvements(Archive.read([file]), shown=shown, held=out_of))
+    typer.echo(f"{count} examples -> {out}")
+    return 0
+
+
+@app.command()
+def table(file: File, out: Annotated[Path, typer.Argument(metavar="BEST", help="synth/best.json.")]) -> int:
+    """Bring the library's best known schedules up to what a clock has measured."""
+    from kernelwright.archive import Archive
+    from kernelwright.archive import table as best
+
+    known: dict[str, Any] = {"schedules": {}}
+    if out.exists():
+        known = json.loads(out.read_text("utf-8"))
+    found = best(Archive.read([file]), known["schedules"])
+    command = "kernelwright archive table ARCHIVE BEST"
+    out.write_text(json.dumps({"command": command, "schedules": found}, indent=1) + "\n", "utf-8")
+    typer.echo(f"{len(found)} keys -> {out}")
+    return 0
+
+
+def _written(archive: object, file: Path) -> int:
+    from kernelwright.archive import Archive
+
+    assert isinstance(archive, Archive)
+    count = archive.write(file)
+    typer.echo(f"{count} kernels of {len(archive.tasks)} graphs -> {file}")
+    return 0

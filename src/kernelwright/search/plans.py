@@ -1,0 +1,135 @@
+"""Searches over a graph's schedules at an equal budget of judged kernels, on a recorded table: any of them replays for free.
+
+    race = Race(plans, schedules, us, modelled)        one graph: what each schedule took, None where it failed
+    tried = SEARCHES["evolve"](race, 32, random.Random(0))      indices in the order in which they were judged
+    best_after(race, tried, 4)                         the best time of the first four, over the best of the table
+
+A search sees the time of what it has judged, the cost model's estimates of everything, and nothing else. The first
+schedule of a race is the library's.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Schedule = dict[str, Any]
+BUDGETS = (1, 4, 8, 16, 32)
+_POPULATION = 6
+_MUTATION = 0.25
+
+
+@dataclass(frozen=True)
+class Race:
+    """A graph's schedules with their times in microseconds; None: it was rejected, or does not fit the target."""
+
+    name: str
+    plans: Sequence[str]
+    schedules: Sequence[Schedule]
+    us: Sequence[float | None]
+    modelled: Sequence[float]
+    """The cost model's estimates; infinite where it refuses."""
+    sampled: Sequence[Sequence[str]] = field(default=())
+    """Plans that a policy sampled for the graph, a row a seed."""
+
+    @property
+    def best_us(self) -> float:
+        return min(one for one in self.us if one is not None)
+
+    def time(self, index: int) -> float:
+        """What a judge would say: infinite for a kernel that fails, and for what is not in the table."""
+        found = self.us[index] if index >= 0 else None
+        return math.inf if found is None else found
+
+
+Search = Callable[[Race, int, random.Random], list[int]]
+
+
+def best_after(race: Race, tried: Sequence[int], budget: int) -> float:
+    """The best of the first `budget` times over the table's best, 1.0 or more; infinite where none ran."""
+    return min((race.time(index) for index in tried[:budget]), default=math.inf) / race.best_us
+
+
+def at_random(race: Race, budget: int, chance: random.Random) -> list[int]:
+    """Legal schedules in random order."""
+    return chance.sample(range(len(race.us)), min(budget, len(race.us)))
+
+
+def ranked(race: Race, budget: int, chance: random.Random) -> list[int]:
+    """Random legal schedules, twice as many as may be judged, those first that the cost model prefers."""
+    drawn = at_random(race, 2 * budget, chance)
+    return sorted(drawn, key=lambda index: race.modelled[index])[:budget]
+
+
+def model_first(race: Race, budget: int, chance: random.Random) -> list[int]:
+    """All legal schedules by the cost model."""
+    order = at_random(race, len(race.us), chance)
+    return sorted(order, key=lambda index: race.modelled[index])[:budget]
+
+
+def tune(race: Race, budget: int, chance: random.Random) -> list[int]:
+    """From the library's schedule: the untried one nearest to the best so far, again and again."""
+    tried, best = [0], 0
+    while len(tried) < min(budget, len(race.us)):
+        left = at_random(race, len(race.us), chance)
+        left = [index for index in left if index not in tried]
+        step = min(left, key=lambda index: distance(race.schedules[best], race.schedules[index]))
+        tried.append(step)
+        if race.time(step) < race.time(best):
+            best = step
+    return tried
+
+
+def evolve(race: Race, budget: int, chance: random.Random) -> list[int]:
+    """Crossover of the decisions of two good schedules, some of them drawn anew; the nearest legal one is judged."""
+    tried = [0, *(one for one in at_random(race, _POPULATION, chance) if one)][: min(budget, _POPULATION)]
+    while len(tried) < min(budget, len(race.us)):
+        ranked_so_far = sorted(tried, key=race.time)[:_POPULATION]
+        first, second = chance.choice(ranked_so_far), chance.choice(ranked_so_far)
+        child = dict(race.schedules[first])
+        for name in child:
+            if name in race.schedules[second] and chance.random() < 0.5:
+                child[name] = race.schedules[second][name]
+            if chance.random() < _MUTATION:
+                other = race.schedules[chance.randrange(len(race.us))]
+                child[name] = other.get(name, child[name])
+        left = [index for index in at_random(race, len(race.us), chance) if index not in tried]
+        tried.append(min(left, key=lambda index: distance(child, race.schedules[index])))
+    return tried
+
+
+def policy(race: Race, budget: int, chance: random.Random) -> list[int]:
+    """What a policy sampled, in its order; what it says again is not judged again, and what the table lacks has failed."""
+    rows = race.sampled
+    said = rows[chance.randrange(len(rows))] if rows else ()
+    places = {plan: index for index, plan in enumerate(race.plans)}
+    return [places.get(plan, -1) for plan in dict.fromkeys(said)][:budget]
+
+
+SEARCHES: dict[str, Search] = {
+    "random": at_random,
+    "random, ranked by the cost model": ranked,
+    "cost model alone": model_first,
+    "tune from the library's": tune,
+    "evolution": evolve,
+    "policy": policy,
+}
+
+
+def distance(one: Schedule, other: Schedule) -> float:
+    """How many decisions differ, sizes by how many doublings; another nest is far away."""
+    if one.get("nest") != other.get("nest"):
+        return 100.0
+    return sum(_apart(one[name], other.get(name)) for name in one)
+
+
+def _apart(one: Any, other: Any) -> float:
+    if one == other:
+        return 0.0
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return sum(_apart(a, b) for a, b in zip(one, other, strict=False))
+    numbers = isinstance(one, int) and isinstance(other, int) and not isinstance(one, bool)
+    return min(2.0, 0.5 * abs(math.log2(max(one, 1) / max(other, 1)))) if numbers else 1.0

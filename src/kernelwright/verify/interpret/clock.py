@@ -1,0 +1,95 @@
+"""The cost model as a clock for code that is ours: what a printed kernel takes on a target, without a judgement.
+
+    modelled("def kernel(x): ...", graph, target("h200")) -> microseconds
+
+The code runs in this process and is trusted: the library's printer wrote it. Nothing of its values is looked at; kernels
+are sampled and compiled as the judge does it (`verification.py`), with the same samples in every call.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import tempfile
+import types
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from triton.runtime.jit import JITFunction
+
+from kernelwright.graph import sizes
+from kernelwright.graph.types import Graph, TensorType
+from kernelwright.hardware import Target
+from kernelwright.verify.cost import crosscompile
+from kernelwright.verify.cost.model import total_cost
+from kernelwright.verify.interpret.device import summarise
+from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch
+
+SAMPLES = 4
+ASSEMBLER_S = 20.0
+
+
+class NoFit(Exception):
+    """The kernel cannot run on the target: the compiler or the assembler refuses it, or it needs more than there is."""
+
+
+def modelled(code: str, graph: Graph, target: Target, *, assembler_s: float = ASSEMBLER_S) -> float:
+    """Modelled microseconds of one call at the graph's hinted sizes. Raises NoFit."""
+    engine = Engine(lambda launch: 1.0)
+    engine.mode, engine.samples, engine.dice = "model", SAMPLES, random.Random(0)
+    try:
+        _call(engine, code, sizes.static(graph, {one.name: one.hint for one in graph.symbols}), target)
+    except KernelError as error:
+        raise NoFit(str(error)) from None
+    binaries = {}
+    done: dict[str, str] = {}
+    for launch in engine.launches:
+        name = launch.function.__name__
+        identity = f"{launch.signature}|{launch.constexprs}|{launch.options}|{launch.divisible}"
+        if done.get(name) == identity:
+            continue
+        done[name] = identity
+        try:
+            binary = crosscompile.assemble(crosscompile.to_assembly(launch, target), target, assembler_s)
+        except crosscompile.CompileError as error:
+            raise NoFit(f"{name}: {error}") from None
+        if binary.occupancy == 0.0:
+            raise NoFit(
+                f"{name}: {binary.shared_bytes} bytes shared, {binary.registers} registers do not fit"
+            )
+        binaries[name] = binary
+    works = [summarise(launch) for launch in engine.launches]
+    return 1e3 * total_cost(works, binaries, target, 1e-6).ms
+
+
+def _call(engine: Engine, code: str, graph: Graph, target: Target) -> list[TracedLaunch]:
+    """Play the host function on tensors without data; its launches go to the engine."""
+
+    def launch(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+        engine.launch(self, grid, args, options)
+
+    properties = types.SimpleNamespace(multi_processor_count=target.sms)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "printed.py"
+        path.write_text(code, "utf-8")
+        spec = importlib.util.spec_from_file_location("printed", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        given = [_argument(one.type) for one in graph.arguments]
+        with (
+            engine.installed(),
+            mock.patch.object(JITFunction, "run", launch),
+            mock.patch("torch.cuda.get_device_properties", return_value=properties),
+        ):
+            module.kernel(*given)
+    return engine.launches
+
+
+def _argument(kind: Any) -> Any:
+    if not isinstance(kind, TensorType):
+        return 1
+    return torch.empty(tuple(int(one) for one in kind.shape), dtype=getattr(torch, kind.dtype), device="meta")
