@@ -25,6 +25,7 @@ from unittest import mock
 from schedule_problems import Problem, problems
 
 from kernelwright.archive import Archive, Entry, code_digest, printed
+from kernelwright.graph.text import to_text
 from kernelwright.hardware import target as sheet_of
 from kernelwright.metrics import geometric_mean, geometric_mean_interval
 from kernelwright.outcomes import Outcome
@@ -80,7 +81,7 @@ def record(path: Path, rows: Path | None, seconds: float, only: str, estimates: 
                 save(archive, path)
                 print(f"time is up: {len(archive)} schedules")
                 return
-            archive.add(_judged(problem, plan, times, estimates))
+            archive.add(_judged(problem, plan, times, clocked.get(problem.name, {}).get("eager"), estimates))
             fresh += 1
             if fresh % SAVE_EVERY == 0:
                 save(archive, path)
@@ -100,12 +101,16 @@ def _clocked(path: Path) -> dict[str, dict[str, float | None]]:
     found: dict[str, dict[str, float | None]] = {}
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
-        if "schedule" in row and not row.get("fault", "").startswith(("not compiled", "NameError")):
+        if row["plan"] == "eager" or (
+            "schedule" in row and not row.get("fault", "").startswith(("not compiled", "NameError"))
+        ):
             found.setdefault(row["problem"], {})[row["plan"]] = row.get("ms")
     return found
 
 
-def _judged(problem: Problem, plan: str, ms: float | None, estimates: bool) -> Iterable[Entry]:
+def _judged(
+    problem: Problem, plan: str, ms: float | None, eager_ms: float | None, estimates: bool
+) -> Iterable[Entry]:
     """The entry of one schedule: by the clock with the model's estimate, or by the model alone."""
     from kernelwright.verify.interpret.clock import NoFit, modelled
 
@@ -119,10 +124,13 @@ def _judged(problem: Problem, plan: str, ms: float | None, estimates: bool) -> I
     except (NoFit, RuntimeError, TypeError, ValueError, AssertionError) as error:
         print(f"{problem.name}: {plan}: {type(error).__name__}: {str(error)[:150]}", flush=True)
     us = 1e3 * ms if ms is not None else estimate
-    task = Task(id=problem.name, suite="plans", source="", graph=problem.graph.model_dump_json())
+    task = Task(
+        id=problem.name, suite="plans", source=to_text(problem.graph), graph=problem.graph.model_dump_json()
+    )
     yield Entry(
         graph=problem.graph.digest, task=task, target=TARGET, precision=_precision(problem), plan=plan,
         clock="measured" if measured else "modelled", digest=code_digest(code), us=us, modelled_us=estimate,
+        eager_us=None if eager_ms is None else 1e3 * eager_ms,
         outcome=Outcome.CORRECT if us is not None else Outcome.OUT_OF_RESOURCES, source="library",
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from functions import softmax_graph, softmax_task, written
 
-from kernelwright.archive import Archive, Entry, elite, entries_of, entry_of, improvements, table
+from kernelwright.archive import Archive, Entry, elite, entries_of, entry_of, improvements, table, verdicts
 from kernelwright.errors import UserError
 from kernelwright.graph.structure import structure
 from kernelwright.outcomes import Outcome
@@ -114,3 +114,34 @@ def test_a_runs_log_becomes_entries() -> None:
 def test_a_missing_archive_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no archive at"):
         Archive.read([tmp_path / "none.jsonl"])
+
+
+# -- as a memory
+
+
+def test_an_archive_answers_for_what_it_holds() -> None:
+    code = written(softmax_graph(), warps=8)[1]
+    remember = verdicts(Archive([entry(4.0, warps=8, eager_us=8.0)]), "h200", "measured")
+    found = remember(TASK, Candidate(code=code))
+    assert found is not None
+    assert found.speedup() == 2.0
+    assert remember(TASK, Candidate(code="def kernel(x): ...")) is None
+
+
+def test_an_archive_answers_for_its_own_target_and_clock_alone() -> None:
+    archive, said = (
+        Archive([entry(4.0, warps=8, eager_us=8.0)]),
+        Candidate(code=written(softmax_graph(), warps=8)[1]),
+    )
+    assert verdicts(archive, "h200", "modelled")(TASK, said) is None
+    assert verdicts(archive, "a100", "measured")(TASK, said) is None
+
+
+def test_where_nothing_is_judged_the_unknown_has_no_reward() -> None:
+    remember = verdicts(Archive([]), "h200", "measured", missing=True)
+    found = remember(TASK, Candidate(code="def kernel(x): ..."))
+    assert found is not None
+    assert not found.outcome.judged
+    broken = remember(TASK, Candidate(problem=Outcome.NO_CODE))
+    assert broken is not None
+    assert broken.outcome is Outcome.NO_CODE

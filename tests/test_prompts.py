@@ -304,3 +304,8 @@ def test_a_pair_becomes_the_prompt_of_its_kind_and_the_answer_in_canonical_form(
 def test_what_is_said_in_function_form_is_parsed_back() -> None:
     found = parse(completion_text(pair().plan, pair().code))
     assert (found.plan, found.code.strip(), found.problem) == (pair().plan, pair().code.strip(), None)
+
+
+def test_an_example_of_plans_alone_says_the_plan_alone() -> None:
+    prompt, answer = example_pair(pair(), "compact", "plan")
+    assert (prompt.answer, answer) == ("plan", f"<plan>\n{pair().plan}\n</plan>")

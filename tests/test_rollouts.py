@@ -14,7 +14,16 @@ from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import render
 from kernelwright.records import Candidate, Rollout
-from kernelwright.rollouts import Judge, hand_on, hushed, in_module, roll, spent_on_gpus
+from kernelwright.rollouts import (
+    Judge,
+    beside_known,
+    hand_on,
+    hushed,
+    in_module,
+    roll,
+    spent_on_gpus,
+    with_print,
+)
 
 TASK = task("one")
 PROMPT = render("frontend", TASK, style="compact")
@@ -161,3 +170,46 @@ def test_a_module_of_its_own_is_judged_as_it_is() -> None:
 def test_code_without_the_function_says_which_is_missing() -> None:
     judged = in_module(softmax_task(), Candidate(code="x = 1"))
     assert (judged.problem, judged.detail) == (Outcome.NO_ENTRY, "no function kernel(x)")
+
+
+# -- plans alone, and what is known
+
+
+def test_where_the_plan_alone_is_asked_for_the_printer_writes_the_code() -> None:
+    printed = with_print(softmax_task(), Candidate(plan=pair().plan, problem=Outcome.NO_CODE))
+    assert (printed.code, printed.problem) == (pair().code, None)
+
+
+def test_what_is_no_plan_of_the_graph_has_no_code_and_says_why() -> None:
+    said = with_print(
+        softmax_task(), Candidate(plan="g1: softmax  nest row  warps 3", problem=Outcome.NO_CODE)
+    )
+    assert said.problem is Outcome.NO_CODE
+    assert said.detail.startswith("no such plan: ")
+
+
+def test_an_answer_with_plan_alone_is_judged_by_its_print() -> None:
+    prompt = render("frontend", softmax_task(), style="compact", answer="plan")
+    policy = SaidPolicy(lambda *_: f"<plan>\n{pair().plan}\n</plan>")
+    [[rollout]] = roll(policy, [prompt], [softmax_task()], ReadJudge())
+    assert rollout.candidate.code == pair().code
+    asked_for_both = prompt.model_copy(update={"answer": "plan+code"})
+    [[rollout]] = roll(policy, [asked_for_both], [softmax_task()], ReadJudge())
+    assert rollout.candidate.code == ""
+
+
+def test_what_memory_knows_is_not_judged() -> None:
+    inner, known = ReadJudge(), rolled("correct 0.5")[0].verdict
+    judge = Judge(inner, memory=lambda task, candidate: known if "0.5" in candidate.code else None)
+    said = rolled("correct 0.5", "correct 2", judge=judge)
+    assert [r.verdict.speedup() for r in said] == [2.0, 0.5]
+    assert inner.heard == 1
+
+
+def test_the_best_known_time_stands_beside_what_was_timed() -> None:
+    policy = SaidPolicy(lambda *_: answer("correct 0.5"))
+    [[rollout]] = roll(policy, [PROMPT], [TASK], ReadJudge(), known_us=[1000.0])
+    assert rollout.verdict.timing is not None
+    assert rollout.verdict.timing.known_ms == 1.0
+    failed = rolled("wrong_value")[0].verdict
+    assert beside_known(failed, 1000.0) == failed

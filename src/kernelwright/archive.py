@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -27,8 +27,20 @@ from kernelwright.errors import UserError
 from kernelwright.graph.structure import structure
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
-from kernelwright.outcomes import Outcome
-from kernelwright.records import Pair, PrecisionName, Record, Rollout, Shown, Task, read_jsonl, write_jsonl
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import (
+    Candidate,
+    Pair,
+    PrecisionName,
+    Record,
+    Rollout,
+    Shown,
+    Task,
+    Timing,
+    Verdict,
+    read_jsonl,
+    write_jsonl,
+)
 from kernelwright.synth.library import key_of, nest_of
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
@@ -65,6 +77,8 @@ class Entry(Record):
     """Microseconds of one call at full size; None where it was not timed."""
     interval: tuple[float, float] | None = None
     """95 % interval of `us`; None: not known, or modelled."""
+    eager_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Of eager PyTorch in the same run."""
     modelled_us: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """What the cost model says, beside a clock."""
     source: str
@@ -196,6 +210,7 @@ def entries_of(
         times: dict[str, Any] = {"clock": "modelled", "target": target}
         if timing is not None:
             times = {"clock": timing.kind, "target": timing.target, "us": 1e3 * timing.candidate_ms}
+            times["eager_us"] = 1e3 * timing.baseline_ms["eager"]
             if timing.kind == "measured":
                 times["interval"] = tuple(1e3 * end for end in timing.candidate_ci)
         yield entry_of(
@@ -258,6 +273,57 @@ def improvements(archive: Archive, *, shown: int = 3, held: frozenset[str] = fro
                     shown=given,
                     **shared,
                 )
+
+
+def verdicts(
+    archive: Archive, target: str, clock: Clock, missing: bool = False
+) -> Callable[[Task, Candidate], Verdict | None]:
+    """What a judge would say, from the archive: for `rollouts.Judge(memory=...)`. None for what it does not hold.
+
+    Accepted kernels without a time, or without eager's, are not held. With `missing` nothing is ever judged: what is not
+    held is `unsupported`, which is no reward, so that recorded times replay without a judge.
+    """
+    known = {(one.graph, one.digest): one for one in archive if (one.target, one.clock) == (target, clock)}
+
+    def remember(task: Task, candidate: Candidate) -> Verdict | None:
+        if candidate.problem is not None and missing:
+            broken = {"outcome": candidate.problem, "gate": Gate.PARSE, "detail": candidate.detail}
+            return Verdict(task_id=task.id, candidate_digest=candidate.digest, **broken)
+        if not task.graph or candidate.problem is not None:
+            return None
+        graph = Graph.model_validate_json(task.graph).digest
+        entry = known.get((graph, code_digest(candidate.code)))
+        if entry is None or (entry.outcome.accepted and not (entry.us and entry.eager_us)):
+            gone = {"outcome": Outcome.UNSUPPORTED, "gate": Gate.PARSE, "detail": "not in the archive"}
+            return Verdict(task_id=task.id, candidate_digest=candidate.digest, **gone) if missing else None
+        return _verdict(task, candidate, entry)
+
+    return remember
+
+
+def _verdict(task: Task, candidate: Candidate, entry: Entry) -> Verdict:
+    timing = None
+    if entry.outcome.accepted:
+        assert entry.us is not None
+        assert entry.eager_us is not None
+        low, high = entry.span()
+        timing = Timing(
+            kind=entry.clock,
+            target=entry.target,
+            candidate_ms=entry.us / 1e3,
+            candidate_ci=(low / 1e3, high / 1e3),
+            baseline_ms={"eager": entry.eager_us / 1e3},
+            speedup_ci={"eager": (entry.eager_us / high, entry.eager_us / low)},
+        )
+    return Verdict(
+        task_id=task.id,
+        outcome=entry.outcome,
+        gate=Gate.TIMING,
+        detail="as recorded",
+        timing=timing,
+        candidate_digest=candidate.digest,
+        backend="cuda" if entry.clock == "measured" else "interpret",
+    )
 
 
 def table(archive: Archive, known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -94,6 +94,8 @@ class DataConfig(Section):
     """Folder of a saved tokenizer, for `init = "random"`; empty: `RUN/data/tokenizer`."""
     style: Style = "compact"
     """How prompts are rendered."""
+    answer: Literal["plan+code", "plan"] = "plan+code"
+    """What is asked for: plan and code, or the plan alone, whose code the library's printer writes."""
     train_graphs: int = Field(300, ge=0)
     """Different operator graphs to train on. This and what follows is read by `kernelwright.data.CorpusConfig`,
     which has more settings and says what they mean."""
@@ -394,6 +396,11 @@ class VerifyConfig(Section):
     """GPUs to judge on, by index; all by default. Give training others where there are several."""
     compiled: bool = False
     """Also clock torch.compile, once a task: some ten seconds each."""
+    archive: str = ""
+    """An archive of judged kernels (`kernelwright archive`): what it holds of the target is not judged again."""
+    recorded: Literal["", "modelled", "measured"] = ""
+    """Times of that kind are taken from the archive alone, and nothing is judged: recorded times replay for ablations. What the
+    archive does not hold has no reward."""
     priced: bool = True
     """Without a GPU, also make the target's binary of what is right and model its time."""
     precision: PrecisionName = "default"

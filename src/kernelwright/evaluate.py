@@ -50,6 +50,7 @@ def evaluate(
     target: str = "",
     seed: int = 0,
     batch: int = 8,
+    answer: prompts.Answer = "plan+code",
     migrating: bool = False,
     resume: bool = False,
     quiet: bool = False,
@@ -81,6 +82,7 @@ def evaluate(
         "max_tokens": max_tokens,
         "target": target,
         "seed": seed,
+        **({"answer": answer} if answer != "plan+code" else {}),
         **({"migrate": True} if migrating else {}),
     }
     run.start(config, resume=resume)
@@ -88,9 +90,9 @@ def evaluate(
     chunks = [todo[start : start + batch] for start in range(0, len(todo), batch)]
     left = _unfinished(run, chunks, expected, unheard=agent == "frontend")
 
-    judge = Judge(verifier)
+    judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
     sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
-    asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target}
+    asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target, "answer": answer}
     total = sum(expected.values())
     done = total - sum(expected[task.id] for _, chunk in left for task in chunk)
     out_there: deque[tuple[Sequence[Task], Rolling]] = deque()

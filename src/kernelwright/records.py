@@ -93,6 +93,8 @@ class Prompt(Record):
     agent: Agent
     messages: tuple[Message, ...] = Field(min_length=1)
     max_tokens: int = Field(gt=0)
+    answer: Literal["plan+code", "plan"] = "plan+code"
+    """What is asked for. Where it is the plan alone, the library's printer writes the code."""
     task: Task | None = Field(default=None, exclude=True, repr=False)
     """For policies that read no text; it is not logged."""
 

@@ -233,7 +233,7 @@ def plans(verdict: Verdict) -> Segments:
         ratio = timing.speedup_ci["eager"][0]
     if ratio is None or not ratio > 0:
         return -1.0, 1.0
-    doublings = _steps(ratio) * math.log1p(STEP) / math.log(2.0)
+    doublings = _steps(min(max(ratio, 0.25), 4.0)) * math.log1p(STEP) / math.log(2.0)
     return max(-1.0, min(1.0, doublings)), 1.0
 
 

@@ -26,12 +26,34 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.parsing import parse
 from kernelwright.policy import Policy
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
+from kernelwright.synth.plan import parse_plan
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import Program
+from kernelwright.synth.to_triton import print_triton
 
 
 class Verifier(Protocol):
     """What is needed of a judge: `verify.VerifierPool`, or `Judge` around one."""
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]: ...
+
+
+Memory = Callable[[Task, Candidate], Verdict | None]
+
+
+def with_print(task: Task, candidate: Candidate) -> Candidate:
+    """The candidate of an answer that is a plan alone: its code is the library's print. Where the plan is none, or not one for
+    this graph, it says so and has no code."""
+    if candidate.code or not task.graph or not candidate.plan:
+        return candidate
+    try:
+        _, schedule = parse_plan(candidate.plan)
+        code = print_triton(Program(graph=Graph.model_validate_json(task.graph), schedule=schedule))
+    except (UserError, Unsupported) as error:
+        return candidate.model_copy(
+            update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}
+        )
+    return candidate.model_copy(update={"code": code, "problem": None, "detail": ""})
 
 
 def in_module(task: Task, candidate: Candidate) -> Candidate:
@@ -59,8 +81,9 @@ class Judge:
     Candidates for tasks in function form go to it as `in_module` writes them. Only fair hearings are remembered. `limit` is how many; the oldest is forgotten first.
     """
 
-    def __init__(self, pool: Verifier, limit: int = 4096) -> None:
-        self._pool, self._limit = pool, limit
+    def __init__(self, pool: Verifier, limit: int = 4096, memory: Memory | None = None) -> None:
+        """`memory` is asked before the pool: what was judged in earlier runs (`archive.verdicts`)."""
+        self._pool, self._limit, self._memory = pool, limit, memory
         self._known: dict[tuple[str, ...], Future[Verdict]] = {}
         self._lock = threading.Lock()
         self.asked = self.heard = 0
@@ -73,12 +96,23 @@ class Judge:
             known = self._known.get(key)
             if known is not None and not _failed(known):
                 return known
-            self.heard += 1
-            future = self._pool.submit(task, in_module(task, candidate))
+            future = self._remembered(task, candidate)
+            if future is None:
+                self.heard += 1
+                future = self._pool.submit(task, in_module(task, candidate))
             self._known[key] = future
             while len(self._known) > self._limit:
                 self._known.pop(next(iter(self._known)))
             return future
+
+    def _remembered(self, task: Task, candidate: Candidate) -> Future[Verdict] | None:
+        """What memory says of a candidate, as if it had been judged."""
+        found = None if self._memory is None else self._memory(task, candidate)
+        if found is None:
+            return None
+        future: Future[Verdict] = Future()
+        future.set_result(found)
+        return future
 
 
 def roll(
@@ -154,6 +188,8 @@ class Rolling:
     def hear(self, row: int, sample: int, completion: Completion) -> None:
         """Parse a completion of `prompts[row]` and start its hearing."""
         parsed = candidates.parse(completion.text, self.policy.pieces(completion), completion.finish_reason)
+        if self.prompts[row].answer == "plan":
+            parsed = with_print(self.tasks[row], parsed)
         if self.migrating:
             parsed = migrate.migrated(parsed)
         self._written[row, sample] = time.perf_counter() - self._began

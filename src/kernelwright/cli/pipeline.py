@@ -95,6 +95,7 @@ def evaluate_stage(
         return
     from kernelwright.evaluate import evaluate, rollouts_of
     from kernelwright.policy import load_policy
+    from kernelwright.train.prompts import judge_of
 
     settings = recipe.eval
     agent: Agent = "frontend" if stage == "sft" else stage  # type: ignore[assignment]
@@ -110,12 +111,13 @@ def evaluate_stage(
         policy,
         heldout(recipe, folder),
         folder.path / "eval" / stage,
-        verifier=verifier,
+        verifier=judge_of(recipe, verifier),
         samples=settings.samples,
         agent=agent,
         kernels=kernels,
         protocol=recipe.verify.protocol,
         style=recipe.data.style,
+        answer=recipe.data.answer,
         temperature=settings.temperature,
         top_p=settings.top_p,
         max_tokens=settings.max_tokens,

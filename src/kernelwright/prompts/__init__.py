@@ -10,6 +10,7 @@ Rendering is pure: same arguments, same prompt. A prompt never holds seeds, tole
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import jinja2
 
@@ -26,6 +27,7 @@ from kernelwright.tasks import lowered
 __all__ = ["completion_text", "contrast", "example_pair", "feedback", "profile", "render"]
 
 STYLES: tuple[Style, ...] = ("chat", "compact", "lowered")
+Answer = Literal["plan+code", "plan"]
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 
 
@@ -42,6 +44,7 @@ def render(
     precision: str = "default",
     target: str = "",
     max_tokens: int = 1024,
+    answer: Answer = "plan+code",
 ) -> Prompt:
     """The prompt of `agent` for `task`.
 
@@ -49,6 +52,7 @@ def render(
     code), the verified one for the other two (with `profile`, and `feedback` on an attempt to improve it). `plan` is that
     kernel's: a compact prompt shows a verified kernel by its plan alone, from which the code follows. `others` are further
     kernels of the graph, as `contrast` writes them. `precision` is what a graph's reference runs in.
+    `answer` "plan" asks a model that was trained so for the plan alone.
     `target` names a sheet of `hardware.TARGETS`; only `backend` is told it. `max_tokens` bounds the answer.
 
     Raises UserError for an unknown agent or style, a budget below 1, a missing kernel for `midend` or `backend`,
@@ -87,7 +91,9 @@ def render(
             Message(role="system", content=_fill("chat_system", fields)),
             Message(role="user", content=_fill(f"chat_{agent}", fields)),
         )
-    return Prompt(task_id=task.id, agent=agent, messages=messages, max_tokens=max_tokens, task=task)
+    return Prompt(
+        task_id=task.id, agent=agent, messages=messages, max_tokens=max_tokens, answer=answer, task=task
+    )
 
 
 def completion_text(plan: str, code: str) -> str:
@@ -97,7 +103,12 @@ def completion_text(plan: str, code: str) -> str:
     '<plan>\\none program per row\\n</plan>\\n```python\\nimport torch\\n```'
     """
     fenced = f"```python\n{code.strip()}\n```"
-    return f"<plan>\n{plan.strip()}\n</plan>\n{fenced}" if plan.strip() else fenced
+    return f"{plan_text(plan)}\n{fenced}" if plan.strip() else fenced
+
+
+def plan_text(plan: str) -> str:
+    """The plan in its tags: the whole answer, where nothing else is asked for."""
+    return f"<plan>\n{plan.strip()}\n</plan>"
 
 
 def contrast(plan: str, code: str, us: float, clock: str = "modelled") -> str:
@@ -105,7 +116,7 @@ def contrast(plan: str, code: str, us: float, clock: str = "modelled") -> str:
     return f"{us:.4g} us {clock}\n{plan.strip() or code.strip()}"
 
 
-def example_pair(example: Example | Pair, style: Style) -> tuple[Prompt, str]:
+def example_pair(example: Example | Pair, style: Style, answer: Answer = "plan+code") -> tuple[Prompt, str]:
     """What SFT shows and what it wants said."""
     improve = example.kind == "improve"
     agent: Agent = "midend" if improve else "frontend"
@@ -130,7 +141,10 @@ def example_pair(example: Example | Pair, style: Style) -> tuple[Prompt, str]:
             feedback="" if improve else example.feedback,
             profile=example.feedback if improve else "",
         )
-    return prompt, completion_text(example.plan, example.code)
+    prompt = prompt.model_copy(update={"answer": answer})
+    return prompt, plan_text(example.plan) if answer == "plan" else completion_text(
+        example.plan, example.code
+    )
 
 
 def _cast_note(task: Task) -> str:

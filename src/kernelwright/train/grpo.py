@@ -32,7 +32,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.policy.text import prompt_ids
 from kernelwright.records import Prompt, Rollout, Task
-from kernelwright.rollouts import Judge, Rolling, Verifier, hushed, roll, spent_on_gpus
+from kernelwright.rollouts import Rolling, Verifier, hushed, roll, spent_on_gpus
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import (
@@ -52,7 +52,7 @@ from kernelwright.train.curves import Curves, rollout_curve
 from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.overlap import load_ahead, save_ahead
-from kernelwright.train.prompts import Ask
+from kernelwright.train.prompts import Ask, judge_of
 from kernelwright.train.scoring import ORDERLESS, by_length, scored
 from kernelwright.train.sft import PAD_TO, common_args, fit, on_one_gpu
 from kernelwright.train.turns import converse
@@ -102,7 +102,12 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
 
         self.recipe, self.stage, self.rl = recipe, stage, recipe.rl(stage)
         self.chosen = self.rl
-        self.curriculum, self.judge, self.run_folder, self.curves = curriculum, Judge(verifier), run, curves
+        self.curriculum, self.judge, self.run_folder, self.curves = (
+            curriculum,
+            judge_of(recipe, verifier),
+            run,
+            curves,
+        )
         self.compact = recipe.compact_checkpoints
         self._known = {ask.task.digest: ask.best_us for ask in curriculum.asks}
         """Microseconds of the best kernel that is known, by the task's digest."""
@@ -187,7 +192,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         """Generate a step's samples; their verdicts are waited for later."""
         asks = self.curriculum.draw(step, count)
         asks = [asks[place] for place in places]
-        prompts = [ask.prompt(self.recipe.data.style, self.rl.max_tokens) for ask in asks]
+        prompts = [self._prompt(ask) for ask in asks]
         rolling = self._rolling(prompts, [ask.task for ask in asks], step)
         assert isinstance(rolling.policy, HFPolicy)
         rolling.policy.numbers = {id(prompt): place for prompt, place in zip(prompts, places, strict=True)}
@@ -231,6 +236,10 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         """Let clocks run on this GPU again."""
         self._busy.close()
 
+    def _prompt(self, ask: Ask) -> Prompt:
+        data = self.recipe.data
+        return ask.prompt(data.style, self.rl.max_tokens, data.answer)
+
     def _group(self, step: int, place: int) -> str:
         return f"{self.stage}/{step + 1}/{place}"
 
@@ -273,7 +282,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             return [[repaid(rollout, self.rl.dead_band) for rollout in group] for group in groups]
 
         tasks, places = [ask.task for _, ask in asks], [place for place, _ in asks]
-        prompts = [ask.prompt(self.recipe.data.style, self.rl.max_tokens) for _, ask in asks]
+        prompts = [self._prompt(ask) for _, ask in asks]
         policy.numbers = {id(prompt): place for prompt, place in zip(prompts, places, strict=True)}
         rolled = answers(prompts, tasks, 0)
         policy.numbers.clear()

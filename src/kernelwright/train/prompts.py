@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright import extensions, prompts
+from kernelwright.archive import Archive, Clock, verdicts
 from kernelwright.config import Recipe, Style
 from kernelwright.errors import UserError
 from kernelwright.records import (
@@ -27,6 +28,7 @@ from kernelwright.records import (
     read_supervised,
     write_jsonl,
 )
+from kernelwright.rollouts import Judge, Verifier
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Ask:
     best_us: float | None = None
     """Microseconds of the best kernel that is known, by the judge's kind of clock."""
 
-    def prompt(self, style: Style, max_tokens: int) -> Prompt:
+    def prompt(self, style: Style, max_tokens: int, answer: prompts.Answer = "plan+code") -> Prompt:
         return prompts.render(
             self.agent,
             self.task,
@@ -58,6 +60,7 @@ class Ask:
             precision=self.precision,
             target=self.target,
             max_tokens=max_tokens,
+            answer=answer,
         )
 
 
@@ -81,6 +84,16 @@ def read_splits(path: Path, needed: bool = True) -> tuple[list[Supervised], list
     if needed and not splits["train"]:
         raise UserError(f'{path} holds no example with split = "train"')
     return splits["train"], splits["validation"]
+
+
+def judge_of(recipe: Recipe, verifier: Verifier) -> Judge:
+    """The verifier, after what the recipe's archive remembers."""
+    config = recipe.verify
+    if not config.archive:
+        return Judge(verifier)
+    known = Archive.read([Path(config.archive)])
+    clock: Clock = config.recorded or ("measured" if config.backend == "cuda" else "modelled")
+    return Judge(verifier, memory=verdicts(known, config.target, clock, missing=bool(config.recorded)))
 
 
 def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:

@@ -130,7 +130,10 @@ def _reinforce(
     asks = [replace(ask, task=asked_in(ask.task, recipe.verify.precision)) for ask in asks]
     room = recipe.model.context - rl.max_tokens
     lengths = processes.on_all_cores(
-        lambda ask: len(prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens))), asks
+        lambda ask: len(
+            prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens, recipe.data.answer))
+        ),
+        asks,
     )
     fitting = [ask for ask, length in zip(asks, lengths, strict=True) if length <= room]
     if not fitting:
