@@ -133,5 +133,5 @@ def test_a_users_data_are_the_runs_data(tmp_path: Path) -> None:
     write_source(parse_recipe({"data": {"source": f"{spec}:records"}}), tmp_path)
     assert [t.id for t in read_jsonl(tmp_path / "data" / "tasks.jsonl", Task)] == ["mine/a"]
     assert [e.plan for e in read_jsonl(tmp_path / "data" / "examples.jsonl", Example)] == ["p"]
-    with pytest.raises(UserError, match=r"returned a int; return kernelwright.records Task or Example"):
+    with pytest.raises(UserError, match=r"returned a int; return kernelwright.records Task, Example or Pair"):
         write_source(parse_recipe({"data": {"source": f"{spec}:numbers"}}), tmp_path)

@@ -236,6 +236,8 @@ class RlConfig(Section):
     grouping: Literal["samples", "plans"] = "samples"
     """`plans`: a plan is paid the best of the samples that say it, and code is compared with that of the same plan, where
     there are several and they differ."""
+    contrast: int = Field(0, ge=0, le=8)
+    """Further kernels of the graph that a later agent is shown with their times, fast and slow ones, from `verify.archive`."""
     best_of: int = Field(1, ge=1)
     """Plans are paid for what they add to the best of so many samples of their group (max@k); 1: against the mean, as GRPO.
     As many as `samples`: the leave-one-out maximum. Needs hierarchical credit."""

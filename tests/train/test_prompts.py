@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 from fakes import ReadJudge, SaidPolicy, answer, task
-from functions import improving, pair
-from tiny import FAST, SLOW, code, examples
+from functions import improving, pair, softmax_graph, written
+from tiny import FAST, SLOW, code, examples, make_recipe
 
+from kernelwright.archive import Archive, entry_of
 from kernelwright.errors import UserError
 from kernelwright.prompts import example_pair, render
 from kernelwright.records import Rollout, write_jsonl
 from kernelwright.rollouts import roll
-from kernelwright.train.prompts import frontend_asks, midend_asks, read_examples, read_tasks
+from kernelwright.train.prompts import frontend_asks, informed, midend_asks, read_examples, read_tasks
 
 TRAIN = [e for e in examples() if e.split == "train"]
 
@@ -88,3 +89,21 @@ def test_asks_of_graphs_hold_the_plan_that_is_shown_and_the_best_time_that_is_kn
     assert (ask.kernel, ask.plan, ask.best_us) == (shown.code, shown.plan, 4.0)
     [ask] = frontend_asks([pair().task], examples=[pair(best_us=5.0), pair(best_us=3.0)])
     assert (ask.best_us, ask.precision) == (3.0, "default")
+
+
+def test_the_archive_says_the_best_time_and_shows_kernels_beside(tmp_path: Path) -> None:
+    graph = softmax_graph()
+    entries = []
+    for warps, us in ((1, 8.0), (2, 6.0), (4, 4.0), (8, 2.0)):
+        plan, code = written(graph, warps=warps)
+        entries.append(
+            entry_of(pair().task, plan, code, target="h200", clock="modelled", us=us, source="search")
+        )
+    Archive(entries).write(tmp_path / "archive.jsonl")
+    archive = {"archive": str(tmp_path / "archive.jsonl"), "backend": "interpret"}
+    recipe = make_recipe(tmp_path, verify=archive)
+    [ask] = informed(midend_asks([pair(), improving()]), recipe, contrast=2)
+    assert ask.best_us == 2.0
+    assert [one.split(" us")[0] for one in ask.others] == ["2", "6"]
+    [first] = informed(frontend_asks([pair().task]), recipe, contrast=2)
+    assert (first.best_us, first.others) == (2.0, ())

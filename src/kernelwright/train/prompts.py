@@ -16,6 +16,7 @@ from kernelwright import extensions, prompts
 from kernelwright.archive import Archive, Clock, verdicts
 from kernelwright.config import Recipe, Style
 from kernelwright.errors import UserError
+from kernelwright.graph.types import Graph
 from kernelwright.records import (
     Agent,
     Example,
@@ -92,8 +93,39 @@ def judge_of(recipe: Recipe, verifier: Verifier) -> Judge:
     if not config.archive:
         return Judge(verifier)
     known = Archive.read([Path(config.archive)])
-    clock: Clock = config.recorded or ("measured" if config.backend == "cuda" else "modelled")
-    return Judge(verifier, memory=verdicts(known, config.target, clock, missing=bool(config.recorded)))
+    return Judge(
+        verifier, memory=verdicts(known, config.target, _clock(recipe), missing=bool(config.recorded))
+    )
+
+
+def informed(asks: Sequence[Ask], recipe: Recipe, contrast: int = 0) -> list[Ask]:
+    """The asks with what the recipe's archive knows of their graphs: the best time, and for the later agents so many further
+    kernels with their times, the fastest and the slowest first (contrastive, as in CUDA-L1, arXiv 2507.14111)."""
+    if not recipe.verify.archive:
+        return list(asks)
+    archive, wanted = Archive.read([Path(recipe.verify.archive)]), (recipe.verify.target, _clock(recipe))
+    races = {key[0]: race for key, race in archive.races().items() if (key[1], key[3]) == wanted}
+
+    def inform(ask: Ask) -> Ask:
+        race = races.get(Graph.model_validate_json(ask.task.graph).digest) if ask.task.graph else None
+        if not race:
+            return ask
+        assert race[0].us is not None
+        others = [entry for entry in race if entry.plan != ask.plan and entry.plan]
+        chosen = [*others[: -(-contrast // 2)], *others[-(-contrast // 2) :][::-1][: contrast // 2]]
+        shown = (prompts.contrast(one.plan, "", one.us or 0.0, one.clock) for one in chosen)
+        return replace(
+            ask,
+            best_us=min(race[0].us, ask.best_us or math.inf),
+            others=tuple(shown) if ask.agent != "frontend" else (),
+        )
+
+    return [inform(ask) for ask in asks]
+
+
+def _clock(recipe: Recipe) -> Clock:
+    """The kind of time that the recipe's judge gives."""
+    return recipe.verify.recorded or ("measured" if recipe.verify.backend == "cuda" else "modelled")
 
 
 def refuse_heldout(asks: Iterable[Ask], path: Path) -> None:

@@ -110,7 +110,13 @@ def _reinforce(
     from kernelwright.policy.text import prompt_ids
     from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.grpo import run_grpo
-    from kernelwright.train.prompts import frontend_asks, midend_asks, read_tasks, refuse_heldout
+    from kernelwright.train.prompts import (
+        frontend_asks,
+        informed,
+        midend_asks,
+        read_tasks,
+        refuse_heldout,
+    )
 
     rl = recipe.rl(stage)
     if not recipe.judging(stage).priced and rl.reward not in UNTIMED:
@@ -126,6 +132,7 @@ def _reinforce(
         accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]
         target = recipe.verify.target if stage == "backend" else ""
         asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
+    asks = informed(asks, recipe, rl.contrast)
     refuse_heldout(asks, recipe.examples_in(run.path))
     asks = [replace(ask, task=asked_in(ask.task, recipe.verify.precision)) for ask in asks]
     room = recipe.model.context - rl.max_tokens

@@ -1,0 +1,98 @@
+"""One piece of a training run on a machine that is lent for minutes: unpack, go on, stop in time, pack what the next needs.
+
+    python benchmarks/piece.py RECIPE RUN --seconds 540 --pack OUT/run.tar.gz [--from run.tar.gz] [KEY=VALUE ...]
+
+Runs `kernelwright train RECIPE -o RUN --resume`, interrupts it when time is nearly up (what was done since the last
+checkpoint is done again in the next piece: set `save_every` to a minute or two), and packs the run folder: logs, finished
+checkpoints, of the running stage its last checkpoint alone. The corpus is packed only if it lies in RUN. Says in its last
+line which stages are done, and exits with 0 when all are, with 75 when another piece is wanted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelwright.config import load_recipe
+from kernelwright.runs import RunFolder
+
+AGAIN = 75
+"""Exit code: stopped in time, and not done."""
+GRACE_S = 40.0
+"""For an interrupted run to put everything away."""
+
+
+def unpack(pack: Path, run: Path) -> None:
+    """Over whatever is there."""
+    run.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(pack) as tar:
+        tar.extractall(run, filter="data")
+
+
+def wanted(run: Path) -> Iterator[Path]:
+    """Files that the next piece needs."""
+    old: set[Path] = set()
+    for steps in run.glob("stages/*/steps"):
+        checkpoints = sorted(steps.glob("checkpoint-*"), key=lambda one: int(one.name.split("-")[1]))
+        old |= set(checkpoints[:-1])
+    for path in sorted(run.rglob("*")):
+        if path.is_file() and not any(folder in path.parents for folder in old):
+            yield path
+
+
+def pack(run: Path, out: Path) -> float:
+    """Write the archive; its size in MiB."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(out, "w:gz", compresslevel=1) as tar:
+        for path in wanted(run):
+            tar.add(path, path.relative_to(run))
+    return out.stat().st_size / 2**20
+
+
+def go_on(recipe: Path, run: Path, seconds: float, overrides: list[str]) -> None:
+    """The command, interrupted after so many seconds."""
+    command = [sys.executable, "-m", "kernelwright", "train", str(recipe), "-o", str(run), *overrides]
+    process = subprocess.Popen([*command, *(["--resume"] if (run / "config.json").exists() else [])])
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--seconds", type=float, default=540.0, help="for all of it, packing included")
+    parser.add_argument("--pack", type=Path, required=True)
+    parser.add_argument("--from", dest="given", type=Path)
+    parser.add_argument("--packing", type=float, default=30.0, help="seconds that packing may take")
+    given = parser.parse_intermixed_args()
+    start = time.monotonic()
+    if given.given is not None:
+        unpack(given.given, given.run)
+    left = given.seconds - given.packing - GRACE_S - (time.monotonic() - start)
+    go_on(given.recipe, given.run, max(left, 5.0), given.overrides)
+    size = pack(given.run, given.pack)
+    stages = load_recipe(given.recipe, given.overrides).stages
+    folder = RunFolder(given.run)
+    done = [stage for stage in stages if folder.done(stage) and folder.done(f"eval/{stage}")]
+    print(f"done: {', '.join(done) or 'none'} of {', '.join(stages)}; {size:.1f} MiB in {given.pack}")
+    return 0 if len(done) == len(stages) else AGAIN
+
+
+if __name__ == "__main__":
+    sys.exit(main())
