@@ -250,6 +250,20 @@ class Timing(Record):
         return self.known_ms / (self.candidate_ms if self.kind == "modelled" else self.candidate_ci[1])
 
 
+class Proof(Record):
+    """What exact arithmetic says of a candidate (`verify/exact`): equal to the reference for every input, or not known."""
+
+    status: Literal["proven", "tested"]
+    reason: str = ""
+    """Of `tested`: what could not be followed, or what differs."""
+    shapes: tuple[str, ...] = ()
+    """The shape sets that were asked."""
+    differs: float = 0.0
+    """Largest share of an output's elements that differ, where the two sides could be compared."""
+    functions: tuple[str, ...] = ()
+    """Where they differ: what is known by its arguments alone, so that they may be equal and not in one form."""
+
+
 class Evidence(Record):
     """What the verifier saw, however far it came."""
 
@@ -271,6 +285,8 @@ class Evidence(Record):
     deterministic: bool | None = None
     """Whether a second call on the same inputs, in other surroundings, gave the same bits; None where none was made. Only what
     updates memory atomically may differ."""
+    proof: Proof | None = None
+    """None where nobody asked."""
     seconds: Mapping[str, float] = {}
     """Wall-clock seconds per gate."""
 

@@ -93,14 +93,16 @@ class Judge:
         beside: Sequence[Protocol] = (),
         priced: bool = True,
         timing_precision: float = PRECISION,
+        proofs: bool = False,
     ) -> None:
         """`compiled`: on a GPU, also clock torch.compile. `beside`: whose tolerances accepted outputs are held to, too.
         `priced`: without a GPU, also make the binary of what is right, and model its time. `timing_precision`: of a
-        measured time, see `Clock.rounds`."""
+        measured time, see `Clock.rounds`. `proofs`: without a GPU, what is accepted is also run in exact arithmetic."""
         self.protocol, self.beside = protocol, tuple(beside)
         self.target = target_sheet(target)
         self.deadline_s, self.priced, self.timing_precision = deadline_s, priced, timing_precision
-        self._secret = secret
+        self._secret, self.proofs = secret, proofs
+        self._questions = Kept(_CACHED_TASKS)
         self._cases = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
         """By task, the hidden sizes that its reference takes, by name."""
@@ -245,6 +247,16 @@ class Judge:
                 )
 
         return bool(self._needed.get((task.digest, index), make))
+
+    def question(self, task: Task, shape: Any) -> Any:
+        """What exact arithmetic says of the reference at a small size (`exact/hearing.py`)."""
+        from kernelwright.verify.exact.hearing import question
+
+        def make() -> Any:
+            with _ours("exact arithmetic"):
+                return question(shape, self._secret)
+
+        return self._questions.get((task.digest, shape.name), make)
 
     def compiled_ratio(self, task: Task, gpu: Any, zygote: Any, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""

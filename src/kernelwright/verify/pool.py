@@ -73,6 +73,7 @@ class VerifierPool:
         priced: bool = True,
         timing_precision: float = PRECISION,
         judges: int = 0,
+        proofs: bool = False,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
@@ -90,7 +91,9 @@ class VerifierPool:
         secret = secrets.randbits(31) if secret is None else secret
         others = [protocol_rules(name) for name in beside]
         ours = protocol_rules(protocol)
-        self.judge = Judge(ours, target, secret, deadline_s, compiled, others, priced, timing_precision)
+        self.judge = Judge(
+            ours, target, secret, deadline_s, compiled, others, priced, timing_precision, proofs
+        )
         self._others = [
             Judge(other, target, secret, deadline_s, False, priced=priced, timing_precision=timing_precision)
             for other in others
@@ -104,7 +107,7 @@ class VerifierPool:
         judges = min(judges or -(-self.workers // WORKERS), self.workers)
         if not self.gpus and judges > 1:
             options = {"protocol": protocol, "target": target, "deadline_s": deadline_s, "secret": secret}
-            options |= {"beside": tuple(beside), "sanitize": sanitize, "priced": priced}
+            options |= {"beside": tuple(beside), "sanitize": sanitize, "priced": priced, "proofs": proofs}
             self._shards = Shards(self.workers, judges, options, self._failed)
 
     @classmethod

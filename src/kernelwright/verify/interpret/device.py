@@ -130,6 +130,8 @@ class InterpretDevice(Service):
                 return self.model(body["trace"], body["compile"], body["samples"])
             if command == "spot":
                 return self.spot(body["trace"], body["names"], tensors, outputs)
+            if command == "exact":
+                return self.exact(body, tensors, outputs)
         raise ValueError(f"unknown command {command!r}")
 
     @contextlib.contextmanager
@@ -315,6 +317,15 @@ class InterpretDevice(Service):
                 written.append(number)
                 outputs.extend(stored)
         return {**answer, "written": written, "done": spot.done, "priced": spot.priced}
+
+    def exact(
+        self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> dict[str, Any]:
+        """The steady call in exact arithmetic (`verify/exact`): residues of the outputs, or why there are none."""
+        from kernelwright.verify.exact.session import answered
+
+        self.engine.uninstall()
+        return answered(body, tensors, outputs, self._built)
 
     def _plan(self, session: InterpretedSession, candidate: Candidate, spot: Spot) -> None:
         """Every launch of the steady call without its values. Raises Unsure."""
@@ -516,8 +527,11 @@ def warm(target: Target) -> None:
     """In the zygote, before any fork: fill Triton's caches (rewritten library functions, compiler)."""
     import numpy.ma  # what `np.unique` asks for, 20 ms in every worker  # noqa: F401
 
+    from kernelwright.verify.exact import field, session  # what a confined process may no longer read
     from kernelwright.verify.interpret import lean_triton, warmup
 
+    assert session
+    field.prepare()
     lean_triton.install()
     engine = Engine(lambda launch: 1.0)
     with engine.installed():

@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
@@ -101,12 +102,23 @@ class InterpretedHearing(Hearing):
                 self._looked = self._spot(device, full)
                 self._enlarge(device, shapes, traces)
                 self._whole(base)
+        timing = None
         with self._timed(Gate.TIMING):
-            if base is None or full is None or modelled is None:
-                return None
-            launches = self._covered(device, base, full, modelled, shapes[0], traces[0])
-            price = self._price(base, full, launches)
-            return self._modelled_time(base, price) if self.judge.priced else None
+            if base is not None and full is not None and modelled is not None:
+                launches = self._covered(device, base, full, modelled, shapes[0], traces[0])
+                price = self._price(base, full, launches)
+                timing = self._modelled_time(base, price) if self.judge.priced else None
+        if self.judge.proofs:
+            self._prove(device, shapes, traces)
+        return timing
+
+    def _prove(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
+        """Whether it computes the same over the reals, in exact arithmetic. No reason to reject."""
+        from kernelwright.verify.exact.hearing import prove
+
+        start = time.perf_counter()
+        self.facts["proof"] = prove(partial(self.judge.question, self.task), device, shapes, traces)
+        self.seconds["proof"] = round(time.perf_counter() - start, 4)
 
     # -- tapes -----------------------------------------------------------------------------------------------
 

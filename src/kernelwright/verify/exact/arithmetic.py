@@ -1,0 +1,338 @@
+"""Sums, products and quotients of `Exact` arrays and ordinary numbers.
+
+Over the reals: `inf - inf`, `0 * inf` and `x / 0` are undefined, and `inf * x` is where nobody knows the sign of x.
+Tags that survive here (`functions.py` reads them):
+
+    maximum         a maximum, or a multiple of one: what softmaxes subtract
+    shift (t,)      an exponent from which t was set apart
+    scale (t,)      a number from which the factor exp(t) can be set apart
+    more (t,)       1 + exp(t), and `less (t,)` its reciprocal
+    even (x,)       x or -x
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from kernelwright.verify.exact import field
+from kernelwright.verify.exact.constants import FACTORS, INFINITE, closest
+from kernelwright.verify.exact.values import (
+    ABOVE,
+    BELOW,
+    UNDEFINED,
+    Exact,
+    Kind,
+    NotExact,
+    Tag,
+    marked,
+    markers,
+    same,
+)
+
+Number = Any
+"""An `Exact`, an array of numpy's or a Python number."""
+
+
+class Arithmetic:
+    """`levels` of the tower are used; `key` decides what functions give that are known by their arguments alone."""
+
+    def __init__(self, key: int, levels: int = field.LEVELS, deadline: float = math.inf) -> None:
+        """`deadline` is on the monotonic clock: NotExact is raised after it."""
+        self.key, self.levels, self.deadline = key, levels, deadline
+        self.functions: set[str] = set()
+        """Of those, the ones that were asked for."""
+        self._literals: dict[float, tuple[int, ...]] = {}
+        self._signs: dict[int, int] = {0: 0}
+        self._sorted: tuple[np.ndarray, np.ndarray] | None = None
+
+    # -- numbers ---------------------------------------------------------------------------------------------
+
+    def number(self, value: Number) -> Exact:
+        """Ordinary numbers as residues: integers as they are, floats as the literals that they are closest to."""
+        if isinstance(value, Exact):
+            return value
+        array = np.asarray(value)
+        if array.dtype.kind in "iub":
+            kind: Kind = "b" if array.dtype.kind == "b" else "i"
+            wide = array.astype(np.int64)
+            planes = field.reduced(np.broadcast_to(wide, (self.levels, *wide.shape)))
+            return Exact(planes, kind=kind)
+        if array.dtype.kind != "f":
+            raise NotExact(f"numbers of type {array.dtype}")
+        distinct, places = np.unique(array.astype(np.float64), return_inverse=True)
+        table = np.array([self._literal(float(one)) for one in distinct], dtype=np.int64).T
+        planes = table.reshape(self.levels, -1)[:, places.reshape(-1)].reshape(self.levels, *array.shape)
+        return Exact(planes, bool((planes[0] < 0).any()) if planes.size else False)
+
+    def _literal(self, value: float) -> tuple[int, ...]:
+        known = self._literals.get(value)
+        if known is None:
+            known = self._literals[value] = self._made(value)
+            sign = 0 if known[0] < 0 or value == 0 else 1 if value > 0 else -1
+            if sign:
+                self._signs[known[0]], self._signs[field.PRIMES[0] - known[0]] = sign, -sign
+                self._sorted = None
+        return known
+
+    def _made(self, value: float) -> tuple[int, ...]:
+        if not np.isfinite(value) or abs(value) >= INFINITE:
+            mark = UNDEFINED if np.isnan(value) else ABOVE if value > 0 else BELOW
+            return (mark,) * self.levels
+        form = closest(value)
+        found = []
+        for prime in field.PRIMES[: self.levels]:
+            found.append(form.fraction.numerator * pow(form.fraction.denominator, -1, prime) % prime)
+        made = np.array(found, dtype=np.int64)[:, None]
+        for _ in range(form.roots):
+            made = field.root(made)
+        for part in form.factor.split("/")[0], *(f"1/{one}" for one in form.factor.split("/")[1:]):
+            made = field.multiply(made, self._known(part, form.roots > 0))
+        if form.sign < 0:
+            made = field.negative(made)
+        return tuple(int(one) for one in made[:, 0])
+
+    def _known(self, name: str, root: bool) -> np.ndarray:
+        """pi, ln2 and ln10 are drawn, as squares so that their roots are."""
+        if name == "1":
+            return np.ones((self.levels, 1), dtype=np.int64)
+        if name.startswith("1/"):
+            return field.reciprocal(self._known(name[2:], root))
+        assert name in FACTORS
+        drawn = field.scattered(np.array([sum(name.encode())]), self.key, self.levels)
+        square = field.multiply(drawn, drawn)
+        return field.root(square) if root and name == "pi" else square
+
+    def signs(self, value: Exact) -> np.ndarray:
+        """By element: -1, 0 or 1 where it is a number that somebody wrote down, 2 where nobody knows."""
+        if self._sorted is None:
+            keys = np.array(sorted(self._signs), dtype=np.int64)
+            self._sorted = keys, np.array([self._signs[int(one)] for one in keys])
+        keys, signs = self._sorted
+        row = value.planes[0]
+        at = np.searchsorted(keys, row).clip(0, len(keys) - 1)
+        found = np.where(keys[at] == row, signs[at], 2)
+        return np.where(row == ABOVE, 1, np.where(row == BELOW, -1, found)) if value.special else found
+
+    def least(self, value: Exact) -> float:
+        """The smallest element, where all are numbers that somebody wrote down; else minus infinity."""
+        known = {made[0]: number for number, made in self._literals.items()}
+        return min((known.get(int(one), -math.inf) for one in np.unique(value.planes[0])), default=-math.inf)
+
+    # -- shapes ----------------------------------------------------------------------------------------------
+
+    def aligned(self, *values: Number) -> list[Exact]:
+        """As arrays of one shape and as many levels."""
+        if time.monotonic() > self.deadline:
+            raise NotExact("too much to be done in time")
+        given = [self.number(one) for one in values]
+        levels = min(one.levels for one in given)
+        shape = np.broadcast_shapes(*(one.shape for one in given))
+
+        def spread(planes: np.ndarray) -> np.ndarray:
+            missing = len(shape) + 1 - planes.ndim
+            lifted = planes.reshape(len(planes), *(1,) * missing, *planes.shape[1:])
+            return np.broadcast_to(lifted, (len(planes), *shape))
+
+        made = []
+        for one in given:
+            moved = one if one.shape == shape else one.mapped(spread)
+            made.append(
+                moved
+                if moved.levels == levels
+                else Exact(moved.planes[:levels], moved.special, moved.tag, moved.kind)
+            )
+        return made
+
+    # -- the field -------------------------------------------------------------------------------------------
+
+    def add(self, one: Number, other: Number) -> Exact:
+        a, b = self.aligned(one, other)
+        made = self._finished(field.add(a.planes, b.planes), _sum_marks, a, b)
+        made.tag = self._sum_tag(a, b)
+        return made
+
+    def subtract(self, one: Number, other: Number) -> Exact:
+        return self.add(one, self.negative(other))
+
+    def negative(self, value: Number) -> Exact:
+        a = self.number(value)
+        made = Exact(field.negative(a.planes), a.special, None, _signed(a))
+        if a.special:
+            marks = markers(a)
+            flipped = np.where(marks == BELOW, ABOVE, np.where(marks == ABOVE, BELOW, marks))
+            made.planes = np.where(flipped < 0, flipped, made.planes)
+        if a.tag is not None and a.tag.kind in ("maximum", "even"):
+            made.tag = a.tag
+        elif a.tag is not None and a.tag.kind in ("shift", "softened"):
+            made.tag = Tag(a.tag.kind, (self.negative(a.tag.values[0]),)) if a.tag.kind == "shift" else None
+        return made
+
+    def multiply(self, one: Number, other: Number) -> Exact:
+        a, b = self.aligned(one, other)
+        made = self._finished(field.multiply(a.planes, b.planes), self._product_marks, a, b)
+        tags = [x.tag for x in (a, b) if x.tag is not None and x.tag.kind in ("maximum", "shift", "scale")]
+        if len(tags) == 1 and a is not b:
+            tag, factor = tags[0], b if a.tag is tags[0] else a
+            if tag.kind == "maximum" or tag.kind == "scale":
+                made.tag = tag
+            elif tag.kind == "shift":
+                made.tag = Tag("shift", (self.multiply(tag.values[0], factor.plain()),))
+        elif len(tags) == 2 and all(tag.kind == "scale" for tag in tags):
+            made.tag = Tag("scale", (self.add(tags[0].values[0], tags[1].values[0]),))
+        return made
+
+    def reciprocal(self, value: Number) -> Exact:
+        a = self.number(value)
+        marks = np.where(a.planes[0] == 0, UNDEFINED, 0)
+        planes = field.reciprocal(np.where(a.planes < 0, 1, a.planes) if a.special else a.planes)
+        if a.special:
+            own = markers(a)
+            marks = np.where(own == UNDEFINED, UNDEFINED, marks)
+            planes = np.where(own < UNDEFINED, 0, planes)
+        made = marked(planes, marks)
+        if a.tag is not None and a.tag.kind in ("more", "less"):
+            made.tag = Tag("less" if a.tag.kind == "more" else "more", a.tag.values)
+        elif a.tag is not None and a.tag.kind == "scale":
+            made.tag = Tag("scale", (self.negative(a.tag.values[0]),))
+        return made
+
+    def divide(self, one: Number, other: Number) -> Exact:
+        """The quotient; by what has a reciprocal of few elements, by that."""
+        inverse = self.reciprocal(other)
+        if not isinstance(one, Exact) and (np.asarray(one) == 1).all():
+            return self.aligned(inverse, one)[0]
+        return self.multiply(one, inverse)
+
+    def matmul(self, one: Number, other: Number) -> Exact:
+        """Batched, with at least two axes each."""
+        a, b = self.number(one), self.number(other)
+        levels = min(a.levels, b.levels)
+        if a.special or b.special:
+            raise NotExact("a product of matrices with infinite or undefined elements")
+        return Exact(field.matmul(a.planes[:levels], b.planes[:levels]))
+
+    def sum(self, value: Number, axis: int) -> Exact:
+        a = self.number(value)
+        axis %= a.ndim
+        planes = field.total(np.where(a.planes < 0, 0, a.planes) if a.special else a.planes, axis + 1)
+        made = Exact(planes, kind=_signed(a))
+        if a.special:
+            marks = markers(a)
+            undefined = (marks == UNDEFINED).any(axis) | (
+                (marks == BELOW).any(axis) & (marks == ABOVE).any(axis)
+            )
+            made = marked(planes, np.where(undefined, UNDEFINED, marks.min(axis)), made.kind)
+        if a.tag is not None and a.tag.kind == "scale":
+            made.tag = self._common_scale(a, a.tag.values[0], axis)
+        return made
+
+    def running_sum(self, value: Number, axis: int) -> Exact:
+        a = self.number(value)
+        if a.special:
+            raise NotExact("a running sum of infinite or undefined elements")
+        return Exact(field.running_total(a.planes, axis % a.ndim + 1), kind=_signed(a))
+
+    def running_product(self, value: Number, axis: int) -> Exact:
+        a = self.number(value)
+        if a.special:
+            raise NotExact("a running product of infinite or undefined elements")
+        rows = np.moveaxis(a.planes, axis % a.ndim + 1, 0)
+        found = [rows[0]] if len(rows) else []
+        for row in rows[1:]:
+            found.append(field.multiply(found[-1], row))
+        return Exact(np.moveaxis(np.stack(found), 0, axis % a.ndim + 1), kind=_signed(a))
+
+    def product(self, value: Number, axis: int) -> Exact:
+        running = self.running_product(value, axis)
+        return running.mapped(lambda planes: np.take(planes, -1, axis=axis % running.ndim + 1))
+
+    # -- what is infinite or undefined -----------------------------------------------------------------------------
+
+    def _finished(self, planes: np.ndarray, marks: Any, a: Exact, b: Exact) -> Exact:
+        kind: Kind = "i" if _signed(a) == "i" and _signed(b) == "i" else "f"
+        if not (a.special or b.special):
+            return Exact(planes, kind=kind)
+        return marked(planes, marks(a, b), kind)
+
+    def _product_marks(self, a: Exact, b: Exact) -> np.ndarray:
+        one, other = markers(a), markers(b)
+        signs = self.signs(a) * self.signs(b)
+        infinite = (one < UNDEFINED) | (other < UNDEFINED)
+        sided = np.where(signs == 1, ABOVE, np.where(signs == -1, BELOW, UNDEFINED))
+        undefined = (one == UNDEFINED) | (other == UNDEFINED)
+        return np.where(undefined, UNDEFINED, np.where(infinite, sided, 0))
+
+    # -- tags ------------------------------------------------------------------------------------------------------
+
+    def _sum_tag(self, a: Exact, b: Exact) -> Tag | None:
+        kinds = {x.tag.kind for x in (a, b) if x.tag is not None}
+        if kinds & {"maximum", "shift"}:
+            parts = [x.plain() if x.tag.kind == "maximum" else x.tag.values[0]
+                     for x in (a, b) if x.tag is not None and x.tag.kind in ("maximum", "shift")]  # fmt: skip
+            return Tag(
+                "shift", (parts[0] if len(parts) == 1 else self.add(parts[0].plain(), parts[1].plain()),)
+            )
+        if "scale" in kinds:
+            return self._shared_scale(a, b)
+        return None
+
+    def _shared_scale(self, a: Exact, b: Exact) -> Tag | None:
+        """Of a sum: the factor that both have. Zeros have any, and 1 + exp(t) is known by another name."""
+        if a.tag is None or b.tag is None or "scale" not in (a.tag.kind, b.tag.kind):
+            tagged, other = (a, b) if a.tag is not None and a.tag.kind == "scale" else (b, a)
+            assert tagged.tag is not None
+            if not other.special and not other.planes.any():
+                return tagged.tag
+            if not other.special and (other.planes == 1).all() and self.is_exponential(tagged):
+                return Tag("more", tagged.tag.values)
+            factor, free = tagged.tag.values[0], tagged.planes[0] == 0
+            zero = other.planes[0] == 0
+            return tagged.tag if bool((free | zero).all()) and factor is not None else None
+        one, other = a.tag.values[0], b.tag.values[0]
+        free, loose = a.planes[0] == 0, b.planes[0] == 0
+        if not bool((same(one, other) | free | loose).all()):
+            return None
+        if not free.any():
+            return a.tag
+        levels = min(one.levels, other.levels)
+        planes = np.where(free, other.planes[:levels], one.planes[:levels])
+        return Tag("scale", (Exact(planes, one.special or other.special),))
+
+    def _common_scale(self, a: Exact, factor: Exact, axis: int) -> Tag | None:
+        counts = a.planes[0] != 0
+        first = np.expand_dims(counts.argmax(axis), axis)
+        chosen = factor.mapped(
+            lambda planes: np.take_along_axis(
+                planes, np.broadcast_to(first, (len(planes), *first.shape)), axis + 1
+            )
+        )
+        alike = same(*self.aligned(factor.plain(), chosen.plain())) | ~counts
+        return (
+            Tag("scale", (chosen.mapped(lambda planes: planes.squeeze(axis + 1)),))
+            if bool(alike.all())
+            else None
+        )
+
+    def is_exponential(self, value: Exact) -> bool:
+        """Whether a value is exp(t) for the t of its tag `scale`."""
+        if value.tag is None or value.tag.kind != "scale" or value.special:
+            return False
+        exponent = value.tag.values[0]
+        if exponent.levels < 2 or exponent.special:
+            return False
+        return bool((field.exponential(exponent.planes)[0] == value.planes[0]).all())
+
+
+def _signed(value: Exact) -> Kind:
+    return "f" if value.kind == "f" else "i"
+
+
+def _sum_marks(a: Exact, b: Exact) -> np.ndarray:
+    one, other = markers(a), markers(b)
+    clash = (one < UNDEFINED) & (other < UNDEFINED) & (one != other)
+    undefined = clash | (one == UNDEFINED) | (other == UNDEFINED)
+    return np.where(undefined, UNDEFINED, np.minimum(one, other))

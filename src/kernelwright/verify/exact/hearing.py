@@ -1,0 +1,77 @@
+"""The step of a hearing that asks for a proof: the judge's question, the device's answer, one small size after the other.
+
+What cannot be followed, takes too long, or ends the device's process, is `tested` with that for its reason: whether a
+candidate is accepted was decided before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.outcomes import Gate
+from kernelwright.records import Proof
+from kernelwright.verify.exact.values import NotExact
+from kernelwright.verify.exact.wire import decoded, encoded
+
+if TYPE_CHECKING:
+    from kernelwright.verify.exact.proof import Question
+    from kernelwright.verify.verification import Confined, Trace
+
+LIMIT_S = 5.0
+"""Seconds that the device takes for one size at most."""
+_SIZES = 2
+"""Small sizes that are asked."""
+
+
+def question(shape: Any, secret: int) -> Question | NotExact:
+    """What `ask` gives or raises: a judge keeps either."""
+    from kernelwright.verify.exact.proof import ask  # torch's tracer takes seconds to import
+
+    try:
+        return ask(shape, secret)
+    except NotExact as error:
+        return error
+
+
+def prove(questions: Any, device: Confined, shapes: Sequence[Any], traces: Sequence[Trace]) -> Proof:
+    """`questions(shape)` is what a judge keeps of `question`."""
+    from kernelwright.verify.verification import Stop
+
+    asked: list[str] = []
+    for shape, trace in list(zip(shapes, traces, strict=True))[:_SIZES]:
+        asked.append(shape.name)
+        posed = questions(shape)
+        if isinstance(posed, NotExact):
+            return Proof(status="tested", reason=str(posed)[:200], shapes=tuple(asked))
+        try:
+            proof = _one(posed, device, trace)
+        except Stop as stop:
+            return Proof(status="tested", reason=f"{stop.outcome}: {stop.detail}"[:200], shapes=tuple(asked))
+        if proof.status != "proven":
+            return proof.model_copy(update={"shapes": tuple(asked)})
+    return Proof(status="proven", shapes=tuple(asked))
+
+
+def _one(posed: Question, device: Confined, trace: Trace) -> Proof:
+    tensors = list(trace.blobs)
+    names = [name for name in posed.state if name in trace.traced.state]
+    body = {
+        "command": "exact",
+        "trace": trace.answer,
+        "blobs": len(tensors),
+        "inputs": encoded(posed.inputs, tensors),
+        "names": names,
+        "state": encoded([posed.state[name] for name in names], tensors),
+        "key": posed.key,
+        "levels": posed.levels,
+        "limit_s": max(0.1, min(LIMIT_S, (device.deadline - time.monotonic()) / 2)),
+    }
+    answer, outputs = device.ask(Gate.DETERMINISM, body, tensors)
+    try:
+        values = decoded(answer["outputs"], outputs)
+        functions = [str(name)[:40] for name in answer["functions"]]
+        return posed.judged(values, functions, str(answer["problem"]))
+    except (LookupError, TypeError, ValueError) as error:
+        return Proof(status="tested", reason=f"no answer: {type(error).__name__}")

@@ -1,0 +1,403 @@
+"""Triton's interpreter on residues: the builder's calls that are given an `Exact`, and memory.
+
+`Programs.installed` goes on top of an engine that is installed: calls on ordinary numbers stay its own. Addresses, masks
+and everything else that integers make are as always, and so is the check that an access stays within its tensor.
+
+Refused with NotExact: branches, addresses and integers that come of data, bits of data, sorting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
+
+from kernelwright.verify.exact import folds
+from kernelwright.verify.exact.functions import Parity
+from kernelwright.verify.exact.order import Calculator
+from kernelwright.verify.exact.shadows import Shadow, Shadows
+from kernelwright.verify.exact.values import UNDEFINED, Exact, NotExact
+from kernelwright.verify.interpret.interpreter import Engine
+from kernelwright.verify.interpret.memory import REGION_BITS, Region
+
+Handle = interpreter.TensorHandle
+_DTYPES = {
+    "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64, "int8": torch.int8,
+    "int16": torch.int16, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8, "int1": torch.bool,
+}  # fmt: skip
+_BINARY = {
+    np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.divide: "divide", np.maximum: "maximum",
+    np.fmax: "maximum", np.minimum: "minimum", np.fmin: "minimum",
+}  # fmt: skip
+_COMPARED = {
+    np.less: "less", np.less_equal: "less_equal", np.greater: "greater", np.greater_equal: "greater_equal",
+    np.equal: "equal", np.not_equal: "not_equal",
+}  # fmt: skip
+_LOGICAL = {np.bitwise_and: "both", np.bitwise_or: "either", np.bitwise_xor: "differ"}
+_UNARY = {
+    np.negative: "negative", np.exp: "exp", np.exp2: "exp2", np.log: "log", np.sqrt: "sqrt", np.abs: "absolute",
+}  # fmt: skip
+_NAMED: dict[Any, tuple[str, Parity]] = {
+    np.sin: ("sin", "odd"), np.cos: ("cos", "even"), np.floor: ("floor", ""), np.ceil: ("ceil", ""),
+}  # fmt: skip
+_LIBRARY_PARITY: dict[str, Parity] = {
+    "sin": "odd", "cos": "even", "tan": "odd", "asin": "odd", "atan": "odd", "asinh": "odd", "atanh": "odd", "erf": "odd",
+    "acos": "", "acosh": "", "floor": "", "ceil": "", "trunc": "odd", "lgamma": "", "rint": "odd", "round": "odd",
+}  # fmt: skip
+
+
+class Programs:
+    """What takes the builder's place while exact programs run."""
+
+    def __init__(self, calculator: Calculator, shadows: Shadows, engine: Engine) -> None:
+        self.calculator, self.shadows, self.engine = calculator, shadows, engine
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Raises nothing of its own; `NotExact` comes out of kernels that cannot be followed."""
+        builder, reduce, scan = interpreter.InterpreterBuilder, interpreter.ReduceOps, interpreter.ScanOps
+        patches: list[tuple[Any, str, Callable[..., Any]]] = [
+            (reduce, "apply_impl", self._folded(reduce.apply_impl, folds.reduced)),
+            (scan, "apply_impl", self._folded(scan.apply_impl, folds.scanned)),
+            (builder, "create_masked_load", self._load(builder.create_masked_load)),
+            (builder, "create_masked_store", self._store(builder.create_masked_store)),
+            (builder, "create_atomic_rmw", self._update(builder.create_atomic_rmw)),
+        ]
+        for name, exact in self._calls().items():
+            if own := getattr(builder, name, None):
+                patches.append((builder, name, _where_exact(own, exact)))
+        saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
+        for owner, name, value in patches:
+            setattr(owner, name, value)
+        try:
+            yield
+        finally:
+            for owner, name, value in saved:
+                setattr(owner, name, value)
+
+    def _calls(self) -> dict[str, Callable[..., Any]]:
+        """By method of the builder, what it does with data."""
+        calls: dict[str, Callable[..., Any]] = {
+            "binary_op": self.binary, "unary_op": self.unary, "ternary_op": self.ternary, "create_fma": self.fma,
+            "create_fabs": lambda arg: self._made(self.calculator.absolute(self.data(arg)), arg),
+            "create_erf": lambda arg: self._made(self.calculator.function("erf", self.data(arg), "odd"), arg),
+            "create_rsqrt": lambda arg: self._made(self.calculator.rsqrt(self.data(arg)), arg),
+            "cast_impl": self.cast, "create_fp_to_fp": lambda src, kind, *_: self.cast(src, kind),
+            "create_dot": self.dot, "create_gather": self.gather, "create_extern_elementwise": self.library,
+            "create_splat": self.splat, "create_unsplat": lambda arg: self._made(arg.data.reshape(1), arg),
+            "create_reshape": lambda arg, shape, *_: self._made(arg.data.reshape(tuple(shape)), arg),
+            "create_trans": lambda arg, perm: self._made(np.transpose(arg.data, perm), arg),
+            "create_expand_dims": lambda arg, axis: self._made(
+                arg.data.mapped(lambda planes: np.expand_dims(planes, axis + 1)), arg
+            ),
+            "create_broadcast": lambda arg, shape: self._made(
+                arg.data.mapped(lambda planes: np.broadcast_to(planes, (len(planes), *shape))), arg
+            ),
+            "create_cat": lambda lhs, rhs: self._joined(np.concatenate, lhs, rhs, 1),
+            "create_join": lambda lhs, rhs: self._joined(np.stack, lhs, rhs, -1),
+            "create_split": lambda arg: tuple(
+                self._made(arg.data.at(..., side), arg) for side in (0, 1)
+            ),
+        }  # fmt: skip
+        for name in ("create_bitcast", "create_idiv", "create_atomic_cas", "create_histogram", "create_dot_scaled", "create_ashr",
+                     "create_umulhi", "create_print", "create_assert", "create_assume"):  # fmt: skip
+            calls[name] = _refused(name)
+        return calls
+
+    # -- numbers ---------------------------------------------------------------------------------------------
+
+    def data(self, handle: Any) -> Any:
+        """What a handle holds: an `Exact`, or ordinary numbers as numpy has them."""
+        if isinstance(handle.data, Exact):
+            return handle.data
+        scalar = handle.dtype.scalar
+        if scalar.is_bf16():
+            return (handle.data.astype(np.uint32) << 16).view(np.float32)
+        if scalar.is_floating() and handle.data.dtype.kind != "f":
+            raise NotExact(f"numbers of type {scalar}")
+        return handle.data
+
+    @staticmethod
+    def _made(value: Any, like: Any) -> Any:
+        if isinstance(value, Exact):
+            return Handle(value, tl.int1 if value.kind == "b" else like.dtype.scalar)
+        return Handle(value, tl.int1 if value.dtype == np.bool_ else like.dtype.scalar)
+
+    def binary(self, lhs: Any, rhs: Any, op: Any) -> Any:
+        one, other, calculator = self.data(lhs), self.data(rhs), self.calculator
+        if op in _COMPARED:
+            return self._made(calculator.compare(_COMPARED[op], one, other), lhs)
+        if op in _LOGICAL:
+            return self._made(self._logical(_LOGICAL[op], one, other), lhs)
+        if op in _BINARY:
+            return self._made(getattr(calculator, _BINARY[op])(one, other), lhs)
+        raise NotExact(f"numpy's {op.__name__} on data")
+
+    def _logical(self, name: str, one: Any, other: Any) -> Any:
+        for value in (one, other):
+            if (isinstance(value, Exact) and value.kind != "b") or (
+                not isinstance(value, Exact) and value.dtype != np.bool_
+            ):
+                raise NotExact("bits of data")
+        if name == "differ" and not isinstance(other, Exact) and other.all():
+            return self.calculator.invert(one)
+        return getattr(self.calculator, name)(one, other)
+
+    def unary(self, arg: Any, op: Any) -> Any:
+        value = self.data(arg)
+        if op in _UNARY:
+            return self._made(getattr(self.calculator, _UNARY[op])(value), arg)
+        if op is np.log2:
+            return self._made(self.calculator.divide(self.calculator.log(value), float(np.log(2.0))), arg)
+        if op in _NAMED:
+            name, parity = _NAMED[op]
+            return self._made(self.calculator.function(name, value, parity), arg)
+        raise NotExact(f"numpy's {op.__name__} on data")
+
+    def ternary(self, one: Any, other: Any, third: Any, op: Any) -> Any:
+        a, b, c = self.data(one), self.data(other), self.data(third)
+        if op is np.where:
+            if isinstance(a, Exact) and a.kind != "b":
+                a = self.calculator.compare("not_equal", a, 0)
+            return self._made(self.calculator.select(a, b, c), third)
+        if op is np.clip:
+            return self._made(self.calculator.minimum(self.calculator.maximum(a, b), c), third)
+        raise NotExact(f"numpy's {op.__name__} on data")
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        product = self.calculator.multiply(self.data(x), self.data(y))
+        return self._made(self.calculator.add(product, self.data(z)), z)
+
+    def cast(self, src: Any, kind: Any) -> Any:
+        value, target = src.data, kind.scalar
+        if target.is_floating():
+            return Handle(value.plain("f") if value.kind != "f" else value, target)
+        if value.kind == "f":
+            if target != tl.int1:
+                raise NotExact("integers from data")
+            value = self.calculator.compare("not_equal", value, 0)
+            return self._made(value, src)
+        return Handle(value.plain("b" if target == tl.int1 else "i"), target)
+
+    def dot(self, a: Any, b: Any, d: Any, *_: Any) -> Any:
+        made = self.calculator.matmul(self.data(a), self.data(b))
+        base = self.data(d)
+        zero = not isinstance(base, Exact) and not base.any()
+        return self._made(made if zero else self.calculator.add(made, base), d)
+
+    def gather(self, src: Any, indices: Any, axis: int) -> Any:
+        if isinstance(indices.data, Exact):
+            raise NotExact("an index from data")
+
+        def change(planes: np.ndarray) -> np.ndarray:
+            index = np.broadcast_to(indices.data, (len(planes), *indices.data.shape))
+            return np.take_along_axis(planes, index, axis=axis + 1)
+
+        return self._made(src.data.mapped(change), src)
+
+    def splat(self, kind: Any, arg: Any) -> Any:
+        shape = tuple(kind.shape)
+
+        def change(planes: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(planes.reshape(len(planes), *(1,) * len(shape)), (len(planes), *shape))
+
+        return self._made(arg.data.mapped(change), arg)
+
+    def _joined(self, how: Callable[..., np.ndarray], lhs: Any, rhs: Any, axis: int) -> Any:
+        one, other = self.calculator.number(self.data(lhs)), self.calculator.number(self.data(rhs))
+        levels = min(one.levels, other.levels)
+        planes = how([one.planes[:levels], other.planes[:levels]], axis=axis)
+        return self._made(Exact(planes, one.special or other.special, None, one.kind), lhs)
+
+    def library(self, lib: Any, path: Any, symbol: str, args: Any, *_: Any) -> Any:
+        """libdevice."""
+        name = symbol.removeprefix("__nv_")
+        name = name.removesuffix("f") if name not in ("erf",) else name
+        calculator, given = self.calculator, [self.data(arg) for arg in args]
+        methods = {"tanh": "tanh", "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "sqrt": "sqrt", "rsqrt": "rsqrt",
+                   "pow": "power", "fabs": "absolute", "fast_exp": "exp", "fast_tanh": "tanh"}  # fmt: skip
+        if name == "er":
+            name = "erf"
+        if name in methods:
+            made = getattr(calculator, methods[name])(*given)
+        elif name in ("sinh", "cosh"):
+            made = calculator.hyperbolic(name, given[0])
+        elif name == "expm1":
+            made = calculator.subtract(calculator.exp(given[0]), 1.0)
+        elif name == "erfc":
+            made = calculator.subtract(1.0, calculator.function("erf", given[0], "odd"))
+        elif name == "normcd":
+            half = calculator.function("erf", calculator.multiply(given[0], 2.0**-0.5), "odd")
+            made = calculator.multiply(calculator.add(half, 1.0), 0.5)
+        elif name in ("log2", "log10"):
+            made = calculator.divide(calculator.log(given[0]), float(np.log(int(name[3:]))))
+        elif name in ("isnan", "isin"):
+            made = calculator.compare("not_equal", given[0], given[0])
+        elif name in _LIBRARY_PARITY and len(given) == 1:
+            made = calculator.function(name, given[0], _LIBRARY_PARITY[name])
+        else:
+            raise NotExact(f"libdevice's {symbol}")
+        return self._made(made, args[0])
+
+    # -- folds -------------------------------------------------------------------------------------------------
+
+    def _folded(self, own: Callable[..., Any], exact: Callable[..., Any]) -> Callable[..., Any]:
+        def apply_impl(fold: Any, values: Any) -> Any:
+            if any(isinstance(value.handle.data, Exact) for value in values):
+                return exact(self.calculator, fold, values, self.data)
+            return own(fold, values)
+
+        return apply_impl
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def _region(self, ptrs: Any, mask: np.ndarray, what: str) -> tuple[Region | None, torch.dtype]:
+        if isinstance(mask, Exact):
+            raise NotExact("a mask from data")
+        dtype = _DTYPES.get(str(ptrs.get_element_ty()))
+        width = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
+        region = self.engine.memory.check(ptrs.data, np.broadcast_to(mask, ptrs.data.shape), width, what)
+        if dtype is None:
+            raise NotExact(f"memory of type {ptrs.get_element_ty()}")
+        return region, dtype
+
+    def _shadow(self, region: Region, dtype: torch.dtype, data: bool) -> Shadow | None:
+        """Where floats are, or anything else that came of data."""
+        if dtype.is_floating_point or data:
+            return self.shadows.of(region.keep, dtype)
+        return self.shadows.find(region.keep, dtype.itemsize)
+
+    def _load(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        def create(builder: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
+            lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
+            region, dtype = self._region(ptrs, lanes, "read")
+            if region is None:
+                if not dtype.is_floating_point:
+                    return own(builder, ptrs, mask, other, *rest, **kwargs)
+                if lanes.any():
+                    raise NotExact("one load from several tensors")
+            shadow = None if region is None else self._shadow(region, dtype, False)
+            if region is not None and shadow is None:
+                return own(builder, ptrs, mask, other, *rest, **kwargs)
+            masked = self._masked_lanes(other, ptrs.data.shape)
+            if shadow is None:
+                return Handle(
+                    self.calculator.aligned(masked, np.zeros(ptrs.data.shape))[0].plain(),
+                    ptrs.get_element_ty(),
+                )
+            index = np.where(lanes, _elements(ptrs.data, dtype.itemsize), 0)
+            made = shadow.read(index)
+            if not lanes.all():
+                made = self.calculator.select(lanes, made, masked)
+            return self._typed(made, dtype, ptrs.get_element_ty())
+
+        return create
+
+    @staticmethod
+    def _typed(made: Exact, dtype: torch.dtype, kind: Any) -> Any:
+        if dtype.is_floating_point and made.kind != "f":
+            made = made.plain("f")
+        return Handle(made, kind)
+
+    def _masked_lanes(self, other: Any, shape: tuple[int, ...]) -> Exact:
+        if other is not None:
+            return self.calculator.number(self.data(other))
+        if int(np.prod(shape)) == 1:
+            return self.calculator.number(np.zeros(shape))
+        levels = self.calculator.levels
+        return Exact(np.full((levels, *shape), UNDEFINED, dtype=np.int64), True)
+
+    def _store(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        def create(builder: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **kwargs: Any) -> Any:
+            lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
+            region, dtype = self._region(ptrs, lanes, "write")
+            data = isinstance(value.data, Exact)
+            if region is None:
+                if lanes.any():
+                    raise NotExact("one store to several tensors")
+                return None
+            shadow = self._shadow(region, dtype, data)
+            if shadow is None:
+                return own(builder, ptrs, value, mask, *rest, **kwargs)
+            whole = self.calculator.aligned(self.data(value), np.zeros(ptrs.data.shape, dtype=np.int64))[0]
+            index = _elements(ptrs.data, dtype.itemsize)
+            shadow.write(index[lanes], whole.at(lanes))
+            return None
+
+        return create
+
+    def _update(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        def create(builder: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+            lanes = np.broadcast_to(_plain_mask(mask.data), ptr.data.shape)
+            region, dtype = self._region(ptr, lanes, "atomic access")
+            if region is None:
+                if isinstance(val.data, Exact) or lanes.any():
+                    raise NotExact("an atomic operation on several tensors")
+                return own(builder, op, ptr, val, mask, sem, scope)
+            shadow = self._shadow(region, dtype, isinstance(val.data, Exact))
+            if shadow is None:
+                return own(builder, op, ptr, val, mask, sem, scope)
+            name = str(op).rsplit(".", 1)[-1]
+            index = _elements(ptr.data, dtype.itemsize)
+            old = shadow.read(np.where(lanes, index, 0))
+            value = self.calculator.aligned(self.data(val), np.zeros(ptr.data.shape, dtype=np.int64))[0]
+            if name == "XCHG":
+                shadow.write(index[lanes], value.at(lanes))
+            elif name in ("FADD", "ADD"):
+                self._added(shadow, index[lanes], value.at(lanes).plain())
+            else:
+                raise NotExact(f"an atomic {name} of data")
+            return self._typed(old.plain(), dtype, val.dtype.scalar)
+
+        return create
+
+    def _added(self, shadow: Shadow, index: np.ndarray, value: Exact) -> None:
+        """One element after the other, where several are of one place."""
+        order = np.arange(index.size)
+        while order.size:
+            _, first = np.unique(index[order], return_index=True)
+            now = order[first]
+            part = value.at(now)
+            shadow.write(index[now], self.calculator.add(shadow.read(index[now]).plain(), part).plain())
+            order = np.delete(order, first)
+
+
+def _plain_mask(mask: Any) -> np.ndarray:
+    if isinstance(mask, Exact):
+        raise NotExact("a mask from data")
+    return np.asarray(mask, dtype=bool)
+
+
+def _elements(pointers: np.ndarray, width: int) -> np.ndarray:
+    """Numbers of elements within their storage."""
+    offsets = (pointers & np.uint64((1 << REGION_BITS) - 1)).astype(np.int64)
+    return offsets // width
+
+
+def _where_exact(own: Callable[..., Any], exact: Callable[..., Any]) -> Callable[..., Any]:
+    """`exact` where an argument is data, `own` elsewhere."""
+
+    def method(builder: Any, *args: Any, **kwargs: Any) -> Any:
+        for arg in args:
+            if isinstance(arg, Handle):
+                if isinstance(arg.data, Exact):
+                    return exact(*args, **kwargs)
+            elif isinstance(arg, list | tuple) and any(
+                isinstance(one, Handle) and isinstance(one.data, Exact) for one in arg
+            ):
+                return exact(*args, **kwargs)
+        return own(builder, *args, **kwargs)
+
+    return method
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def method(*args: Any, **kwargs: Any) -> Any:
+        raise NotExact(f"{name.removeprefix('create_')} of data")
+
+    return method

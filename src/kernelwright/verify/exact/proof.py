@@ -1,0 +1,135 @@
+"""Whether a kernel computes what the reference does, for every input over the reals, at one small size.
+
+    question = ask(shape, secret)            what the reference makes of random residues; NotExact where that is unknown
+    proof = question.judged(outputs, functions, problem)
+
+`proven`: every output is equal, at every level that both sides have. Where the two are no identity, chance makes them
+equal with odds below 2^-30: degrees of programs at small sizes are far below 2^20, residues lie in 2^50. `tested` is
+anything else, with the reason; it is never a reason to reject.
+
+Not seen: rounding, overflow, ties, NaN. Weights of at most 16 elements, and integers, stand for themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelwright.records import Proof
+from kernelwright.verify.exact import field, reference
+from kernelwright.verify.exact.moves import plain
+from kernelwright.verify.exact.order import Calculator
+from kernelwright.verify.exact.values import UNDEFINED, Exact, NotExact
+from kernelwright.verify.exact.wire import Value
+from kernelwright.verify.structures import flatten
+
+_TINY = 16
+"""Weights of at most so many elements are shown to a candidate's process, which may hand them on as numbers."""
+_ZEROS = 0.01
+"""Share of zeros in an input from which on they mean something."""
+_RUNNING = ("running_mean", "running_var")
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """Random values for one case, and what the reference makes of them."""
+
+    key: int
+    levels: int
+    inputs: list[Value]
+    state: dict[str, Value]
+    expected: list[Value]
+    functions: frozenset[str]
+
+    def calculator(self) -> Calculator:
+        """A fresh one for the candidate, which knows the same functions."""
+        return Calculator(self.key, self.levels)
+
+    def judged(self, outputs: Sequence[Value], functions: Iterable[str], problem: str = "") -> Proof:
+        """What follows from a candidate's outputs."""
+        if problem:
+            return Proof(status="tested", reason=problem[:200])
+        calculator = self.calculator()
+        wrong = [self._wrong(calculator, *pair) for pair in zip(self.expected, outputs, strict=True)]
+        share = max(wrong, default=0.0)
+        if share == 0.0:
+            return Proof(status="proven")
+        known = sorted({*self.functions, *functions})
+        names = f", or not in one form: {', '.join(known)}" if known else ""
+        return Proof(
+            status="tested",
+            reason=f"{share:.1%} of an output differs{names}"[:200],
+            differs=share,
+            functions=tuple(known),
+        )
+
+    @staticmethod
+    def _wrong(calculator: Calculator, expected: Value, got: Value) -> float:
+        """Share of elements that differ."""
+        if isinstance(expected, torch.Tensor) and isinstance(got, torch.Tensor):
+            return float((expected != got).double().mean()) if expected.numel() else 0.0
+        one, other = (
+            value if isinstance(value, Exact) else calculator.number(plain(value))
+            for value in (expected, got)
+        )
+        if one.shape != other.shape:
+            return 1.0
+        levels = min(one.levels, other.levels)
+        alike = (one.planes[:levels] == other.planes[:levels]).all(axis=0) & (other.planes[0] != UNDEFINED)
+        return float((~alike).mean()) if alike.size else 0.0
+
+
+def ask(shape: Any, secret: int) -> Question:
+    """`shape` is a `ShapeCases` of the judge's. Raises NotExact."""
+    case = shape.cases[0]
+    if case.after:
+        raise NotExact("the reference changes what it is given")
+    traced = reference.traced(case.module, case.inputs)
+    generator = np.random.default_rng([secret & (2**63 - 1), 0xE8AC7])
+    key = int(generator.integers(1, 2**60))
+    calculator = Calculator(key, traced.levels)
+    inputs = [_drawn(one, calculator, generator) for one in flatten(case.inputs)]
+    state: dict[str, Value] = {}
+    parameters = {name for name, _ in case.module.named_parameters()}
+    for name, value in case.module.state_dict().items():
+        learnt = name in parameters or name.rsplit(".", 1)[-1] in _RUNNING
+        state[name] = _weight(value, calculator, generator, learnt)
+    expected = reference.run(traced, calculator, inputs, state)
+    if any(isinstance(one, Exact) and (one.planes[0] == UNDEFINED).any() for one in expected):
+        raise NotExact("the reference is undefined somewhere")
+    functions = frozenset(calculator.functions)
+    return Question(key, traced.levels, inputs, state, expected, functions)
+
+
+def _weight(
+    value: torch.Tensor, calculator: Calculator, generator: np.random.Generator, learnt: bool
+) -> Value:
+    if not value.is_floating_point():
+        return value
+    if value.numel() <= _TINY or not learnt:
+        return calculator.number(plain(value))
+    return Exact(field.drawn(generator, calculator.levels, tuple(value.shape)))
+
+
+def _drawn(value: torch.Tensor, calculator: Calculator, generator: np.random.Generator) -> Value:
+    """An input as a residue for each element, but for what a reference may rely on: whole numbers, infinities, zeros and
+    symmetry stay."""
+    if not value.is_floating_point():
+        return value
+    array = plain(value)
+    if array.size and (array == np.round(array)).all():
+        return calculator.number(array)
+    planes = field.drawn(generator, calculator.levels, tuple(array.shape))
+    if array.ndim >= 2 and array.shape[-1] == array.shape[-2] > 1 and (array == array.swapaxes(-1, -2)).all():
+        planes = np.where(np.tril(np.ones(array.shape[-2:], dtype=bool)), planes, planes.swapaxes(-1, -2))
+    fixed = ~np.isfinite(array)
+    if (array == 0).mean() > _ZEROS:
+        fixed |= array == 0
+    if not fixed.any():
+        return Exact(planes)
+    literal = calculator.number(np.where(fixed, array, 0.0))
+    return Exact(np.where(fixed, literal.planes, planes), literal.special)

@@ -1,0 +1,121 @@
+"""Residues beside memory: what the floating-point elements of a storage stand for.
+
+A storage gets a shadow when somebody first reads it as floats, or stores data there. Until then it holds ordinary numbers,
+which are read as literals; memory that nobody wrote to is full of NaN there, which is undefined here.
+
+Does not follow bits: memory that is read in another width than it was written in is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from kernelwright.verify.exact.order import Calculator
+from kernelwright.verify.exact.values import UNDEFINED, Exact, Kind, NotExact, Tag
+from kernelwright.verify.trace.tape import View
+
+
+@dataclasses.dataclass
+class Shadow:
+    """One storage: residues by element, of as many levels as all that is there has."""
+
+    planes: np.ndarray
+    width: int
+    kind: Kind
+    storage: torch.UntypedStorage
+    """Held, so that nobody else gets its identity."""
+    levels: int
+    maxima: bool = False
+    """Whether all that was stored here are maxima."""
+    scale: np.ndarray | None = None
+    """Exponents that can be set apart, by element; of elements with none, 0."""
+
+    def read(self, index: np.ndarray) -> Exact:
+        made = Exact(self.planes[: self.levels, index], False, None, self.kind)
+        made.special = bool((made.planes[0] < 0).any())
+        if self.maxima:
+            made.tag = Tag("maximum")
+        elif self.scale is not None:
+            made.tag = Tag("scale", (Exact(self.scale[:, index]),))
+        return made
+
+    def write(self, index: np.ndarray, value: Exact) -> None:
+        """`value` has the shape of `index`."""
+        whole = index.size >= self.planes.shape[1]
+        levels = value.levels if whole else min(self.levels, value.levels)
+        self.maxima = (
+            value.tag is not None and value.tag.kind == "maximum" and (whole or self.maxima or self.fresh)
+        )
+        self.levels = levels
+        self.planes[:levels, index] = value.planes[:levels]
+        exponent = value.tag.values[0] if value.tag is not None and value.tag.kind == "scale" else None
+        if exponent is not None and exponent.levels == len(self.planes) and not exponent.special:
+            if self.scale is None:
+                self.scale = np.zeros_like(self.planes)
+            self.scale[:, index] = exponent.planes
+        elif self.scale is not None:
+            self.scale[:, index] = 0
+        if value.kind == "f":
+            self.kind = "f"
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing is there yet."""
+        return bool((self.planes[0] < 0).all())
+
+
+class Shadows:
+    """Shadows by storage."""
+
+    def __init__(self, calculator: Calculator) -> None:
+        self.calculator = calculator
+        self._known: dict[int, Shadow] = {}
+
+    def forget(self, storage: torch.UntypedStorage) -> None:
+        """What lies there is ordinary memory again."""
+        self._known.pop(storage._cdata, None)
+
+    def find(self, storage: torch.UntypedStorage, width: int) -> Shadow | None:
+        """The shadow, if there is one. Raises NotExact where it has another width."""
+        found = self._known.get(storage._cdata)
+        if found is not None and found.width != width:
+            raise NotExact("memory read in another width than it was written in")
+        return found
+
+    def of(self, storage: torch.UntypedStorage, dtype: torch.dtype) -> Shadow:
+        """The shadow, made from what lies there if there is none."""
+        found = self.find(storage, dtype.itemsize)
+        if found is not None:
+            return found
+        count = storage.nbytes() // dtype.itemsize
+        flat = torch.empty(0, dtype=dtype).set_(storage, 0, (count,), (1,))
+        array = (flat.double() if dtype.is_floating_point else flat).numpy()
+        value = self.calculator.number(array)
+        planes = np.ascontiguousarray(value.planes).copy()
+        found = self._known[storage._cdata] = Shadow(planes, dtype.itemsize, value.kind, storage, len(planes))
+        return found
+
+    def fresh(self, storage: torch.UntypedStorage, dtype: torch.dtype) -> None:
+        """Nothing lies there yet."""
+        count, levels = storage.nbytes() // dtype.itemsize, self.calculator.levels
+        planes = np.full((levels, count), UNDEFINED, dtype=np.int64)
+        self._known[storage._cdata] = Shadow(planes, dtype.itemsize, "f", storage, levels)
+
+    def put(self, view: View, dtype: torch.dtype, storage: torch.UntypedStorage, value: Exact) -> None:
+        """`value` as a tensor that lies there."""
+        shadow = self.of(storage, dtype)
+        shadow.write(places(view), value)
+
+    def get(self, view: View, dtype: torch.dtype, storage: torch.UntypedStorage) -> Exact:
+        return self.of(storage, dtype).read(places(view))
+
+
+def places(view: View) -> np.ndarray:
+    """By element of a tensor, its number in the storage."""
+    found = np.full((), view.offset, dtype=np.int64)
+    for extent, stride in zip(view.shape, view.stride, strict=True):
+        found = found[..., None] + np.arange(extent, dtype=np.int64) * stride
+    return found.reshape(view.shape)

@@ -1,0 +1,42 @@
+"""Residues and ordinary tensors between judge and interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelwright.verify.exact import field
+from kernelwright.verify.exact.values import Exact
+
+Value = Exact | torch.Tensor
+"""An array of unknown numbers, or of known ones."""
+
+
+def encoded(values: Sequence[Value], tensors: list[torch.Tensor]) -> list[dict[str, Any]]:
+    """For the wire; `tensors` grows."""
+    found = []
+    for value in values:
+        if isinstance(value, Exact):
+            found.append({"exact": len(tensors), "special": value.special, "kind": value.kind})
+            tensors.append(torch.from_numpy(np.ascontiguousarray(value.planes)))
+        else:
+            found.append({"known": len(tensors)})
+            tensors.append(value)
+    return found
+
+
+def decoded(spec: Sequence[Mapping[str, Any]], tensors: Sequence[torch.Tensor]) -> list[Value]:
+    """The inverse of `encoded`. Raises LookupError, TypeError or ValueError for what is not."""
+    found: list[Value] = []
+    for item in spec:
+        if "known" in item:
+            found.append(tensors[item["known"]])
+            continue
+        planes = tensors[item["exact"]]
+        if planes.dtype != torch.int64 or planes.ndim < 1 or not 1 <= len(planes) <= field.LEVELS:
+            raise ValueError("not residues")
+        found.append(Exact(planes.numpy(), bool(item["special"]), None, item["kind"]))
+    return found
