@@ -90,7 +90,7 @@ def test_the_corpus_has_the_recipes_settings_and_defaults() -> None:
     from kernelwright.data import CorpusConfig
 
     ours, theirs = DataConfig.model_fields, CorpusConfig.model_fields
-    shared = set(ours) - {"examples", "tasks", "tokenizer", "source", "answer"}
+    shared = set(ours) - {"examples", "tasks", "tokenizer", "source", "answer", "think"}
     assert shared <= set(theirs)
     assert {name: ours[name].default for name in shared} == {name: theirs[name].default for name in shared}
 

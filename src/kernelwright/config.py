@@ -96,6 +96,8 @@ class DataConfig(Section):
     """How prompts are rendered."""
     answer: Literal["plan+code", "plan"] = "plan+code"
     """What is asked for: plan and code, or the plan alone, whose code the library's printer writes."""
+    think: bool = False
+    """Supervised answers begin with the reasons for their plan in think tags, printed from graph and schedule."""
     train_graphs: int = Field(300, ge=0)
     """Different operator graphs to train on. This and what follows is read by `kernelwright.data.CorpusConfig`,
     which has more settings and says what they mean."""

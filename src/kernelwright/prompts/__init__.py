@@ -7,6 +7,7 @@ small from-scratch models, which has no chat roles: training and policy concaten
 Rendering is pure: same arguments, same prompt. A prompt never holds seeds, tolerances or expected outputs.
 """
 
+import random
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -22,12 +23,18 @@ from kernelwright.graph.types import Graph
 from kernelwright.precision import precision_of
 from kernelwright.prompts.feedback import feedback, profile
 from kernelwright.records import Agent, Example, Message, Pair, Prompt, Task
+from kernelwright.synth import reasoning
+from kernelwright.synth.library import schedules_of
+from kernelwright.synth.plan import parse_plan
+from kernelwright.synth.primitives import Unsupported
 from kernelwright.tasks import lowered
 
 __all__ = ["completion_text", "contrast", "example_pair", "feedback", "profile", "render"]
 
 STYLES: tuple[Style, ...] = ("chat", "compact", "lowered")
 Answer = Literal["plan+code", "plan"]
+_CONSIDERED = 6
+"""Other schedules from which reasons take those that differ in their figures."""
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 
 
@@ -116,8 +123,10 @@ def contrast(plan: str, code: str, us: float, clock: str = "modelled") -> str:
     return f"{us:.4g} us {clock}\n{plan.strip() or code.strip()}"
 
 
-def example_pair(example: Example | Pair, style: Style, answer: Answer = "plan+code") -> tuple[Prompt, str]:
-    """What SFT shows and what it wants said."""
+def example_pair(
+    example: Example | Pair, style: Style, answer: Answer = "plan+code", think: bool = False
+) -> tuple[Prompt, str]:
+    """What SFT shows and what it wants said; with `think` behind the reasons for the plan, in think tags."""
     improve = example.kind == "improve"
     agent: Agent = "midend" if improve else "frontend"
     if isinstance(example, Pair):
@@ -142,9 +151,21 @@ def example_pair(example: Example | Pair, style: Style, answer: Answer = "plan+c
             profile=example.feedback if improve else "",
         )
     prompt = prompt.model_copy(update={"answer": answer})
-    return prompt, plan_text(example.plan) if answer == "plan" else completion_text(
-        example.plan, example.code
-    )
+    text = plan_text(example.plan) if answer == "plan" else completion_text(example.plan, example.code)
+    reasons = _reasons(example) if think and isinstance(example, Pair) else ""
+    return prompt, f"<think>\n{reasons}\n</think>\n{text}" if reasons else text
+
+
+def _reasons(pair: Pair) -> str:
+    """Printed from what is known of graph and schedule; empty where the plan is no schedule's."""
+    graph = Graph.model_validate_json(pair.task.graph)
+    try:
+        _, schedule = parse_plan(pair.plan)
+        others = schedules_of(graph, pair.target)
+        chance = random.Random(pair.plan)
+        return reasoning.think(graph, schedule, chance.sample(others, min(len(others), _CONSIDERED)))
+    except (UserError, Unsupported):
+        return ""
 
 
 def _cast_note(task: Task) -> str:

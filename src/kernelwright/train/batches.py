@@ -74,7 +74,7 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised], re
                 example = relabelled(example, chance)
         if not recipe.sft.plans:
             example = example.model_copy(update={"plan": ""})
-        prompt, text = example_pair(example, recipe.data.style, recipe.data.answer)
+        prompt, text = example_pair(example, recipe.data.style, recipe.data.answer, recipe.data.think)
         question = prompt_ids(tokenizer, prompt)
         return np.array(question + completion_ids(tokenizer, text), np.int32), len(question)
 
