@@ -25,6 +25,7 @@ from unittest import mock
 from schedule_problems import Problem, problems
 
 from kernelwright.archive import Archive, Entry, code_digest, printed
+from kernelwright.errors import UserError
 from kernelwright.graph.text import to_text
 from kernelwright.hardware import target as sheet_of
 from kernelwright.metrics import geometric_mean, geometric_mean_interval
@@ -163,6 +164,22 @@ def races(
         )
 
 
+def _said(path: Path) -> dict[str, list[list[str]]]:
+    """problem -> rows of plans, under the graph's own label: what a policy calls the operators changes no kernel."""
+    labels = {problem.name: label_of(problem.graph) for problem in problems()}
+    found: dict[str, list[list[str]]] = {}
+    for line in path.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        plans = []
+        for plan in row["plans"]:
+            try:
+                plans.append(print_plan(labels[row["problem"]], parse_plan(plan)[1]))
+            except UserError:
+                plans.append(plan)
+        found.setdefault(row["problem"], []).append(plans)
+    return found
+
+
 def replay(chosen: Sequence[Race], seeds: int) -> dict[str, dict[int, list[list[float]]]]:
     """search -> budget -> by graph, the best time over the table's best, a number a seed."""
     found: dict[str, dict[int, list[list[float]]]] = {}
@@ -257,10 +274,7 @@ def main() -> None:
     if given.what == "record":
         record(given.table, given.rows, given.seconds, given.only, given.estimates or given.rows is None)
         return
-    sampled: dict[str, list[list[str]]] = {}
-    for line in given.plans.read_text("utf-8").splitlines() if given.plans else ():
-        row = json.loads(line)
-        sampled.setdefault(row["problem"], []).append(row["plans"])
+    sampled = _said(given.plans) if given.plans else {}
     chosen = list(races(load(given.table), given.clock, sampled, given.least))
     if given.plans:
         chosen = [race for race in chosen if race.sampled]

@@ -127,6 +127,7 @@ def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
     console.print()
     console.print(show.metrics(rows, seconds))
     console.print(show.gains(rows), style="dim", end="")
+    console.print(show.segments(folder.lines("curves.jsonl")), style="dim", end="")
     console.print(
         f"held-out tasks only; speedups over eager, correct samples only; data {spent.get('data', 0.0):.0f} s, "
         f"all {sum(spent.values()):.0f} s",

@@ -321,6 +321,30 @@ def gains(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     return "".join(lines)
 
 
+def segments(curves: Sequence[Mapping[str, Any]]) -> str:
+    """One line for each stage of reinforcement: what plans and code were paid, and the entropy of plans, at first and at last.
+
+    Means over the first and the last quarter of its steps in `curves.jsonl`.
+    """
+    lines = []
+    for stage in dict.fromkeys(row["stage"] for row in curves if "reward_plan" in row):
+        rows = [row for row in curves if row["stage"] == stage]
+        part = max(1, len(rows) // 4)
+        ends = [_paid(rows[:part]), _paid(rows[-part:])]
+        shown = (f"{name} {first} to {last}" for name, first, last in zip(("plans paid", "code paid", "nats a decision"),
+                                                                         *ends, strict=True))  # fmt: skip
+        lines.append(f"{stage}: {', '.join(shown)}\n")
+    return "".join(lines)
+
+
+def _paid(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Mean reward of plans and of code, and mean nats a decision, as text."""
+    columns = [[row.get("reward_plan") for row in rows], [row.get("reward_code") for row in rows],
+               [(row.get("nats") or {}).get("decision") for row in rows]]  # fmt: skip
+    known = [[value for value in column if value is not None] for column in columns]
+    return [f"{sum(column) / len(column):.2f}" if column else "–" for column in known]
+
+
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
