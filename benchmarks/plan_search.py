@@ -186,6 +186,8 @@ def replay(chosen: Sequence[Race], seeds: int) -> dict[str, dict[int, list[list[
     for name, search in SEARCHES.items():
         if name == "policy" and not any(race.sampled for race in chosen):
             continue
+        if "cost model" in name and not all(min(race.modelled) < math.inf for race in chosen):
+            continue  # nothing is ranked without estimates: record --estimates
         budgets: dict[int, list[list[float]]] = {budget: [] for budget in BUDGETS}
         for race in chosen:
             tried = [
