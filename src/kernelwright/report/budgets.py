@@ -40,8 +40,8 @@ def budget_chart(title: str, series: Mapping[str, Sequence[tuple[float, float]]]
         parts.append(
             f'<text x="{_WIDTH - _RIGHT + 14}" y="{y}" fill="{colour}">{escape(name)}: {some[-1][1]:.3f}</text>'
         )
-    style = "text{font:12px sans-serif;fill:#777}"
+    style = "text{font:12px sans-serif}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" fill="#777">'
         f"<style>{style}</style>{''.join(parts)}</svg>\n"
     )
