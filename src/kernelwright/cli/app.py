@@ -202,6 +202,9 @@ def verify(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Have what is accepted watched by compute-sanitizer as well.")
     ] = False,
+    proof: Annotated[
+        bool, typer.Option(help="Without a GPU: run what is accepted in exact arithmetic as well.")
+    ] = True,
 ) -> int:
     """One verdict on one kernel, with its evidence.
 
@@ -215,7 +218,8 @@ def verify(
         read.place(json_file)
     candidate = read.kernel(kernel)
     reference = read.one_task(task, precision)
-    with read.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, sanitize) as pool:
+    options = {"sanitize": sanitize, "proofs": proof}
+    with read.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, **options) as pool:
         if sanitize and (why := unavailable(pool.backend)):
             typer.echo(why, err=True)
         verdict = pool.verify(reference, candidate)

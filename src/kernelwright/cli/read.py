@@ -102,6 +102,7 @@ def judge(
     workers: int = 0,
     deadline_s: float = 30.0,
     sanitize: bool = False,
+    proofs: bool = False,
 ) -> Iterator[VerifierPool]:
     """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises.
 
@@ -112,7 +113,8 @@ def judge(
     decides, *beside = (name.strip() for name in protocol.split(","))
     # The pool checks the names itself; its types say which are right.
     names: Any = {"backend": backend, "protocol": decides, "beside": beside}
-    made = VerifierPool(workers or None, target=target, deadline_s=deadline_s, sanitize=sanitize, **names)
+    options: Any = {"sanitize": sanitize, "proofs": proofs, **names}
+    made = VerifierPool(workers or None, target=target, deadline_s=deadline_s, **options)
     with made as pool:
         if task is not None:
             try:
@@ -136,6 +138,7 @@ def judge_at(
     workers: int = 0,
     deadline_s: float = 30.0,
     sanitize: bool = False,
+    proofs: bool = False,
 ) -> Iterator[VerifierPool | RemotePool | ClusterPool]:
     """The judge on servers, where `addresses` are given; else `judge`, here. Servers judge by their own settings."""
     if addresses:
@@ -147,7 +150,7 @@ def judge_at(
         ) as pool:
             yield pool
         return
-    with judge(task, backend, protocol, target, workers, deadline_s, sanitize) as here:
+    with judge(task, backend, protocol, target, workers, deadline_s, sanitize, proofs) as here:
         yield here
 
 

@@ -98,6 +98,10 @@ def _facts(found: Verdict) -> Iterable[tuple[str, str]]:
             "" if evidence.worst_error is None else f", worst error {evidence.worst_error:.2g} of the allowed"
         )
         yield "cases", f"{evidence.cases} passed{worst}"
+    if evidence.proof is not None and evidence.proof.status == "proven":
+        yield "proven", f"equal for every input over the reals, at {', '.join(evidence.proof.shapes)}"
+    elif evidence.proof is not None:
+        yield "not proven", evidence.proof.reason
     if evidence.where:
         yield "failed on", evidence.where
     if evidence.aten_ops:

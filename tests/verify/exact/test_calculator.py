@@ -101,3 +101,39 @@ def test_padding_with_minus_infinity_counts_for_nothing() -> None:
     padded = C.select(np.arange(20) < 15, X, -math.inf)
     assert equal(C.maximum_over(padded, 1), C.maximum_over(X.taken(np.arange(15), 1), 1))
     assert equal(C.sum(C.exp(padded), 1), C.sum(C.exp(X.taken(np.arange(15), 1)), 1))
+
+
+def test_decided_comparisons_make_a_way_within_a_way_known() -> None:
+    decided = Calculator(key=5, decided=True)
+    low = decided.subtract(decided.exp(decided.minimum(X, 0.0)).plain(), 1.0)
+    one = decided.select(decided.compare("greater", X, 0.0), X, low)
+    other = decided.select(
+        decided.compare("greater", X, 0.0), X, decided.subtract(decided.exp(X).plain(), 1.0)
+    )
+    assert same(*decided.aligned(one, other)).all()
+    assert decided.fewest_decisions() == X.size
+
+
+def test_a_small_weight_is_known_in_its_multiples() -> None:
+    calculator = Calculator(key=5)
+    calculator.scalars = (0.4713982,)
+    assert equal_in(calculator, 3 * 0.4713982, calculator.multiply(0.4713982, 3.0))
+    assert equal_in(calculator, 1 / 0.4713982, calculator.reciprocal(0.4713982))
+
+
+def test_a_copy_of_a_weight_is_that_weight() -> None:
+    calculator = Calculator(key=5)
+    values = np.array([0.25, -1.375, 2.0625])
+    calculator.weights = np.sort(values)
+    assert same(calculator.stored(values[::-1].copy()), calculator.weight(values[::-1].copy())).all()
+    assert not same(calculator.stored(values), calculator.number(values)).any()
+
+
+def test_numbers_far_below_stand_for_minus_infinity_but_cancel() -> None:
+    low = C.number(np.full(20, -1e30))
+    assert equal(C.maximum(X, low), X)
+    assert equal(C.exp(C.subtract(low, low)), 1.0)
+
+
+def equal_in(calculator: Calculator, one: Any, other: Any) -> bool:
+    return bool(same(*calculator.aligned(one, other)).all())

@@ -54,7 +54,7 @@ def test_honest_kernels_are_proven(proving: VerifierPool, name: str) -> None:
 def test_a_condition_that_no_test_met_is_seen(proving: VerifierPool) -> None:
     found = proof(proving.verify(task_of(HONEST["relu_row_by_row"]), Candidate(code=ALWAYS_SMALL)))
     assert found.status == "tested"
-    assert found.differs == 1.0
+    assert found.differs > 0.05
 
 
 def test_what_cannot_be_followed_is_said(proving: VerifierPool) -> None:

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from kernelwright.verify.exact import field
-from kernelwright.verify.exact.constants import FACTORS, INFINITE, closest
+from kernelwright.verify.exact.constants import FACTORS, INFINITE, Form, closest
 from kernelwright.verify.exact.values import (
     ABOVE,
     BELOW,
+    FAR_ABOVE,
+    FAR_BELOW,
     UNDEFINED,
     Exact,
     Kind,
@@ -33,6 +35,9 @@ from kernelwright.verify.exact.values import (
     same,
 )
 
+_MULTIPLE = 400
+_NOTED = 64
+"""Integers of an array that are remembered as written down."""
 Number = Any
 """An `Exact`, an array of numpy's or a Python number."""
 
@@ -45,6 +50,10 @@ class Arithmetic:
         self.key, self.levels, self.deadline = key, levels, deadline
         self.functions: set[str] = set()
         """Of those, the ones that were asked for."""
+        self.scalars: tuple[float, ...] = ()
+        """Small weights, which a candidate's Python may know: multiples of them are told as such."""
+        self.weights = np.zeros(0)
+        """Values of the learnt weights, in order: a number that is one of them stands for that weight, wherever it is."""
         self._literals: dict[float, tuple[int, ...]] = {}
         self._signs: dict[int, int] = {0: 0}
         self._sorted: tuple[np.ndarray, np.ndarray] | None = None
@@ -59,11 +68,15 @@ class Arithmetic:
         if array.dtype.kind in "iub":
             kind: Kind = "b" if array.dtype.kind == "b" else "i"
             wide = array.astype(np.int64)
+            if wide.size <= _NOTED:
+                for one in set(wide.reshape(-1).tolist()):
+                    self._note(one % field.PRIMES[0], one)
             planes = field.reduced(np.broadcast_to(wide, (self.levels, *wide.shape)))
             return Exact(planes, kind=kind)
         if array.dtype.kind != "f":
             raise NotExact(f"numbers of type {array.dtype}")
-        distinct, places = np.unique(array.astype(np.float64), return_inverse=True)
+        wide = array.astype(np.float64)
+        distinct, places = np.unique(wide, return_inverse=True)
         table = np.array([self._literal(float(one)) for one in distinct], dtype=np.int64).T
         planes = table.reshape(self.levels, -1)[:, places.reshape(-1)].reshape(self.levels, *array.shape)
         return Exact(planes, bool((planes[0] < 0).any()) if planes.size else False)
@@ -72,17 +85,37 @@ class Arithmetic:
         known = self._literals.get(value)
         if known is None:
             known = self._literals[value] = self._made(value)
-            sign = 0 if known[0] < 0 or value == 0 else 1 if value > 0 else -1
-            if sign:
-                self._signs[known[0]], self._signs[field.PRIMES[0] - known[0]] = sign, -sign
-                self._sorted = None
+            if known[0] >= 0:
+                self._note(known[0], value)
         return known
+
+    def _note(self, residue: int, value: float) -> None:
+        """A number that somebody wrote down."""
+        if value and residue not in self._signs:
+            sign = 1 if value > 0 else -1
+            self._signs[residue], self._signs[field.PRIMES[0] - residue] = sign, -sign
+            self._sorted = None
 
     def _made(self, value: float) -> tuple[int, ...]:
         if not np.isfinite(value) or abs(value) >= INFINITE:
-            mark = UNDEFINED if np.isnan(value) else ABOVE if value > 0 else BELOW
-            return (mark,) * self.levels
+            high, low = (ABOVE, BELOW) if np.isinf(value) else (FAR_ABOVE, FAR_BELOW)
+            return (UNDEFINED if np.isnan(value) else high if value > 0 else low,) * self.levels
         form = closest(value)
+        if form.inexact:
+            for scalar in self.scalars:
+                for multiple, inverse in ((value / scalar, False), (value * scalar, True)):
+                    ratio = closest(multiple)
+                    if (
+                        not ratio.inexact
+                        and ratio.fraction.numerator * ratio.fraction.denominator <= _MULTIPLE
+                    ):
+                        known = np.array(self._made_of(closest(scalar)))[:, None]
+                        factor = np.array(self._made_of(ratio))[:, None]
+                        product = field.multiply(field.reciprocal(known) if inverse else known, factor)
+                        return tuple(int(one) for one in product[:, 0])
+        return self._made_of(form)
+
+    def _made_of(self, form: Form) -> tuple[int, ...]:
         found = []
         for prime in field.PRIMES[: self.levels]:
             found.append(form.fraction.numerator * pow(form.fraction.denominator, -1, prime) % prime)
@@ -115,7 +148,27 @@ class Arithmetic:
         row = value.planes[0]
         at = np.searchsorted(keys, row).clip(0, len(keys) - 1)
         found = np.where(keys[at] == row, signs[at], 2)
-        return np.where(row == ABOVE, 1, np.where(row == BELOW, -1, found)) if value.special else found
+        if not value.special:
+            return found
+        marks = markers(value)
+        return np.where(marks == ABOVE, 1, np.where(marks == BELOW, -1, found))
+
+    def weight(self, values: np.ndarray) -> Exact:
+        """Learnt weights: a residue for each value."""
+        bits = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
+        return Exact(field.scattered(bits, self.key ^ 0x3E16475, self.levels))
+
+    def stored(self, values: np.ndarray) -> Exact:
+        """Numbers that lie in memory: literals, or weights that somebody copied there."""
+        made = self.number(values)
+        if not self.weights.size or values.dtype.kind != "f" or not values.size:
+            return made
+        at = np.searchsorted(self.weights, values).clip(0, self.weights.size - 1)
+        known = self.weights[at] == values
+        if not known.any():
+            return made
+        planes = np.where(known, self.weight(values).planes, made.planes)
+        return Exact(planes, bool((planes[0] < 0).any()))
 
     def least(self, value: Exact) -> float:
         """The smallest element, where all are numbers that somebody wrote down; else minus infinity."""
@@ -151,7 +204,10 @@ class Arithmetic:
 
     def add(self, one: Number, other: Number) -> Exact:
         a, b = self.aligned(one, other)
-        made = self._finished(field.add(a.planes, b.planes), _sum_marks, a, b)
+        planes = field.add(a.planes, b.planes)
+        if a.special and b.special:
+            planes = np.where(_far_apart(a, b), 0, planes)
+        made = self._finished(planes, _sum_marks, a, b)
         made.tag = self._sum_tag(a, b)
         return made
 
@@ -162,9 +218,8 @@ class Arithmetic:
         a = self.number(value)
         made = Exact(field.negative(a.planes), a.special, None, _signed(a))
         if a.special:
-            marks = markers(a)
-            flipped = np.where(marks == BELOW, ABOVE, np.where(marks == ABOVE, BELOW, marks))
-            made.planes = np.where(flipped < 0, flipped, made.planes)
+            marks = np.minimum(a.planes[0], 0)
+            made.planes = np.where(marks < 0, _OPPOSITE[-marks], made.planes)
         if a.tag is not None and a.tag.kind in ("maximum", "even"):
             made.tag = a.tag
         elif a.tag is not None and a.tag.kind in ("shift", "softened"):
@@ -331,8 +386,22 @@ def _signed(value: Exact) -> Kind:
     return "f" if value.kind == "f" else "i"
 
 
+_OPPOSITE = np.array([0, UNDEFINED, ABOVE, BELOW, FAR_ABOVE, FAR_BELOW])
+"""By the negative of a marker: that of the negative number."""
+
+
+def _far_apart(a: Exact, b: Exact) -> np.ndarray:
+    """Where a number that is far off meets its negative."""
+    found: np.ndarray = (np.minimum(a.planes[0], b.planes[0]) == FAR_ABOVE) & (
+        np.maximum(a.planes[0], b.planes[0]) == FAR_BELOW
+    )
+    return found
+
+
 def _sum_marks(a: Exact, b: Exact) -> np.ndarray:
     one, other = markers(a), markers(b)
     clash = (one < UNDEFINED) & (other < UNDEFINED) & (one != other)
     undefined = clash | (one == UNDEFINED) | (other == UNDEFINED)
-    return np.where(undefined, UNDEFINED, np.minimum(one, other))
+    least = np.minimum(a.planes[0], b.planes[0])
+    far = np.where((one < 0) & (other < 0), np.maximum(a.planes[0], b.planes[0]), least)
+    return np.where(_far_apart(a, b), 0, np.where(undefined, UNDEFINED, np.minimum(far, 0)))

@@ -40,6 +40,8 @@ class Form:
     roots: int = 0
     factor: str = "1"
     sign: int = 1
+    inexact: bool = False
+    """No simple form was found."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,7 +65,9 @@ def closest(value: float) -> Form:
     if (form := _fraction(size**4, _SIMPLE, 4 * TOLERANCE)) is not None:
         return Form(form, 2, sign=sign)
     decimal = _decimal(size, _DIGITS[1])
-    return Form(Fraction(float(np.float32(size))) if decimal is None else decimal, sign=sign)
+    if decimal is None:
+        return Form(Fraction(float(np.float32(size))), sign=sign, inexact=True)
+    return Form(decimal, sign=sign, inexact=True)
 
 
 def _fraction(size: float, limit: int, tolerance: float = TOLERANCE) -> Fraction | None:

@@ -6,9 +6,13 @@ candidate is accepted was decided before.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from kernelwright.outcomes import Gate
 from kernelwright.records import Proof
@@ -25,14 +29,30 @@ _SIZES = 2
 """Small sizes that are asked."""
 
 
-def question(shape: Any, secret: int) -> Question | NotExact:
-    """What `ask` gives or raises: a judge keeps either."""
+@dataclasses.dataclass
+class Posed:
+    """What a judge keeps of one small size."""
+
+    first: Question | NotExact
+    """Comparisons are functions like others."""
+
+    @functools.cached_property
+    def second(self) -> Question | NotExact:
+        """Comparisons are decided."""
+        try:
+            return self.first if isinstance(self.first, NotExact) else self.first.decide()
+        except NotExact as error:
+            return error
+
+
+def question(shape: Any, secret: int) -> Posed:
+    """What `ask` gives or raises."""
     from kernelwright.verify.exact.proof import ask  # torch's tracer takes seconds to import
 
     try:
-        return ask(shape, secret)
+        return Posed(ask(shape, secret))
     except NotExact as error:
-        return error
+        return Posed(error)
 
 
 def prove(questions: Any, device: Confined, shapes: Sequence[Any], traces: Sequence[Trace]) -> Proof:
@@ -43,10 +63,10 @@ def prove(questions: Any, device: Confined, shapes: Sequence[Any], traces: Seque
     for shape, trace in list(zip(shapes, traces, strict=True))[:_SIZES]:
         asked.append(shape.name)
         posed = questions(shape)
-        if isinstance(posed, NotExact):
-            return Proof(status="tested", reason=str(posed)[:200], shapes=tuple(asked))
         try:
-            proof = _one(posed, device, trace)
+            proof = _one(posed.first, device, trace)
+            if proof.differs and "comparison" in proof.functions:
+                proof = _one(posed.second, device, trace)
         except Stop as stop:
             return Proof(status="tested", reason=f"{stop.outcome}: {stop.detail}"[:200], shapes=tuple(asked))
         if proof.status != "proven":
@@ -54,7 +74,9 @@ def prove(questions: Any, device: Confined, shapes: Sequence[Any], traces: Seque
     return Proof(status="proven", shapes=tuple(asked))
 
 
-def _one(posed: Question, device: Confined, trace: Trace) -> Proof:
+def _one(posed: Question | NotExact, device: Confined, trace: Trace) -> Proof:
+    if isinstance(posed, NotExact):
+        return Proof(status="tested", reason=str(posed)[:200])
     tensors = list(trace.blobs)
     names = [name for name in posed.state if name in trace.traced.state]
     body = {
@@ -65,13 +87,16 @@ def _one(posed: Question, device: Confined, trace: Trace) -> Proof:
         "names": names,
         "state": encoded([posed.state[name] for name in names], tensors),
         "key": posed.key,
-        "levels": posed.levels,
+        "levels": posed.traced.levels,
+        "scalars": posed.scalars,
+        "decided": posed.decided,
         "limit_s": max(0.1, min(LIMIT_S, (device.deadline - time.monotonic()) / 2)),
     }
+    tensors.append(torch.from_numpy(posed.weights))
     answer, outputs = device.ask(Gate.DETERMINISM, body, tensors)
     try:
         values = decoded(answer["outputs"], outputs)
         functions = [str(name)[:40] for name in answer["functions"]]
-        return posed.judged(values, functions, str(answer["problem"]))
+        return posed.judged(values, functions, str(answer["problem"]), int(answer["fewest"]))
     except (LookupError, TypeError, ValueError) as error:
         return Proof(status="tested", reason=f"no answer: {type(error).__name__}")

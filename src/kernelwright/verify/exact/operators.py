@@ -251,8 +251,11 @@ def _leaky(c: Calculator, x: Any, slope: Any = 0.01) -> Exact:
 
 
 def _softplus(c: Calculator, x: Any, beta: float = 1.0, threshold: float = 20.0) -> Exact:
-    made = c.softplus(c.multiply(exact(c, x), beta))
-    return made if beta == 1.0 else c.divide(made, beta)
+    value = exact(c, x)
+    steep = value if beta == 1 else c.multiply(value, beta)
+    soft = c.softplus(steep)
+    chosen = c.select(c.compare("greater", steep, float(threshold)), steep, soft)
+    return chosen if beta == 1 else c.divide(chosen, beta)
 
 
 def _clamp(c: Calculator, x: Any, low: Any = None, high: Any = None) -> Exact:
@@ -425,7 +428,7 @@ _HANDLERS: dict[str, Handler] = {
     "round": _known_function("round", "odd"), "lgamma": _known_function("lgamma"), "digamma": _known_function("digamma"),
     "relu": lambda c, x: c.maximum(x, 0), "leaky_relu": _leaky, "elu": _elu, "gelu": _gelu, "softplus": _softplus,
     "silu": lambda c, x: c.multiply(x, c.sigmoid(x)), "hardtanh": lambda c, x, low=-1.0, high=1.0: _clamp(c, x, low, high),
-    "mish": lambda c, x: c.multiply(x, c.tanh(c.softplus(x))),
+    "mish": lambda c, x: c.multiply(x, c.tanh(_softplus(c, x))),
     "log_sigmoid_forward": lambda c, x: (c.negative(c.softplus(c.negative(x))), Unknown()),
     "clamp": _clamp, "clamp_min": lambda c, x, low: _clamp(c, x, low), "clamp_max": lambda c, x, high: _clamp(c, x, None, high),
     "gt": _compared("greater"), "ge": _compared("greater_equal"), "lt": _compared("less"), "le": _compared("less_equal"),

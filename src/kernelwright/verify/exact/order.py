@@ -2,14 +2,18 @@
 
 `a > b` is a function of a - b, turned over with its sign, so that a choice between x and y by a condition s is
 y + s * (x - y): every way of writing a ReLU, an absolute value or a clamp by comparisons comes to one polynomial.
+Where that is not enough (exp(min(x, 0)) where x is below 0), each comparison may be `decided`: 0 or 1 at random, by the
+same rule. Then a way that is wrong is met by half of the elements, and `fewest_decisions` says how many those are.
+
 Ties (a = b) are told from nothing else: a set of measure zero, left to the special values of the other checks.
 
-The maximum of several data is a sum of their images under a bijection, taken back: it is symmetric, needs no order and
-counts each element, but not the same element once where it comes twice. A maximum of a datum and a literal is a choice.
+The maximum of several data is a sum of their images under a bijection, taken back: it is symmetric and needs no order; the
+same element twice counts once, unless one of the two is in a maximum already. A maximum of a datum and a literal is a choice.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,8 @@ from kernelwright.verify.exact.functions import Functions
 from kernelwright.verify.exact.values import (
     ABOVE,
     BELOW,
+    FAR_ABOVE,
+    FAR_BELOW,
     UNDEFINED,
     Exact,
     Tag,
@@ -35,6 +41,32 @@ Condition = Any
 
 class Calculator(Functions):
     """Everything that kernels and graphs do to numbers."""
+
+    def __init__(
+        self, key: int, levels: int = field.LEVELS, deadline: float = math.inf, decided: bool = False
+    ) -> None:
+        super().__init__(key, levels, deadline)
+        self.decided = decided
+        self._site: tuple[int, ...] = (0,)
+        self._asked = 0
+        self._sites: dict[tuple[int, ...], list[np.ndarray]] = {}
+
+    @property
+    def site(self) -> tuple[int, ...]:
+        """What is being computed: comparisons count as one that are the n-th there, such as in all programs of a launch."""
+        return self._site
+
+    @site.setter
+    def site(self, site: tuple[int, ...]) -> None:
+        self._site, self._asked = site, 0
+
+    def fewest_decisions(self) -> int:
+        """Distinct differences that were compared, at the comparison that has least of them."""
+        counts = [
+            np.unique(np.concatenate([part.reshape(-1) for part in parts])).size
+            for parts in self._sites.values()
+        ]
+        return min((count for count in counts if count), default=1 << 30)
 
     # -- conditions ------------------------------------------------------------------------------------------
 
@@ -72,9 +104,14 @@ class Calculator(Functions):
         row = np.maximum(gap.planes[0], 0)
         least = np.minimum(row, field.PRIMES[0] - row)
         drawn = field.scattered(least, self.key ^ 0xC0FFEE, self.levels)
+        if self.decided:
+            self._sites.setdefault((*self.site, self._asked), []).append(least[known == 2])
+            self._asked += 1
+            drawn = np.broadcast_to(drawn[:1] & 1, drawn.shape)
         flipped = field.subtract(np.ones_like(drawn), drawn)
         planes = np.where(row == least, drawn, flipped)
-        return Exact(np.where(known < 2, (known > 0) | ((known == 0) & ties), planes), kind="b")
+        planes = np.where(known < 2, (known > 0) | ((known == 0) & ties), planes)
+        return planes[0] == 1 if self.decided else Exact(planes, kind="b")
 
     def _beside_infinities(self, made: Condition, a: Exact, b: Exact, ties: bool) -> Condition:
         one, other = markers(a), markers(b)
@@ -263,7 +300,7 @@ class Calculator(Functions):
             planes = values[0].planes
         row = planes[0]
         moved = field.add(np.maximum(row, 0)[None], np.full_like(row[None], self.key % field.PRIMES[0]))
-        images = np.where(row < 0, 0, field.bent(moved)[0])
+        images = np.where((row < 0) | _repeated(row, axis), 0, field.bent(moved)[0])
         counted = (row >= 0).sum(axis)
         image = field.total(images[None], axis + 1)
         back = field.subtract(field.unbent(image), np.full_like(image, self.key % field.PRIMES[0]))[0]
@@ -281,10 +318,22 @@ class Calculator(Functions):
             made = np.where(single, own[:shared], made[:shared])
         if not single.all():
             self.functions.add("maximum")
-        marks = np.where(
-            (row == UNDEFINED).any(axis), UNDEFINED, np.where((row == ABOVE).any(axis), ABOVE, 0)
-        )
-        return marked(made, np.where((marks == 0) & (counted == 0), BELOW, marks))
+        above = (row == ABOVE).any(axis) | (row == FAR_ABOVE).any(axis)
+        marks = np.where((row == UNDEFINED).any(axis), UNDEFINED, np.where(above, ABOVE, 0))
+        nothing = np.where((row == FAR_BELOW).any(axis), FAR_BELOW, BELOW)
+        return marked(made, np.where((marks == 0) & (counted == 0), nothing, marks))
+
+
+def _repeated(row: np.ndarray, axis: int) -> np.ndarray:
+    """Which elements were there before, along an axis: a maximum of them is the same."""
+    order = np.argsort(row, axis=axis, kind="stable")
+    ordered = np.take_along_axis(row, order, axis)
+    again = np.zeros(row.shape, dtype=bool)
+    later = tuple(slice(1, None) if place == axis else slice(None) for place in range(row.ndim))
+    again[later] = np.diff(ordered, axis=axis) == 0
+    found = np.zeros(row.shape, dtype=bool)
+    np.put_along_axis(found, order, again, axis)
+    return found
 
 
 def first_of(row: np.ndarray, first: np.ndarray, axis: int) -> np.ndarray:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 import triton.language as tl
+from triton._C.libtriton import ir
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from kernelwright.verify.exact import folds
@@ -51,6 +53,9 @@ _LIBRARY_PARITY: dict[str, Parity] = {
 }  # fmt: skip
 
 
+_UPDATES = {"ADD": "add", "FADD": "add", "MAX": "maximum", "MIN": "minimum"}
+
+
 class Programs:
     """What takes the builder's place while exact programs run."""
 
@@ -67,6 +72,10 @@ class Programs:
             (builder, "create_masked_load", self._load(builder.create_masked_load)),
             (builder, "create_masked_store", self._store(builder.create_masked_store)),
             (builder, "create_atomic_rmw", self._update(builder.create_atomic_rmw)),
+            (builder, "set_grid_idx", self._begun(builder.set_grid_idx)),
+            (TritonSemantic, "atomic_max", self._extreme(TritonSemantic.atomic_max, "max", ir.ATOMIC_OP.MAX)),
+            (TritonSemantic, "atomic_min", self._extreme(TritonSemantic.atomic_min, "min", ir.ATOMIC_OP.MIN)),
+            (Engine, "_argument", self._argument(Engine._argument)),
         ]
         for name, exact in self._calls().items():
             if own := getattr(builder, name, None):
@@ -108,6 +117,39 @@ class Programs:
                      "create_umulhi", "create_print", "create_assert", "create_assume"):  # fmt: skip
             calls[name] = _refused(name)
         return calls
+
+    def _begun(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """A program begins: its comparisons are counted with those of its neighbours."""
+
+        def set_grid_idx(builder: Any, *index: int) -> Any:
+            self.calculator.site = self.calculator.site
+            return own(builder, *index)
+
+        return set_grid_idx
+
+    def _argument(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """A small weight that is handed over as a number is calculated with exactly."""
+
+        def argument(engine: Any, name: str, value: Any) -> Any:
+            if type(value) is float and value in self.calculator.scalars:
+                return tl.tensor(Handle(self.calculator.number(np.array([value])), tl.float32), tl.float32)
+            return own(engine, name, value)
+
+        return argument
+
+    @staticmethod
+    def _extreme(own: Callable[..., Any], name: str, op: Any) -> Callable[..., Any]:
+        """Triton's own compares the bits of floats."""
+
+        def atomic(semantic: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+            if not val.dtype.is_floating():
+                return own(semantic, ptr, val, mask, sem, scope)
+            ptr, val, mask = semantic.atom_red_typechecking_impl(ptr, val, mask, name)
+            sem, scope = semantic._str_to_sem(sem), semantic._str_to_scope(scope)
+            made = semantic.builder.create_atomic_rmw(op, ptr.handle, val.handle, mask.handle, sem, scope)
+            return tl.tensor(made, val.type)
+
+        return atomic
 
     # -- numbers ---------------------------------------------------------------------------------------------
 
@@ -348,22 +390,23 @@ class Programs:
             value = self.calculator.aligned(self.data(val), np.zeros(ptr.data.shape, dtype=np.int64))[0]
             if name == "XCHG":
                 shadow.write(index[lanes], value.at(lanes))
-            elif name in ("FADD", "ADD"):
-                self._added(shadow, index[lanes], value.at(lanes).plain())
+            elif name in _UPDATES and (name in ("ADD", "FADD") or dtype.is_floating_point):
+                combine = getattr(self.calculator, _UPDATES[name])
+                self._combined(shadow, index[lanes], value.at(lanes).plain(), combine)
             else:
                 raise NotExact(f"an atomic {name} of data")
             return self._typed(old.plain(), dtype, val.dtype.scalar)
 
         return create
 
-    def _added(self, shadow: Shadow, index: np.ndarray, value: Exact) -> None:
+    @staticmethod
+    def _combined(shadow: Shadow, index: np.ndarray, value: Exact, combine: Callable[..., Exact]) -> None:
         """One element after the other, where several are of one place."""
         order = np.arange(index.size)
         while order.size:
             _, first = np.unique(index[order], return_index=True)
             now = order[first]
-            part = value.at(now)
-            shadow.write(index[now], self.calculator.add(shadow.read(index[now]).plain(), part).plain())
+            shadow.write(index[now], combine(shadow.read(index[now]).plain(), value.at(now)).plain())
             order = np.delete(order, first)
 
 

@@ -7,7 +7,8 @@
 equal with odds below 2^-30: degrees of programs at small sizes are far below 2^20, residues lie in 2^50. `tested` is
 anything else, with the reason; it is never a reason to reject.
 
-Not seen: rounding, overflow, ties, NaN. Weights of at most 16 elements, and integers, stand for themselves.
+Not seen: rounding, overflow, ties, NaN. Weights of at most 16 elements, buffers and integers stand for themselves. Larger
+weights are as many unknowns as they have values: a candidate may hold them under other names, and laid out anew.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ _TINY = 16
 """Weights of at most so many elements are shown to a candidate's process, which may hand them on as numbers."""
 _ZEROS = 0.01
 """Share of zeros in an input from which on they mean something."""
+_FINE = (torch.float32, torch.float64)
+_MOST_SCALARS = 64
+_ENOUGH = 128
+"""Elements that decide by themselves at each comparison, for odds below 2^-30 that a way through up to three of them was
+taken by none."""
 _RUNNING = ("running_mean", "running_var")
 
 
@@ -38,24 +44,42 @@ _RUNNING = ("running_mean", "running_var")
 class Question:
     """Random values for one case, and what the reference makes of them."""
 
+    traced: reference.Traced
     key: int
-    levels: int
     inputs: list[Value]
     state: dict[str, Value]
+    scalars: tuple[float, ...]
+    """Small weights."""
+    weights: np.ndarray
+    """Values of the others, in order."""
+    decided: bool
+    """Comparisons are 0 or 1 at random."""
     expected: list[Value]
     functions: frozenset[str]
+    fewest: int
+    """Decisions at the reference's comparison that takes fewest."""
+
+    def decide(self) -> Question:
+        """The same with comparisons decided. Raises NotExact."""
+        return _answered(dataclasses.replace(self, decided=True))
 
     def calculator(self) -> Calculator:
-        """A fresh one for the candidate, which knows the same functions."""
-        return Calculator(self.key, self.levels)
+        """A fresh one, for which the same functions have the same values."""
+        made = Calculator(self.key, self.traced.levels, decided=self.decided)
+        made.scalars, made.weights = self.scalars, self.weights
+        return made
 
-    def judged(self, outputs: Sequence[Value], functions: Iterable[str], problem: str = "") -> Proof:
+    def judged(
+        self, outputs: Sequence[Value], functions: Iterable[str], problem: str = "", fewest: int = _ENOUGH
+    ) -> Proof:
         """What follows from a candidate's outputs."""
         if problem:
             return Proof(status="tested", reason=problem[:200])
         calculator = self.calculator()
         wrong = [self._wrong(calculator, *pair) for pair in zip(self.expected, outputs, strict=True)]
         share = max(wrong, default=0.0)
+        if share == 0.0 and self.decided and min(fewest, self.fewest) < _ENOUGH:
+            return Proof(status="tested", reason="too few elements for the comparisons in it")
         if share == 0.0:
             return Proof(status="proven")
         known = sorted({*self.functions, *functions})
@@ -90,19 +114,38 @@ def ask(shape: Any, secret: int) -> Question:
         raise NotExact("the reference changes what it is given")
     traced = reference.traced(case.module, case.inputs)
     generator = np.random.default_rng([secret & (2**63 - 1), 0xE8AC7])
-    key = int(generator.integers(1, 2**60))
-    calculator = Calculator(key, traced.levels)
-    inputs = [_drawn(one, calculator, generator) for one in flatten(case.inputs)]
-    state: dict[str, Value] = {}
+    posed = Question(
+        traced, int(generator.integers(1, 2**60)), [], {}, (), np.zeros(0), False, [], frozenset(), 0
+    )
     parameters = {name for name, _ in case.module.named_parameters()}
+    learnt, scalars = [], []
     for name, value in case.module.state_dict().items():
-        learnt = name in parameters or name.rsplit(".", 1)[-1] in _RUNNING
-        state[name] = _weight(value, calculator, generator, learnt)
-    expected = reference.run(traced, calculator, inputs, state)
+        is_learnt = name in parameters or name.rsplit(".", 1)[-1] in _RUNNING
+        if value.is_floating_point() and value.numel() <= _TINY:
+            scalars += plain(value).reshape(-1).tolist()
+        elif value.is_floating_point() and is_learnt:
+            learnt.append(name)
+    state = case.module.state_dict()
+    single = [plain(state[name]).reshape(-1) for name in learnt if state[name].dtype in _FINE]
+    values = np.unique(np.concatenate(single)) if single else np.zeros(0)
+    posed = dataclasses.replace(
+        posed,
+        scalars=tuple(one for one in dict.fromkeys(scalars) if one)[:_MOST_SCALARS],
+        weights=values[values != 0],
+    )
+    calculator = posed.calculator()
+    inputs = [_drawn(one, calculator, generator) for one in flatten(case.inputs)]
+    held = {name: _weight(value, calculator, generator, name in learnt) for name, value in state.items()}
+    return _answered(dataclasses.replace(posed, inputs=inputs, state=held))
+
+
+def _answered(posed: Question) -> Question:
+    calculator = posed.calculator()
+    expected = reference.run(posed.traced, calculator, posed.inputs, posed.state)
     if any(isinstance(one, Exact) and (one.planes[0] == UNDEFINED).any() for one in expected):
         raise NotExact("the reference is undefined somewhere")
-    functions = frozenset(calculator.functions)
-    return Question(key, traced.levels, inputs, state, expected, functions)
+    functions, fewest = frozenset(calculator.functions), calculator.fewest_decisions()
+    return dataclasses.replace(posed, expected=expected, functions=functions, fewest=fewest)
 
 
 def _weight(
@@ -110,18 +153,22 @@ def _weight(
 ) -> Value:
     if not value.is_floating_point():
         return value
-    if value.numel() <= _TINY or not learnt:
+    if not learnt:
         return calculator.number(plain(value))
-    return Exact(field.drawn(generator, calculator.levels, tuple(value.shape)))
+    if value.dtype not in _FINE:  # too few values: weights would be alike
+        return Exact(field.drawn(generator, calculator.levels, tuple(value.shape)))
+    array = plain(value)
+    made = calculator.weight(array)
+    return Exact(np.where(array == 0, 0, made.planes)) if (array == 0).mean() > _ZEROS else made
 
 
 def _drawn(value: torch.Tensor, calculator: Calculator, generator: np.random.Generator) -> Value:
-    """An input as a residue for each element, but for what a reference may rely on: whole numbers, infinities, zeros and
-    symmetry stay."""
+    """An input as a residue for each element, but for what a reference may rely on: whole numbers that differ (labels, masks),
+    infinities, zeros and symmetry stay."""
     if not value.is_floating_point():
         return value
     array = plain(value)
-    if array.size and (array == np.round(array)).all():
+    if array.size and (array == np.round(array)).all() and (array != array.reshape(-1)[0]).any():
         return calculator.number(array)
     planes = field.drawn(generator, calculator.levels, tuple(array.shape))
     if array.ndim >= 2 and array.shape[-1] == array.shape[-2] > 1 and (array == array.swapaxes(-1, -2)).all():

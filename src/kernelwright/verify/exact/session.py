@@ -43,9 +43,12 @@ class ExactSession(Session):
         super().__init__("cpu", kernels)
         self.engine, self.calculator = engine, calculator
         self.shadows = Shadows(calculator)
+        self._launched = 0
 
     def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
         given = launches[0]
+        self._launched += 1
+        self.calculator.site = (self._launched,)
         arguments = {name: self.argument(value) for name, value in given.arguments.items()}
         self.engine.launch(kernel, given.grid, (), {**arguments, **given.options})
 
@@ -182,11 +185,14 @@ def answered(
 ) -> dict[str, Any]:
     """The command `exact` of the interpreter's process; see `hearing.py`."""
     count = body["blobs"]
-    calculator = Calculator(body["key"], body["levels"], time.monotonic() + body["limit_s"])
+    deadline = time.monotonic() + body["limit_s"]
+    calculator = Calculator(body["key"], body["levels"], deadline, body["decided"])
+    calculator.scalars, calculator.weights = tuple(body["scalars"]), tensors[-1].numpy()
     state = dict(zip(body["names"], decoded(body["state"], tensors), strict=True))
     found = play(body["trace"], tensors[:count], decoded(body["inputs"], tensors), state, calculator, built)
     return {
         "outputs": encoded([] if found.problem else found.outputs, outputs),
         "functions": sorted(found.functions),
+        "fewest": calculator.fewest_decisions(),
         "problem": found.problem,
     }

@@ -93,7 +93,7 @@ class Shadows:
         count = storage.nbytes() // dtype.itemsize
         flat = torch.empty(0, dtype=dtype).set_(storage, 0, (count,), (1,))
         array = (flat.double() if dtype.is_floating_point else flat).numpy()
-        value = self.calculator.number(array)
+        value = self.calculator.stored(array)
         planes = np.ascontiguousarray(value.planes).copy()
         found = self._known[storage._cdata] = Shadow(planes, dtype.itemsize, value.kind, storage, len(planes))
         return found

@@ -15,8 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-UNDEFINED, BELOW, ABOVE = -1, -2, -3
-"""What a number is in place of a residue: nothing, minus infinity, infinity."""
+UNDEFINED, BELOW, ABOVE, FAR_BELOW, FAR_ABOVE = -1, -2, -3, -4, -5
+"""What a number is in place of a residue: nothing, minus infinity, infinity; and a number so large (1e30) that it is taken for
+one, but for a difference with itself, which is 0."""
 Kind = Literal["f", "b", "i"]
 _DTYPES = {"f": np.dtype(np.float32), "b": np.dtype(np.bool_), "i": np.dtype(np.int32)}
 
@@ -95,6 +96,9 @@ class Exact:
     def astype(self, dtype: Any) -> Exact:
         raise NotExact("an address or an integer from data")
 
+    def tobytes(self) -> bytes:
+        return self.planes.tobytes()
+
     def copy(self) -> Exact:
         return self
 
@@ -119,8 +123,9 @@ class Exact:
 
 
 def markers(value: Exact) -> np.ndarray:
-    """By element: its marker, 0 for a number."""
-    return np.minimum(value.planes[0], 0)
+    """By element: its marker, 0 for a number. What is far off is infinite."""
+    marks = np.minimum(value.planes[0], 0)
+    return np.where(marks <= FAR_BELOW, marks + (BELOW - FAR_BELOW), marks)
 
 
 def marked(planes: np.ndarray, marks: np.ndarray, kind: Kind = "f") -> Exact:
