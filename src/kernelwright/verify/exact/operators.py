@@ -438,6 +438,7 @@ _HANDLERS: dict[str, Handler] = {
     "logical_or": lambda c, x, y: c.either(plain(x), plain(y)), "bitwise_or": lambda c, x, y: c.either(plain(x), plain(y)),
     "isnan": lambda c, x: c.compare("not_equal", x, x), "where": lambda c, s, x, y: c.select(plain(s), plain(x), plain(y)),
     "masked_fill": lambda c, x, s, y: c.select(plain(s), plain(y), exact(c, x)),
+    "hypot": lambda c, x, y: c.sqrt(c.add(c.power(exact(c, x), 2), c.power(exact(c, plain(y)), 2))),
     "lerp": lambda c, x, y, w: c.add(x, c.multiply(plain(w), c.subtract(plain(y), x))),
     "sum": _sum, "mean": _mean, "var": _variance, "var_mean": _variance_and_mean, "amax": _extreme("maximum_over"),
     "std": lambda c, x, dims=None, **k: c.sqrt(_variance(c, x, dims, **k)),

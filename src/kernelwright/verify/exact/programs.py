@@ -267,6 +267,9 @@ class Programs:
             name = "erf"
         if name in methods:
             made = getattr(calculator, methods[name])(*given)
+        elif name == "hypot":
+            squares = [calculator.power(one, 2) for one in given]
+            made = calculator.sqrt(calculator.add(*squares))
         elif name in ("sinh", "cosh"):
             made = calculator.hyperbolic(name, given[0])
         elif name == "expm1":
