@@ -188,6 +188,12 @@ def test_what_is_no_plan_of_the_graph_has_no_code_and_says_why() -> None:
     assert said.detail.startswith("no such plan: ")
 
 
+def test_a_plan_for_other_operators_is_no_plan_of_the_graph() -> None:
+    other = pair().plan.replace("softmax", "tanh", 1)
+    said = with_print(softmax_task(), Candidate(plan=other, problem=Outcome.NO_CODE))
+    assert said.detail == "no such plan: it is about tanh, and the graph is softmax"
+
+
 def test_an_answer_with_plan_alone_is_judged_by_its_print() -> None:
     prompt = render("frontend", softmax_task(), style="compact", answer="plan")
     policy = SaidPolicy(lambda *_: f"<plan>\n{pair().plan}\n</plan>")

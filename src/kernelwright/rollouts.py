@@ -29,7 +29,7 @@ from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, T
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
-from kernelwright.synth.to_triton import print_triton
+from kernelwright.synth.to_triton import label_of, print_triton
 
 
 class Verifier(Protocol):
@@ -47,8 +47,11 @@ def with_print(task: Task, candidate: Candidate) -> Candidate:
     if candidate.code or not task.graph or not candidate.plan:
         return candidate
     try:
-        _, schedule = parse_plan(candidate.plan)
-        code = print_triton(Program(graph=Graph.model_validate_json(task.graph), schedule=schedule))
+        graph = Graph.model_validate_json(task.graph)
+        label, schedule = parse_plan(candidate.plan)
+        if label != label_of(graph):
+            raise UserError(f"it is about {label}, and the graph is {label_of(graph)}")
+        code = print_triton(Program(graph=graph, schedule=schedule))
     except (UserError, Unsupported) as error:
         return candidate.model_copy(
             update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}
