@@ -50,7 +50,7 @@ def test_whole_numbers_serve_as_floats() -> None:
         ("sft.minibatch=3", "does not divide batch = 16"),
         ("generation.engine=vllm-server", "set generation.server"),
         ("report_to=['mlflow']", "report_to.0"),
-        ("frontend={overlap=true,turns=2}", "set turns = 1 and refill = 0"),
+        ("frontend={staleness=1,top_p=0.9}", "staleness needs the log-probs of what was sampled from"),
         ("frontend.weights={norm=-1.0}", "frontend.weights.norm = -1.0"),
         ("frontend.turns=9", "frontend.turns = 9"),
         ("model.init=none", "'random' or 'pretrained'"),

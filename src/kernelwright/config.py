@@ -51,6 +51,9 @@ class ModelConfig(Section):
     """Of the weights as they are kept and trained."""
     autocast: bool = False
     """Compute matrix products in bfloat16. Worth it where the CPU has AMX, and on any recent GPU."""
+    attention: Literal["", "sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention"] = ""
+    """Attention of the update, by transformers' names; empty: its own choice, sdpa where it can. Flash attention needs the
+    package flash-attn, and bfloat16."""
     gradient_checkpointing: bool = False
     """Keep one activation a layer and compute the others again: less memory, a third more arithmetic."""
 
@@ -294,8 +297,15 @@ class RlConfig(Section):
     """Seconds that a hearing may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
     timing_precision: float = Field(0.0, ge=0, le=0.2)
     """As `verify.timing_precision`, in this stage: the clock has the GPU to itself, and a reward needs less than a table. 0: that."""
-    overlap: bool = False
-    """Generate the next step's samples while this one's are verified: one step off-policy, by importance ratio."""
+    eval_every: int = Field(0, ge=0)
+    """Steps between evaluations on the held-out tasks of `[eval]` while the front end trains, besides one at the end; 0:
+    none. They are in `curves.jsonl` and in the trackers."""
+    keep: Literal["last", "best"] = "last"
+    """Which weights the stage hands on: those of its last step, or of the evaluation with the most right."""
+    staleness: int = Field(0, ge=0, le=4)
+    """How many steps ahead of the update samples are written, while those of earlier steps are verified and learned from,
+    turns and refills included; what they are older than the weights is made up for by the ratio to the probabilities that
+    they were sampled with. 0: each step is written, verified and learned from by itself."""
 
     @model_validator(mode="after")
     def _whole_minibatches(self) -> RlConfig:
@@ -326,12 +336,10 @@ class RlConfig(Section):
             raise ValueError('loss = "luspo" is about whole rows: set importance = "sequence"')
         if self.delta and self.delta <= 1 + (self.epsilon_high or self.epsilon):
             raise ValueError("delta bounds ratios beyond the clip: set it above 1 + epsilon_high")
-        if self.overlap and self.top_p < 1:
-            raise ValueError("overlap = true needs the log-probs of what was sampled from: set top_p = 1")
-        if self.overlap and (self.turns > 1 or self.refill):
-            raise ValueError(
-                "overlap = true cannot wait for verdicts before it generates: set turns = 1 and refill = 0"
-            )
+        if self.keep == "best" and not self.eval_every:
+            raise ValueError('keep = "best" compares evaluations: set eval_every to the steps between them')
+        if self.staleness and self.top_p < 1:
+            raise ValueError("staleness needs the log-probs of what was sampled from: set top_p = 1")
         return self
 
     @property
@@ -357,11 +365,19 @@ class GenerationConfig(Section):
     memory_share: float = Field(0.3, gt=0, lt=1)
     """Share of the GPU's memory that a colocated vLLM may take."""
     tensor_parallel: int = Field(1, gt=0)
-    correction: Literal["off", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] = (
-        "sequence_mask"
-    )
+    sleep: bool = True
+    """Whether a colocated vLLM gives its GPU memory back while the update runs. There is none to give on a CPU."""
+    correction: Literal[
+        "off",
+        "token_truncate",
+        "token_mask",
+        "sequence_truncate",
+        "sequence_mask",
+        "geometric_truncate",
+        "geometric_mask",
+    ] = "sequence_mask"
     """What becomes of tokens to which vLLM gave another probability than the trainer: nothing; weighed by the ratio of
-    the two, cut at its bounds; or left out beyond them. By token, or by the product over a row."""
+    the two, cut at its bounds; or left out beyond them. By token, by the product over a row, or by its geometric mean."""
     correction_max: float = Field(3.0, gt=0)
     correction_min: float = Field(0.0, ge=0)
 
@@ -427,7 +443,7 @@ class Recipe(Section):
     """Round weights and optimizer states to bfloat16 whenever a checkpoint is saved, also in the run that goes on, so
     that a resumed run is the same: a third of the size, and a small error as rarely as checkpoints are."""
     report_to: tuple[Literal["wandb", "tensorboard", "trackio"], ...] = ()
-    """Trackers that TRL reports to."""
+    """Trackers that a run reports to: losses by TRL's names, and what curves.jsonl has under `kernelwright/`."""
     model: ModelConfig = ModelConfig()
     lora: LoraConfig = LoraConfig()
     data: DataConfig = DataConfig()
@@ -445,6 +461,11 @@ class Recipe(Section):
         if order != sorted(set(order)):
             raise ValueError(f"stages must come once each and in the order {', '.join(STAGES)}")
         for place, stage in enumerate(self.stages):
+            if stage in ("midend", "backend") and self.rl(stage).eval_every:
+                raise ValueError(
+                    f"{stage}.eval_every: later agents are measured on the kernels of an evaluation before them; "
+                    "set it for the frontend alone"
+                )
             start = "" if stage == "sft" else self.rl(stage).start
             if start in STAGES and start not in self.stages[:place]:
                 earlier = ", ".join(("model", *self.stages[:place]))

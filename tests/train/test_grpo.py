@@ -256,7 +256,8 @@ class Counting(SegmentTrainer):
 
     paid: Sequence[tuple[float, ...]] = ()
 
-    def _converse(self, policy: Any, asks: Any, step: int, again: int) -> Any:
+    def _converse(self, work: Any, asks: Any, step: int, again: int) -> Any:
+        yield
         self.rounds = [*getattr(self, "rounds", []), len(asks)]
         groups = []
         for _ in asks:
@@ -324,24 +325,26 @@ def test_prompts_of_a_step_depend_on_seed_and_step_alone(recipe: Recipe) -> None
     assert all(set(drawn[i : i + 2]) == {"synth/a", "synth/b"} for i in range(0, 6, 2))
 
 
-def test_overlap_generates_ahead_and_trains_on_the_ratio_to_what_was_sampled(trainer: Any) -> None:
+def test_the_next_step_is_written_ahead_and_trains_on_the_ratio_to_what_was_sampled(trainer: Any) -> None:
     """Two steps: the second's samples exist, and are being judged, before the first is trained on."""
-    made = trainer(overlap=True, steps=2)
+    made = trainer(staleness=1, steps=2)
     heard: list[int] = []
     submit = made.judge.submit
     made.judge.submit = lambda task, candidate: heard.append(1) or submit(task, candidate)  # type: ignore[method-assign]
     batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
     assert len(heard) == 16
-    assert made._ahead is not None
+    [(number, going)] = made._steps.under_way.items()
+    assert (number, made.curves.extra["staleness"]) == (1, 0.0)
     assert batch["old_per_token_logps"] is batch["sampling_per_token_logps"]
-    ahead = made._ahead.completions
+    ahead = going.work.entries[1]["said"]
     made.state.global_step = 1
     batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
     assert len(heard) == 16, "nothing is ahead of the last step"
-    assert made._ahead is None
+    assert made._steps.under_way == {}
+    assert made.curves.extra["staleness"] == 1.0
     rows = zip(batch["completion_ids"], batch["completion_mask"].bool(), strict=True)
     assert [tuple(ids[mask].tolist()) for ids, mask in rows] == [
-        c.token_ids for _, c in sorted(ahead.items())
+        tuple(completion["token_ids"]) for _, _, completion in ahead
     ]
     # By hand: with other weights than sampled with, the ratio is exp(now - sampled), clipped at 1 +- 0.2.
     batch["advantages"] = torch.ones_like(batch["advantages"])

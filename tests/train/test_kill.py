@@ -19,7 +19,7 @@ COMMAND = [sys.executable, str(TESTS / "train" / "together.py")]
 
 
 def started(data: Path, out: Path) -> subprocess.Popen[str]:
-    paths = os.pathsep.join([str(TESTS), str(TESTS / "train")])
+    paths = os.pathsep.join([*sys.path, str(TESTS), str(TESTS / "train")])
     return subprocess.Popen(
         [*COMMAND, str(data), str(out)],
         env={**os.environ, "PYTHONPATH": paths},

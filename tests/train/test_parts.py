@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes import ReadJudge, task
 from test_turns import Says
-from tiny import FAST, code
+from tiny import FAST, code, finished
 
 from kernelwright.candidates import parse
 from kernelwright.config import RlConfig
@@ -107,11 +107,13 @@ def conversation(tokenizer: Any, history: str) -> tuple[Says, Conversation, list
     policy, judge, one = Says(tokenizer, script), ReadJudge(), task("a")
 
     def again(prompts: Any, tasks: Any, turn: int) -> Any:
-        return roll(policy, prompts, tasks, judge, n=1, reward="kevin")
+        made = roll(policy, prompts, tasks, judge, n=1, reward="kevin")
+        yield
+        return made
 
     prompt = render("frontend", one, style="compact", max_tokens=64)
     first = roll(policy, [prompt], [one], judge, n=2, reward="kevin")
-    [[talk, _]] = converse(policy, first, [one], [0], rl, again)
+    [[talk, _]] = finished(converse(policy, first, [one], [0], rl, again))
     ids = list(talk.turns[0].completion.token_ids or ())
     closing = tokenizer.convert_tokens_to_ids("</think>")
     return policy, talk, ids[ids.index(closing) + 1 :]

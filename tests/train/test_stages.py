@@ -17,7 +17,7 @@ from kernelwright.config import Recipe
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.policy import load_policy
 from kernelwright.records import Rollout, read_jsonl
-from kernelwright.rollouts import roll
+from kernelwright.rollouts import Rolling
 from kernelwright.runs import RunFolder
 from kernelwright.train import train
 from kernelwright.train.stages import train_stage
@@ -32,6 +32,7 @@ def curve(out: Path) -> list[dict[str, Any]]:
     lines = RunFolder(out).lines("curves.jsonl")
     for line in lines:
         del line["seconds"]
+        line.pop("idle_share", None)
         line["trl"] = {k: v for k, v in line["trl"].items() if "time" not in k and "runtime" not in k}
     return lines
 
@@ -150,13 +151,15 @@ def test_a_stopped_run_goes_on_to_the_same_curve(
 ) -> None:
     """Ctrl-C in the middle of a step's rollouts: before a stage's first checkpoint, after one, and in between."""
 
-    def stop(*args: Any, **options: Any) -> Any:
-        rolled = roll(*args, **options)
-        if (options["stage"], options["step"]) == moment:
+    collect = Rolling.collect
+
+    def stop(self: Rolling) -> Any:
+        rolled = collect(self)
+        if (self.stage, self.step) == moment:
             raise KeyboardInterrupt
         return rolled
 
-    monkeypatch.setattr("kernelwright.train.grpo.roll", stop)
+    monkeypatch.setattr(Rolling, "collect", stop)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, after_sft, resume=True)
     monkeypatch.undo()
@@ -165,13 +168,13 @@ def test_a_stopped_run_goes_on_to_the_same_curve(
     assert rollouts(after_sft) == rollouts(whole)
 
 
-def test_a_stopped_overlapped_run_goes_on_to_the_same_curve(
+def test_a_stopped_run_that_is_ahead_goes_on_to_the_same_curve(
     data: Path, after_sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was generated ahead is in the checkpoint, for its weights are gone."""
     from kernelwright.train.curves import Curves
 
-    recipe = make_recipe(data, stages=["sft", "frontend"], frontend={"overlap": True, "save_every": 1})
+    recipe = make_recipe(data, stages=["sft", "frontend"], frontend={"staleness": 1, "save_every": 1})
     RunFolder(after_sft).write_json("config.json", recipe)
     shutil.copytree(after_sft, tmp_path / "whole")
     run(recipe, tmp_path / "whole", resume=True)

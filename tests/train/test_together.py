@@ -30,7 +30,7 @@ def free_port() -> int:
 def launch(data: Path, out: Path, *stages: str, world: int = 2) -> None:
     shared = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "train")]),
+        "PYTHONPATH": os.pathsep.join([*sys.path, str(TESTS), str(TESTS / "train")]),
         "WORLD_SIZE": str(world),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
@@ -54,14 +54,15 @@ def frontend(out: Path) -> list[dict[str, Any]]:
     return [line for line in RunFolder(out).lines("curves.jsonl") if line["stage"] == "frontend"]
 
 
-def test_two_processes_make_the_run_of_one(data: Path, tmp_path: Path) -> None:
-    recipe = recipe_of(data)
+@pytest.mark.parametrize("settings", ["sft frontend", pytest.param("kevin", marks=pytest.mark.slow)])
+def test_two_processes_make_the_run_of_one(data: Path, tmp_path: Path, settings: str) -> None:
+    recipe = recipe_of(data, stages=settings)
     train(recipe, tmp_path / "one", verifier=ReadJudge(), quiet=True)
     # Both start from the same SFT: what is compared is the reinforcement that two share.
     shutil.copytree(tmp_path / "one" / "stages" / "sft", tmp_path / "two" / "stages" / "sft")
     shutil.copy(tmp_path / "one" / "config.json", tmp_path / "two")
     (tmp_path / "two" / "state.json").write_text('{"done": ["sft"]}')
-    launch(data, tmp_path / "two")
+    launch(data, tmp_path / "two", settings)
     texts = [
         [r.completion.text for r in read_jsonl(tmp_path / name / "rollouts.jsonl", Rollout)]
         for name in ("one", "two")
@@ -97,8 +98,8 @@ def test_two_processes_share_supervised_batches_and_evaluations(data: Path, tmp_
 def test_prompts_that_processes_cannot_share_are_one_line(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kernelwright.train.grpo import _grpo_config
+    from kernelwright.train.grpo import grpo_config
 
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UserError, match="cannot be shared by 3 processes"):
-        _grpo_config(make_recipe(data), "frontend", data)
+        grpo_config(make_recipe(data), "frontend", data)

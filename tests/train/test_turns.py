@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from fakes import ReadJudge, answer, task
-from tiny import FAST, SLOW, examples, make_recipe
+from tiny import FAST, SLOW, examples, finished, make_recipe
 
 from kernelwright.config import RlConfig
 from kernelwright.policy.hf import HFPolicy
@@ -55,11 +55,16 @@ def talk_of(tokenizer: Any, script: list[str], context: int = 4096, **settings: 
     rl = RlConfig(**{"samples": 2, "max_tokens": 64, "turns": 3, "reward": "kevin", **settings})
     policy, one = Says(tokenizer, script, context), task("a")
 
-    def again(prompts: list[Prompt], tasks: Any, turn: int) -> list[list[Rollout]]:
+    def written(prompts: list[Prompt], tasks: Any, turn: int) -> list[list[Rollout]]:
         return roll(policy, prompts, tasks, ReadJudge(), n=1 if turn else 2, reward="kevin", stage="s")
 
-    first = again([render("frontend", one, style="compact", max_tokens=64)], [one], 0)
-    [[talk, _]] = converse(policy, first, [one], [0], rl, again)
+    def again(prompts: list[Prompt], tasks: Any, turn: int) -> Any:
+        made = written(prompts, tasks, turn)
+        yield
+        return made
+
+    first = written([render("frontend", one, style="compact", max_tokens=64)], [one], 0)
+    [[talk, _]] = finished(converse(policy, first, [one], [0], rl, again))
     return policy, talk
 
 

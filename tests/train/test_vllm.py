@@ -1,17 +1,20 @@
 """The link to vLLM, by a stand-in for TRL's: ids in and out, what TRL is told, and what cannot be."""
 
 import importlib.util
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fakes import task
 from tiny import make_recipe
 
-from kernelwright.config import Recipe
+from kernelwright.config import GenerationConfig, Recipe
 from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids
 from kernelwright.prompts import render
+from kernelwright.train import vllm
 from kernelwright.train.model import load_tokenizer, new_model
 from kernelwright.train.vllm import VllmPolicy, vllm_args
 
@@ -66,7 +69,7 @@ def test_the_own_engine_tells_trl_nothing(recipe: Recipe) -> None:
 
 def test_without_vllm_it_is_one_line(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r'pip install vllm, or set generation\.engine = "own"'):
+    with pytest.raises(UserError, match=r'kernelwright\[vllm\]", or set generation\.engine = "own"'):
         vllm_args(settings(data, "vllm-colocate"), "frontend", 1)
 
 
@@ -78,5 +81,38 @@ def test_trl_is_told_the_mode_and_the_window(data: Path, monkeypatch: pytest.Mon
     assert (told["vllm_mode"], told["vllm_max_model_length"]) == ("server", 256)
     assert set(told) <= set(GRPOConfig.__dataclass_fields__)
     assert vllm_args(settings(data, "vllm-colocate"), "frontend", 1)["vllm_mode"] == "colocate"
-    with pytest.raises(UserError, match="2 processes ask one vLLM server in step"):
+    with pytest.raises(UserError, match="the processes of one vLLM server ask it together"):
         vllm_args(settings(data, "vllm-server", turns=2), "frontend", 2)
+
+
+def test_the_gpus_of_one_engine_ask_it_together(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    wide = {"engine": "vllm-colocate", "tensor_parallel": 2}
+    with pytest.raises(
+        UserError, match="2 GPUs of one vLLM ask it together, which turns and refills are not"
+    ):
+        vllm_args(make_recipe(data, generation=wide, frontend={"refill": 1}), "frontend", 2)
+    with pytest.raises(UserError, match="tensor_parallel = 2 does not divide 1 process"):
+        vllm_args(make_recipe(data, generation=wide), "frontend", 1)
+
+
+def test_another_version_of_vllm_is_one_line(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(vllm, "installed_version", lambda: "0.45.1")
+    with pytest.raises(
+        UserError, match=r"vLLM 0\.45\.1 is installed, and this TRL works with 0\.22 to 0\.31"
+    ):
+        vllm_args(settings(data, "vllm-colocate"), "frontend", 1)
+
+
+def test_the_geometric_mean_of_a_row_decides_whether_it_stays() -> None:
+    sampled = torch.tensor([[-1.0, -1.0, float("nan")], [-1.0, -3.0, -9.0]])
+    old, mask = torch.tensor([[-1.0, -1.2, -5.0], [-1.0, -1.0, 0.0]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    config = GenerationConfig(correction="geometric_mask", correction_max=2.0)
+    means = [math.exp(-0.2 / 3), math.exp(2.0 / 2)]
+    masked = vllm.geometric_ratio(config, old, sampled, mask)
+    assert masked.flatten().tolist() == pytest.approx([means[0], 0.0])
+    cut = vllm.geometric_ratio(
+        config.model_copy(update={"correction": "geometric_truncate"}), old, sampled, mask
+    )
+    assert cut.flatten().tolist() == pytest.approx([means[0], 2.0])

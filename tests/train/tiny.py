@@ -32,6 +32,15 @@ def examples() -> list[Example]:
     return found
 
 
+def finished(waiting: Any) -> Any:
+    """What a generator returns that stops wherever it would wait for verdicts."""
+    while True:
+        try:
+            next(waiting)
+        except StopIteration as end:
+            return end.value
+
+
 def make_recipe(folder: Path, **tables: Any) -> Recipe:
     """A recipe of a few short steps; `tables` are merged over it, table by table."""
     base: dict[str, Any] = {

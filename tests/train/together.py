@@ -17,6 +17,16 @@ def recipe_of(data: Path, *, stages: str = "sft frontend") -> Recipe:
         # Four translations are a whole batch: no process is short of a row.
         sft = {"steps": 6, "kinds": ["translate"], "eval_every": 3, "log_every": 2}
         return make_recipe(data, stages=["sft"], sft=sft)
+    if stages == "kevin":
+        # Its settings but for sizes: turns are rows, later ones see no earlier thought, and are compared across the prompt.
+        rl = {"turns": 3, "history": "answers", "gamma": 0.4, "compare": "prompt", "credit": "uniform"}
+        rl |= {"reward": "kevin", "loss": "dr_grpo", "epsilon_high": 0.28, "max_grad_norm": 0.05}
+        return make_recipe(
+            data,
+            stages=["sft", "frontend"],
+            model={"context": 512},
+            frontend={"steps": 2, "save_every": 1, **rl},
+        )
     return make_recipe(
         data,
         stages=["sft", "frontend"],

@@ -234,6 +234,21 @@ def verify(
     return 0 if verdict.correct else 1 if verdict.outcome.judged else 3
 
 
+def read_seeds(text: str) -> list[int]:
+    """`0,1,2` as numbers. Raises UserError for anything else."""
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError:
+        seeds = []
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise UserError(f"--seeds {text!r}: name different whole numbers, such as 0,1,2")
+    return seeds
+
+
+SCALES = (1, 8, 32)
+"""Numbers of GPUs that a dry run compares."""
+
+
 @app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="See recipes/.")],
@@ -246,6 +261,12 @@ def train(
     on: Annotated[
         str, typer.Option("--on", help=f"With --dry-run: here, or a GPU: {', '.join(TARGETS)}.")
     ] = "here",
+    seeds: Annotated[
+        str,
+        typer.Option(
+            help="Run once for each of these seeds, such as 0,1,2, on the same data, into RUN/seed-N."
+        ),
+    ] = "",
     resume: Resume = False,
 ) -> int:
     """Run a recipe: data, its stages, evaluations.
@@ -262,14 +283,23 @@ def train(
         from kernelwright.cli import dry_run as dry
         from kernelwright.cli import show
         from kernelwright.rewards import check_preset
-        from kernelwright.train.estimate import estimate
+        from kernelwright.train.estimate import estimate, scaled
 
         for stage in plan.stages:
             if stage != "sft":
                 check_preset(plan.rl(stage).reward)
         made = estimate(plan, folder, on)
         dry.show(made, show.console())
+        if made.device.target is not None and made.processes == 1:
+            dry.show_scaled(scaled(plan, folder, on, SCALES), show.console())
         return 1 if made.problems else 0
+    if seeds:
+        found = pipeline.run_seeds(plan, folder, read_seeds(seeds), resume=resume, evaluating=evaluate)
+        for name_of_stage, figures in found.items():
+            typer.echo(
+                f"{name_of_stage}: " + ", ".join(f"{name} {figure}" for name, figure in figures.items())
+            )
+        return 0
     pipeline.run(plan, folder, resume=resume, evaluating=evaluate)
     typer.echo(f"run {folder}: see kernelwright report {folder}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kernelwright.train.estimate import ASSUMPTIONS, Estimate, gb
@@ -62,6 +63,28 @@ def show(made: Estimate, console: Console) -> None:
     console.print(f"assumed {ASSUMPTIONS}", style="dim")
     for problem in made.problems:
         console.print(f"does not fit: {problem}", style="bold red")
+
+
+def show_scaled(made: Sequence[tuple[str, Estimate]], console: Console) -> None:
+    """Print a line for each number of GPUs: whether the recipe fits, how long it takes, and what bounds a step."""
+    from rich.table import Table
+
+    table = Table(
+        "GPUs", "launch", "fits", "a GPU", "hours", "a step, and what bounds it", box=None, pad_edge=False
+    )
+    for launch, each in made:
+        fits = "no" if each.problems else "yes"
+        most = max(stage.bytes for stage in each.stages)
+        steps = ", ".join(
+            f"{stage.stage} {stage.total_s / max(stage.steps, 1):.0f} s ({stage.bound})"
+            for stage in each.stages
+        )
+        table.add_row(str(each.processes), launch, fits, gb(most), f"{each.seconds / 3600:.1f}", steps)
+    console.print()
+    console.print(table)
+    for _, each in made:
+        for problem in each.problems:
+            console.print(f"{each.processes} GPUs: {problem}", style="red")
 
 
 def _count(number: float) -> str:

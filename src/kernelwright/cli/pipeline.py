@@ -7,6 +7,7 @@ Everything that is done is passed over, so calling again goes on. What each part
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
-from kernelwright.precision import asked_in
-from kernelwright.records import Agent, Task, read_supervised
+from kernelwright.records import Agent, Task
 from kernelwright.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(
         folder.start(recipe, resume=resume)
     from kernelwright.verify import open_pool
 
-    with open_pool(recipe.verify) as pool:
+    with open_pool(processes.share_of_judge(recipe.verify)) as pool:
         if not recipe.data.examples and processes.first():
             with timed(folder, "data"):
                 make_data(recipe, folder, pool, quiet=quiet)
@@ -65,6 +65,50 @@ def run(
         finished = {stage for stage in recipe.stages if folder.done(stage)}
         train(recipe, out, resume=True, verifier=pool, after_stage=after, quiet=quiet)
     return folder
+
+
+def run_seeds(
+    recipe: Recipe,
+    out: Path,
+    seeds: Sequence[int],
+    *,
+    resume: bool,
+    evaluating: bool = True,
+    quiet: bool = False,
+) -> dict[str, dict[str, str]]:
+    """A run for each seed in OUT/seed-N, on the data of the first. Returns what is in OUT/seeds.json: for each stage that was
+    evaluated the mean of each figure and its standard deviation over seeds."""
+    data = recipe.data
+    metrics: dict[str, list[dict[str, Any]]] = {}
+    for seed in seeds:
+        one = recipe.model_copy(update={"seed": seed, "data": data})
+        folder = run(one, out / f"seed-{seed}", resume=resume, evaluating=evaluating, quiet=quiet)
+        if not data.examples:
+            made = folder.path / "data"
+            own = {"examples": "examples.jsonl", "tasks": "tasks.jsonl", "tokenizer": "tokenizer"}
+            there = {key: str(made / name) for key, name in own.items() if (made / name).exists()}
+            data = data.model_copy(
+                update={key: path for key, path in there.items() if not getattr(data, key)}
+            )
+        for stage in recipe.stages:
+            summary = folder.sub("eval", stage).read_json("metrics.json")
+            if summary is not None:
+                metrics.setdefault(stage, []).append(summary)
+    found = {
+        stage: {name: _spread([each.get(name) for each in rows]) for name in ("correct_rate", "format_rate")}
+        for stage, rows in metrics.items()
+    }
+    RunFolder(out).write_json("seeds.json", {"seeds": list(seeds), "stages": found})
+    return found
+
+
+def _spread(values: Sequence[float | None]) -> str:
+    """`0.512 +- 0.031 (3)`: mean, standard deviation and number of what is known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "unknown"
+    apart = statistics.stdev(known) if len(known) > 1 else 0.0
+    return f"{statistics.fmean(known):.3f} +- {apart:.3f} ({len(known)})"
 
 
 def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: bool = False) -> None:
@@ -134,12 +178,9 @@ def heldout(recipe: Recipe, folder: RunFolder) -> list[Task]:
 
     if recipe.eval.suite != "heldout":
         return suite(recipe.eval.suite, recipe.eval.limit, recipe.verify.precision)
-    path = recipe.examples_in(folder.path)
-    found = {e.task.id: e.task for e in read_supervised(path) if e.split == "heldout"}
-    if not found:
-        raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')
-    chosen = list(found.values())[: recipe.eval.limit or None]
-    return [asked_in(task, recipe.verify.precision) for task in chosen]
+    from kernelwright.train.prompts import evaluated_on
+
+    return evaluated_on(recipe, folder.path)
 
 
 def evaluate_suite(

@@ -66,6 +66,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     },
 }
 _BASES = {
+    "Qwen/Qwen3-8B-Base": "Qwen/Qwen3-8B",
     "JinnP/Qwen3-8B-Kernelbook-SFT-HF": "Qwen/Qwen3-8B",
     "cognition-ai/Kevin-32B": "Qwen/QwQ-32B",
     "ai9stars/AutoTriton": "ByteDance-Seed/Seed-Coder-8B-Reasoning",

@@ -6,6 +6,7 @@ their own names in `trl`, so that nothing is lost that the curves do not show.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -13,11 +14,14 @@ from typing import Any
 
 import transformers
 
+from kernelwright.errors import UserError
 from kernelwright.metrics import geometric_mean, plan_entropy
 from kernelwright.progress import Bar
 from kernelwright.records import Rollout
 from kernelwright.runs import RunFolder
 from kernelwright.train.board import Board, note
+
+TRACKED = "kernelwright/"
 
 
 class Curves(transformers.TrainerCallback):
@@ -55,6 +59,7 @@ class Curves(transformers.TrainerCallback):
         if not state.is_world_process_zero or "loss" not in (logs or {}):
             return
         extra, self.extra = self.extra, {}
+        self._check_finite(logs, state.global_step // self.updates)
         now, step = time.perf_counter(), state.global_step // self.updates
         steps, self._shown = max(1, step - self._shown), step
         seconds = {**extra.pop("seconds", {}), "step": round((now - self._since) / steps, 4)}
@@ -71,7 +76,11 @@ class Curves(transformers.TrainerCallback):
             "seconds": seconds,
         }
         # TRL counts tokens from the last resume on, which would make a resumed curve another one.
-        line["trl"] = {key: value for key, value in logs.items() if key not in ("loss", "num_tokens")}
+        line["trl"] = {
+            key: value
+            for key, value in logs.items()
+            if key not in ("loss", "num_tokens") and not key.startswith(TRACKED)
+        }
         self.run.append("curves.jsonl", [line])
         # Held-out losses come now and then: the last ones stay in sight.
         self._held.update({key: value for key, value in line.items() if key.startswith("heldout")})
@@ -79,6 +88,15 @@ class Curves(transformers.TrainerCallback):
             self._bar.advance(step - self._bar.done, note(self._held | line))
         if self._board is not None:
             self._board.show(step, self._held | line)
+
+    def _check_finite(self, logs: dict[str, Any], step: int) -> None:
+        """Raises UserError where a loss or a gradient is no number, before a checkpoint holds what came of it."""
+        for name in ("loss", "grad_norm"):
+            if name in logs and not math.isfinite(logs[name]):
+                raise UserError(
+                    f"{self.stage}: the {name} of step {step} is {logs[name]}; the last checkpoint is from before it: go on with "
+                    f"--resume, or begin anew with a lower {self.stage}.learning_rate or {self.stage}.max_grad_norm"
+                )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.close()
@@ -91,6 +109,18 @@ class Curves(transformers.TrainerCallback):
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
             self._bar = None
+
+
+def tracked(extra: dict[str, Any]) -> dict[str, float]:
+    """What a line of the curves says in numbers, by names for trackers: `kernelwright/pass_rate`, and the share of each
+    outcome as `kernelwright/outcomes/NAME`."""
+    numbers = {name: value for name, value in extra.items() if isinstance(value, (int, float))}
+    outcomes = extra.get("outcomes", {})
+    total = sum(outcomes.values()) or 1
+    shares = {f"outcomes/{name}": count / total for name, count in outcomes.items()}
+    seconds = {f"seconds/{name}": value for name, value in extra.get("seconds", {}).items()}
+    nats = {f"nats/{name}": value for name, value in (extra.get("nats") or {}).items() if value is not None}
+    return {f"{TRACKED}{name}": float(value) for name, value in (numbers | shares | seconds | nats).items()}
 
 
 def rollout_curve(groups: Sequence[Sequence[Rollout]]) -> dict[str, Any]:

@@ -30,14 +30,21 @@ SAMPLED = 256
 """Examples that are tokenised to estimate how long they are."""
 CPU_TRAIN, CPU_GENERATE = 6e10, 9e9
 VERIFY_S = {"cuda": 1.5, "interpret": 1.0}
+VERDICTS_S = 3.6
+"""Kernels that one GPU verifies in a second, however many workers it has (H200, sixteen workers)."""
+HOST = 8
+"""GPUs of one machine."""
+HEAD_TOKENS, HEAD_COLUMNS = 4096, 32768
+"""The tile of logits that TRL's fused head makes at a time."""
 ASSUMPTIONS = (
     f"a GPU trains at {UTILISATION:.0%} of its bf16 peak and at most {TOKENS_S / 1e6:.2g} M tokens/s, "
     f"{COMPILED_TOKENS_S / 1e6:.2g} M with sft.compile, and generates at "
     f"{BANDWIDTH:.0%} of its memory bandwidth, {STEP_S * 1e3:.0f} ms a token at least ({MODULE_STEP_S * 1e3:.0f} without "
     "vLLM for other architectures than Qwen3); two CPU cores do "
     f"{CPU_TRAIN:.0e} FLOP/s in training and {CPU_GENERATE:.0e} in generation; a kernel takes a worker "
-    f"{VERIFY_S['cuda']} s to verify on a GPU and {VERIFY_S['interpret']} s in the interpreter; every answer is as "
-    "long as it may be; 10 bytes a logit in training"
+    f"{VERIFY_S['cuda']} s to verify on a GPU, of which one does {VERDICTS_S} a second at most, and "
+    f"{VERIFY_S['interpret']} s in the interpreter; every answer is as long as it may be; of the logits a tile is there at a "
+    "time"
 )
 _BYTES = {"float32": 4, "bfloat16": 2}
 
@@ -103,6 +110,21 @@ class StageEstimate:
     seconds: dict[str, float] = field(default_factory=dict)
     epoch: Epoch | None = None
 
+    staleness: int = 0
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of the stage: its phases follow one another, but verdicts are not waited for by steps that are ahead."""
+        if self.staleness and "verify" in self.seconds:
+            rest = sum(spent for phase, spent in self.seconds.items() if phase != "verify")
+            return max(rest, self.seconds["verify"])
+        return sum(self.seconds.values())
+
+    @property
+    def bound(self) -> str:
+        """The phase that takes longest."""
+        return max(self.seconds, key=lambda phase: self.seconds[phase])
+
     @property
     def bytes(self) -> int:
         """The most that is held at once: generation and update take turns, but the generator's own weights and cache stay
@@ -126,30 +148,63 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        return sum(sum(stage.seconds.values()) for stage in self.stages)
+        return sum(stage.total_s for stage in self.stages)
 
 
 def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
-    """The estimate for `recipe` in the run folder `out`, `on` this machine or a target of `hardware.TARGETS`.
+    """The estimate for `recipe` in the run folder `out`, `on` this machine or a target of `hardware.TARGETS`, on as many
+    processes as the launcher started.
 
     Raises UserError for an unknown target and for a base whose sizes cannot be found.
     """
-    device = device_named(on)
-    model = measure(recipe)
-    epoch, data = _data(recipe, out)
+    parts = device_named(on), measure(recipe), *_data(recipe, out)
     processes = process_count()
+    split = processes if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
+    return _estimate(recipe, *parts, processes, split)
+
+
+def scaled(recipe: Recipe, out: Path, on: str, counts: Sequence[int]) -> list[tuple[str, Estimate]]:
+    """(how it is launched, the estimate) for each number of GPUs: whole models where they fit, else split by FSDP2."""
+    parts = device_named(on), measure(recipe), *_data(recipe, out)
+    made = []
+    for count in counts:
+        whole = _estimate(recipe, *parts, count, 1)
+        held = any(stage.bytes > whole.device.bytes for stage in whole.stages)
+        if count > 1 and held:
+            made.append(("fsdp2", _estimate(recipe, *parts, count, count)))
+        else:
+            made.append(("ddp" if count > 1 else "one process", whole))
+    return made
+
+
+def _estimate(
+    recipe: Recipe, device: Device, model: Model, epoch: Epoch, data: str, processes: int, split: int
+) -> Estimate:
     stages = tuple(
-        _sft(recipe, model, device, epoch, processes)
+        _sft(recipe, model, device, epoch, processes, split)
         if stage == "sft"
-        else _rl(recipe, stage, model, device, processes)
+        else _rl(recipe, stage, model, device, processes, split)
         for stage in recipe.stages
     )
     problems = [
+        f"{name} = {number} cannot be shared by {processes} processes: make it a multiple of {processes}"
+        for stage in recipe.stages
+        for name, number in _shared(recipe, stage)
+        if number % processes
+    ]
+    problems += [
         f"{stage.stage} needs {gb(stage.bytes)} of the {gb(device.bytes)} of {device.name}: {_mend(recipe, stage)}"
         for stage in stages
         if stage.bytes > device.bytes
     ]
     return Estimate(model, device, processes, data, stages, tuple(problems))
+
+
+def _shared(recipe: Recipe, stage: Stage) -> list[tuple[str, int]]:
+    """What of a stage is dealt out to processes."""
+    if stage == "sft":
+        return [("sft.batch", recipe.sft.batch)]
+    return [(f"{stage}.prompts", recipe.rl(stage).prompts)]
 
 
 def check_fits(recipe: Recipe, stage: str) -> None:
@@ -161,7 +216,8 @@ def check_fits(recipe: Recipe, stage: str) -> None:
     if base and known(base) is None and not (Path(base) / "config.json").exists():
         return
     device, model = device_named("here"), measure(recipe)
-    sure = _held(recipe, model, stage)
+    split = process_count() if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
+    sure = _held(recipe, model, stage, split)
     if sum(sure.values()) > device.bytes:
         raise UserError(
             f"{stage}: {', '.join(f'{name} {gb(size)}' for name, size in sure.items())} do not fit in the "
@@ -230,14 +286,13 @@ def gb(size: float) -> str:
     return f"{size / 1e9:.3g} GB" if size >= 1e8 else f"{size / 1e6:.3g} MB"
 
 
-def _held(recipe: Recipe, model: Model, stage: str) -> dict[str, int]:
-    """What is there during the whole of a stage, in each process: FSDP splits all of it. Adapters are kept in float32
+def _held(recipe: Recipe, model: Model, stage: str, share: int) -> dict[str, int]:
+    """What is there during the whole of a stage, in each of `share` processes that FSDP splits it among. Adapters are kept in float32
     whatever the base is."""
     each = 4 if recipe.lora.rank else _BYTES[recipe.model.dtype]
     frozen = (model.weights - model.trained) * _BYTES[recipe.model.dtype]
     chosen = recipe.sft.optimizer if stage == "sft" else recipe.rl(stage).optimizer
     moments = 2 * model.trained - (model.matrices if chosen == "muon" else 0)
-    share = process_count() if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
     return {
         "weights": (frozen + model.trained * each) // share,
         "gradients": model.trained * each // share,
@@ -246,17 +301,21 @@ def _held(recipe: Recipe, model: Model, stage: str) -> dict[str, int]:
 
 
 def _activations(recipe: Recipe, model: Model, rows: int, length: int, scored: int) -> int:
-    """For `rows` sequences of `length` tokens, `scored` of them with logits."""
+    """For `rows` sequences of `length` tokens, of which `scored` are scored by the fused head: it keeps no logits, but
+    gradients in float32 of what goes into it, and of its own weights where they are trained."""
     each = _compute_bytes(recipe)
     layer = model.per_token * each
     kept = model.layers * model.hidden * each + layer
     if not recipe.model.gradient_checkpointing:
         kept = model.layers * layer
-    # Logits as computed, in float32, and their gradient.
-    return rows * (length * kept + scored * model.vocab * 10)
+    tile = min(rows * scored, HEAD_TOKENS) * min(model.vocab, HEAD_COLUMNS) * each
+    head = rows * scored * model.hidden * 4 + (0 if recipe.lora.rank else model.vocab * model.hidden * 4)
+    return rows * length * kept + tile + head
 
 
-def _sft(recipe: Recipe, model: Model, device: Device, epoch: Epoch, processes: int) -> StageEstimate:
+def _sft(
+    recipe: Recipe, model: Model, device: Device, epoch: Epoch, processes: int, split: int
+) -> StageEstimate:
     config, longest = recipe.sft, min(recipe.data.max_tokens or recipe.model.context, recipe.model.context)
     steps = config.steps or math.ceil(math.ceil(epoch.count / config.batch) * config.epochs)
     rows = min(config.minibatch or config.batch, max(1, config.batch // processes))
@@ -266,7 +325,7 @@ def _sft(recipe: Recipe, model: Model, device: Device, epoch: Epoch, processes: 
         else steps * config.batch
     )
     tokens = round(samples * epoch.length)
-    memory = _held(recipe, model, "sft") | {
+    memory = _held(recipe, model, "sft", split) | {
         "activations": _activations(recipe, model, rows, longest, longest)
     }
     limit = COMPILED_TOKENS_S if config.compile else TOKENS_S
@@ -274,7 +333,9 @@ def _sft(recipe: Recipe, model: Model, device: Device, epoch: Epoch, processes: 
     return StageEstimate("sft", steps, samples, tokens, 0, memory, seconds, epoch)
 
 
-def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: int) -> StageEstimate:
+def _rl(
+    recipe: Recipe, stage: Stage, model: Model, device: Device, processes: int, split: int
+) -> StageEstimate:
     rl, context = recipe.rl(stage), recipe.model.context
     samples = rl.prompts * rl.samples
     length = min(context, rl.max_tokens * rl.turns + (context - rl.max_tokens))
@@ -282,7 +343,9 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
     total = rl.prompts * rl.rows
     rows = min(rl.minibatch or total, max(1, total // rl.updates // processes))
     scored = rl.max_tokens if rl.history == "answers" else said
-    memory = _held(recipe, model, stage) | {"activations": _activations(recipe, model, rows, length, scored)}
+    memory = _held(recipe, model, stage, split) | {
+        "activations": _activations(recipe, model, rows, length, scored)
+    }
     if rl.beta and not recipe.lora.rank:
         memory["weights"] *= 2
     mine = max(1, samples // processes)
@@ -307,10 +370,20 @@ def _rl(recipe: Recipe, stage: Stage, model: Model, device: Device, processes: i
         "generate": _generate_seconds(model, device, said, at_once, length, mine, step)
         * rl.steps
         * (1 + rl.refill),
-        "verify": verdicts * VERIFY_S[backend] / recipe.verify.workers,
+        "verify": _verify_seconds(recipe, verdicts, backend, processes),
         "train": _train_seconds(recipe, model, device, trained) / processes,
     }
-    return StageEstimate(stage, rl.steps, rl.steps * samples, trained, generated, memory, seconds)
+    return StageEstimate(
+        stage, rl.steps, rl.steps * samples, trained, generated, memory, seconds, staleness=rl.staleness
+    )
+
+
+def _verify_seconds(recipe: Recipe, verdicts: int, backend: str, processes: int) -> float:
+    """By the workers of every machine, and by what its GPUs can do."""
+    rate = recipe.verify.workers * math.ceil(processes / HOST) / VERIFY_S[backend]
+    if backend == "cuda":
+        rate = min(rate, VERDICTS_S * max(processes, len(recipe.verify.devices)))
+    return verdicts / rate
 
 
 def _train_seconds(

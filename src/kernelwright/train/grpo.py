@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,8 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.metrics import plan_entropy
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.policy.hf import HFPolicy
-from kernelwright.policy.text import prompt_ids
 from kernelwright.records import Prompt, Rollout, Task
-from kernelwright.rollouts import Rolling, Verifier, hushed, roll, spent_on_gpus
+from kernelwright.rollouts import Rolling, Verifier, hushed, spent_on_gpus
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
 from kernelwright.train.advantages import (
@@ -45,19 +46,22 @@ from kernelwright.train.advantages import (
     turn_advantages,
     within_plans,
 )
+from kernelwright.train.ahead import Steps, Work
 from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint, whole_weights
 from kernelwright.train.credit import CODE, PLAN, Conversation, agree, repaid, returns, row, turn_row
 from kernelwright.train.curriculum import Curriculum
-from kernelwright.train.curves import Curves, rollout_curve
+from kernelwright.train.curves import Curves, rollout_curve, tracked
 from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
-from kernelwright.train.overlap import load_ahead, save_ahead
-from kernelwright.train.prompts import Ask, judge_of
+from kernelwright.train.prompts import Ask, evaluated_on, judge_of
 from kernelwright.train.scoring import ORDERLESS, by_length, scored
 from kernelwright.train.sft import PAD_TO, common_args, fit, on_one_gpu
-from kernelwright.train.turns import converse
-from kernelwright.train.vllm import VllmPolicy, vllm_args
+from kernelwright.train.trials import Trials, best_of
+from kernelwright.train.turns import Waiting, converse
+from kernelwright.train.vllm import VllmPolicy, geometric_ratio, reload, shut_down, vllm_args
 
+Groups = list[list[Conversation]]
+"""Conversations of a step, group by group."""
 _FIRST_GATES = (Gate.PARSE, Gate.STATIC)
 
 
@@ -76,10 +80,22 @@ def run_grpo(
     trainer = SegmentTrainer(
         recipe, stage, model, tokenizer, curriculum, verifier, run=run, steps_dir=steps_dir, curves=curves
     )
+    best = best_of(trainer, steps_dir)
+    if trainer.rl.eval_every:
+        tasks = evaluated_on(recipe, run.path)
+        trainer.add_callback(Trials(trainer, tasks, trainer.judge, best))
     try:
-        return fit(trainer, steps_dir, curves)
+        trained = fit(trainer, steps_dir, curves)
+        if best is not None:
+            trainer.accelerator.wait_for_everyone()
+            best.restore(trained)
+            if trainer.accelerator.is_main_process:
+                run.write_json(f"stages/{stage}/kept.json", {"step": best.step, "score": -best.loss})
+        return trained
     finally:
         trainer.release()
+        if trainer.args.use_vllm:
+            shut_down(trainer.vllm_generation)
 
 
 class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
@@ -112,19 +128,17 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self._known = {ask.task.digest: ask.best_us for ask in curriculum.asks}
         """Microseconds of the best kernel that is known, by the task's digest."""
         self._segments: tuple[Tensor, Tensor, list[list[int]]] | None = None
-        self._ahead: Rolling | None = None
         self._nats: dict[str, float] | None = None
-        self._from = last_checkpoint(steps_dir)
         self._hush = hushed(verifier)
         self._busy = contextlib.ExitStack()
         self._seconds = {"generate": 0.0, "verify": 0.0}
-        self._spent = spent_on_gpus(verifier)
+        self._spent, self._began = spent_on_gpus(verifier), time.perf_counter()
         # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
         super().__init__(
             model=model,
             reward_funcs=[plan_reward, code_reward],
-            args=_grpo_config(recipe, stage, steps_dir),
+            args=grpo_config(recipe, stage, steps_dir),
             train_dataset=Dataset.from_dict({"prompt": slots}),
             processing_class=tokenizer,
             peft_config=None if hasattr(model, "peft_config") else adapters(recipe.lora),
@@ -136,101 +150,67 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         """A whole model in every process, which writes samples where FSDP splits the one that is trained."""
         if self.rl.compile and torch.cuda.is_available():
             compile_layers(self.model)
+        if self.args.use_vllm and self.args.vllm_mode == "colocate" and self.accelerator.device.type == "cpu":
+            generation: Any = self.vllm_generation
+            generation.sync_weights = functools.partial(reload, generation)
+        reached = last_checkpoint(steps_dir)
+        self._steps: Steps[tuple[Groups, Groups]] = Steps(
+            self._conversations_of,
+            ahead=self.rl.staleness,
+            last=self.rl.steps - 1,
+            saved=ahead_file(reached, self.accelerator.process_index) if reached else None,
+        )
 
     def conversations(self, slots: int) -> list[Conversation]:
         """This process's conversations of the current step, which fill `slots` rows, groups side by side."""
         step = self.state.global_step // self.rl.updates_per_step
+        assert slots == self.rl.rows * self.rl.prompts // self.accelerator.num_processes
+        self.release()
+        self.refresh()
+        self._seconds = {"generate": 0.0, "verify": 0.0}
+        (groups, done), work = self._steps.finish(step)
+        if self._hush is not None and self._steps.under_way:
+            # What is ahead is verified during the update: no clock may run on this GPU until the next step collects.
+            self._busy.enter_context(self._hush())
+        everyone = gather_object([[r for talk in group for r in talk.turns] for group in done])
+        self._log_rollouts(everyone)
+        self.curriculum.observe(rollout for group in everyone for rollout in group)
+        if self.accelerator.is_main_process:
+            if self.rl.refill:
+                self.curves.extra["refilled"] = len(everyone) - self.rl.prompts
+            if self.rl.staleness:
+                self.curves.extra["staleness"] = work.age(step)
+        return [talk for group in groups for talk in group]
+
+    def _conversations_of(self, work: Work, step: int) -> Waiting[tuple[Groups, Groups]]:
+        """(the conversations of a step that are trained on, all that were held), group by group."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        count = slots // self.rl.rows
+        count = self.rl.prompts // world
         places = range(rank * count, (rank + 1) * count)
-        if self.rl.overlap:
-            return self._overlapped(step, count * world, places)
-        policy, self._seconds = self.policy(), {"generate": 0.0, "verify": 0.0}
-        asks = self.curriculum.draw(step, count * world)
-        groups = self._converse(policy, [(place, asks[place]) for place in places], step, 0)
+        asks = self._draw(work, lambda: self.curriculum.draw(step, self.rl.prompts))
+        groups = yield from self._converse(work, [(place, asks[place]) for place in places], step, 0)
         done = list(groups)
         for again in range(1, self.rl.refill + 1):
             stale = [i for i, group in enumerate(groups) if agree(group, self.rl.turns, self.rl.gamma)]
             if not stale:
                 break
-            fresh = self.curriculum.more(step, again, count * world)
-            made = self._converse(policy, [(places[i], fresh[places[i]]) for i in stale], step, again)
+            fresh = self._draw(work, lambda: self.curriculum.more(step, again, self.rl.prompts))  # noqa: B023
+            asked = [(places[i], fresh[places[i]]) for i in stale]
+            made = yield from self._converse(work, asked, step, again)
             for i, group in zip(stale, made, strict=True):
                 groups[i] = group
             done += made
-        everyone = gather_object([[r for talk in group for r in talk.turns] for group in done])
-        self._log_rollouts(everyone)
-        self.curriculum.observe(rollout for group in everyone for rollout in group)
-        if self.accelerator.is_main_process and self.rl.refill:
-            self.curves.extra["refilled"] = len(everyone) - count * world
-        return [talk for group in groups for talk in group]
+        return groups, done
 
-    def _overlapped(self, step: int, count: int, places: range) -> list[Conversation]:
-        """This step's conversations, after the next one's samples were generated while these were verified."""
-        self.release()
-        now = self._ahead or self._restored(step) or self._start(step, count, places)
-        self._ahead = self._start(step + 1, count, places) if step + 1 < self.rl.steps else None
-        groups = [
-            [
-                repaid(r, self.rl.dead_band).model_copy(update={"group": self._group(step, place)})
-                for r in group
-            ]
-            for place, group in zip(places, now.collect(), strict=True)
-        ]
-        if self._hush is not None:
-            # What is ahead is verified during the update: no clock may run on this GPU until the next step collects.
-            self._busy.enter_context(self._hush())
-        ahead = 0.0 if self._ahead is None else self._ahead.generate_s
-        self._seconds = {"generate": ahead, "verify": now.wait_s}
-        everyone = gather_object(groups)
-        self._log_rollouts(everyone)
-        self.curriculum.observe(rollout for group in everyone for rollout in group)
-        asked = [tuple(prompt_ids(self.processing_class, group[0].prompt)) for group in groups]
-        return [Conversation(ids, (r,)) for ids, group in zip(asked, groups, strict=True) for r in group]
-
-    def _start(self, step: int, count: int, places: range) -> Rolling:
-        """Generate a step's samples; their verdicts are waited for later."""
-        asks = self.curriculum.draw(step, count)
-        asks = [asks[place] for place in places]
-        prompts = [self._prompt(ask) for ask in asks]
-        rolling = self._rolling(prompts, [ask.task for ask in asks], step)
-        assert isinstance(rolling.policy, HFPolicy)
-        rolling.policy.numbers = {id(prompt): place for prompt, place in zip(prompts, places, strict=True)}
-        rolling.generate(
-            self.rl.samples,
-            temperature=self.rl.temperature,
-            top_p=self.rl.top_p,
-            seed=self.recipe.seed * 100_003 + step,
-        )
-        return rolling
-
-    def _restored(self, step: int) -> Rolling | None:
-        """What the checkpoint that this process started from was ahead."""
-        folder, self._from = self._from, None
-        tasks = [ask.task for ask in self.curriculum.asks]
-        return load_ahead(
-            folder,
-            self.accelerator.process_index,
-            tasks,
-            lambda prompts, tasks: self._rolling(prompts, tasks, step),
-        )
-
-    def _rolling(self, prompts: list[Prompt], tasks: list[Task], step: int) -> Rolling:
-        return Rolling(
-            self.policy(),
-            prompts,
-            tasks,
-            self.judge,
-            reward=self.rl.reward,
-            stage=self.stage,
-            step=step + 1,
-            known_us=[self._known.get(task.digest) for task in tasks],
-        )
+    def _draw(self, work: Work, fresh: Callable[[], list[Ask]]) -> list[Ask]:
+        """A round's asks: as the record of the step has them, else drawn."""
+        asks = self.curriculum.asks
+        places = {id(ask): place for place, ask in enumerate(asks)}
+        return [asks[place] for place in work.draw(lambda: [places[id(ask)] for ask in fresh()])]
 
     def save_more(self, folder: Path) -> None:
-        """Samples that are ahead: the weights that wrote them are gone when a run is resumed."""
-        if self._ahead is not None:
-            save_ahead(folder, self.accelerator.process_index, self._ahead)
+        """What was said ahead: the weights that wrote it are gone when a run is resumed."""
+        self._steps.save(ahead_file(folder, self.accelerator.process_index))
 
     def release(self) -> None:
         """Let clocks run on this GPU again."""
@@ -243,12 +223,17 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
     def _group(self, step: int, place: int) -> str:
         return f"{self.stage}/{step + 1}/{place}"
 
+    def refresh(self) -> None:
+        """Have samples written by the weights as they are now."""
+        if self._writer is not None:
+            self._writer.load_state_dict(whole_weights(self.model) or self.model.state_dict())
+
+    @functools.cached_property
     def policy(self) -> HFPolicy:
-        """Who writes this step's samples: the weights as they are now, in this process or in vLLM."""
+        """Who writes samples: the weights that are trained, in this process, or vLLM, or a whole copy."""
         model = self.accelerator.unwrap_model(self.model)
         if self._writer is not None:
             model = self._writer.to(self.accelerator.device)
-            model.load_state_dict(whole_weights(self.model) or self.model.state_dict())
         name, rows = f"{self.recipe.name}/{self.stage}", self.recipe.generation.rows
         if self.args.use_vllm:
             return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
@@ -256,42 +241,49 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         return HFPolicy(model, self.processing_class, name, batch=rows, dtype=half)
 
     def _converse(
-        self, policy: HFPolicy, asks: Sequence[tuple[int, Ask]], step: int, again: int
-    ) -> list[list[Conversation]]:
+        self, work: Work, asks: Sequence[tuple[int, Ask]], step: int, again: int
+    ) -> Waiting[Groups]:
         """A group of conversations for each (place in the step, ask); `again` is the round of refilling, from 1."""
+        policy = self.policy
 
-        def answers(prompts: Sequence[Prompt], tasks: Sequence[Task], turn: int) -> list[list[Rollout]]:
-            groups = roll(
+        def answers(
+            prompts: Sequence[Prompt], tasks: Sequence[Task], turn: int
+        ) -> Waiting[list[list[Rollout]]]:
+            rolling = Rolling(
                 policy,
                 prompts,
                 tasks,
                 self.judge,
-                n=1 if turn else self.rl.samples,
                 reward=self.rl.reward,
                 stage=self.stage,
                 step=step + 1,
-                temperature=self.rl.temperature,
-                top_p=self.rl.top_p,
-                seed=self.recipe.seed * 100_003 + step + (turn * 16 + again) * 1_000_003_019,
                 known_us=[self._known.get(task.digest) for task in tasks],
             )
-            spent = [rollout.seconds for group in groups for rollout in group]
-            wrote = max(seconds["generate"] for seconds in spent)
-            self._seconds["generate"] += wrote
-            self._seconds["verify"] += max(seconds["total"] for seconds in spent) - wrote
+            sampling: dict[str, Any] = {
+                "temperature": self.rl.temperature,
+                "top_p": self.rl.top_p,
+                "seed": self.recipe.seed * 100_003 + step + (turn * 16 + again) * 1_000_003_019,
+            }
+            n, now = 1 if turn else self.rl.samples, self.state.global_step // self.rl.updates_per_step
+            work.say(rolling, lambda: rolling.generate(n, **sampling), now)
+            policy.given.clear()
+            policy.numbers.clear()
+            self._seconds["generate"] += rolling.generate_s
+            yield
+            groups = rolling.collect()
+            self._seconds["verify"] += rolling.wait_s
             return [[repaid(rollout, self.rl.dead_band) for rollout in group] for group in groups]
 
         tasks, places = [ask.task for _, ask in asks], [place for place, _ in asks]
         prompts = [self._prompt(ask) for _, ask in asks]
         policy.numbers = {id(prompt): place for prompt, place in zip(prompts, places, strict=True)}
-        rolled = answers(prompts, tasks, 0)
-        policy.numbers.clear()
+        rolled = yield from answers(prompts, tasks, 0)
         suffix = f"+{again}" if again else ""
         first = [
             [r.model_copy(update={"group": self._group(step, place) + suffix}) for r in group]
             for place, group in zip(places, rolled, strict=True)
         ]
-        return converse(policy, first, tasks, places, self.rl, answers)
+        return (yield from converse(policy, first, tasks, places, self.rl, answers))
 
     def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
         """Write what was judged. Raises InfrastructureError when the verifier heard no candidate through."""
@@ -316,8 +308,15 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             before, self._spent = self._spent, spent_on_gpus(self.judge)
             judged = {what: spent - before[what] for what, spent in self._spent.items()}
             seconds = {phase: round(spent, 3) for phase, spent in (self._seconds | judged).items()}
+            now = time.perf_counter()
+            idle, self._began = self._seconds["verify"] / max(now - self._began, 1e-9), now
             drawn = self.curriculum.drawn(group[0].task_id for group in groups if group)
-            self.curves.extra = {**rollout_curve(groups), "drawn": drawn, "seconds": seconds}
+            self.curves.extra = {
+                **rollout_curve(groups),
+                "drawn": drawn,
+                "idle_share": idle,
+                "seconds": seconds,
+            }
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         """TRL's, with the samples of an update in an order that leaves little padding."""
@@ -432,8 +431,8 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
             for i, slot in enumerate(inputs[::each]):
                 if slot["talk"].cut:
                     trained[i, len(slot["talk"].turns) - 1] = False
-        if self.rl.overlap and not self.args.use_vllm:
-            # Samples are one update old: the ratio is to the policy that wrote them.
+        if self.rl.staleness and not self.args.use_vllm:
+            # Samples are some updates old: the ratio is to the policy that wrote them.
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         kept = trained.repeat_interleave(each, 0).gather(1, labels.clamp(min=0) // 3)
         key = "tool_mask" if "tool_mask" in batch else "completion_mask"
@@ -441,10 +440,38 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         in_loss = batch["completion_mask"] * batch.get("tool_mask", 1)
         tokens: Tensor = gather(in_loss.sum())
         batch["num_items_in_batch"] = tokens.sum()
+        if "importance_sampling_ratio" in batch:
+            self._corrected(batch, in_loss)
         first = paid[:, 0].sum(1)
         self.curves.extra["zero_variance"] = agreeing(first, self.rl.samples).float().mean().item()
         self.curves.extra["dropped"] = int(first.isnan().sum())
         return batch
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's, with what the line of the curves will say, for trackers."""
+        if "loss" in logs:
+            logs |= tracked(self.curves.extra)
+        super().log(logs, start_time)
+
+    def _corrected(self, batch: dict[str, Any], in_loss: Tensor) -> None:
+        """The weights against vLLM's other numerics, where they are not TRL's own; how far the two are apart, for the log."""
+        old, sampled = batch["old_per_token_logps"], batch["sampling_per_token_logps"]
+        if self.recipe.generation.correction.startswith("geometric"):
+            ratio = geometric_ratio(self.recipe.generation, old, sampled, in_loss)
+            batch["importance_sampling_ratio"] = ratio
+        apart = ((old - sampled).nan_to_num(nan=0.0) * in_loss).double()
+        # Schulman's k3 of KL(vLLM, trainer): never below 0.
+        terms = (apart.exp() - 1 - apart).sum()
+        left_out = ((batch["importance_sampling_ratio"] == 0) * in_loss).sum()
+        sums: Tensor = gather(torch.stack([terms, left_out.double(), in_loss.sum().double()])[None]).sum(0)
+        count = max(sums[2].item(), 1.0)
+        self.curves.extra["mismatch_kl"] = sums[0].item() / count
+        self.curves.extra["masked_share"] = sums[1].item() / count
+
+
+def ahead_file(folder: Path, rank: int) -> Path:
+    """Where a checkpoint keeps what a process had said of later steps."""
+    return folder / f"ahead-{rank}.json"
 
 
 def _plan_ids(talk: Conversation, turns: int) -> list[int]:
@@ -558,7 +585,7 @@ def _roll_slots(prompts: list[str], trainer: SegmentTrainer) -> dict[str, Any]:
     return columns if trainer.rl.turns == 1 else {**columns, "env_mask": [each.own for each in rows]}
 
 
-def _grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
+def grpo_config(recipe: Recipe, stage: str, steps_dir: Path) -> trl.GRPOConfig:
     rl, world = recipe.rl(stage), processes.count()
     per_step = rl.updates_per_step
     processes.share_of(rl.prompts, f"{stage}.prompts")

@@ -89,14 +89,48 @@ def new_model(config: ModelConfig, tokenizer: Any, seed: int) -> Any:
 
 
 def load_model(spec: str, dtype: str) -> Any:
-    """The model in a folder or at a hub name. Raises UserError when it is not there."""
+    """The model in a folder or at a hub name. Raises UserError when it is not there, or its weights are of another
+    architecture than its config."""
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     try:
-        return AutoModelForCausalLM.from_pretrained(spec, dtype=getattr(torch, dtype))
-    except (OSError, ValueError, ImportError) as error:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            spec, dtype=getattr(torch, dtype), output_loading_info=True
+        )
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
         raise UserError(
             f"model {spec} cannot be loaded ({_first_line(error)}); name a local folder, or a hub name while online"
+        ) from None
+    except RuntimeError as error:
+        if "size" not in str(error):
+            raise
+        raise UserError(_other_architecture(spec, "their shapes differ")) from None
+    model, read = loaded
+    if read["missing_keys"]:
+        names = sorted(read["missing_keys"])
+        raise UserError(_other_architecture(spec, f"{len(names)} are missing, such as {names[0]}"))
+    return model
+
+
+def _other_architecture(spec: str, how: str) -> str:
+    return (
+        f"model {spec}: its weights are not those of its config.json ({how}); put the config beside them that they were "
+        "saved with, or name another folder"
+    )
+
+
+def attend(model: Any, how: str) -> None:
+    """Have a model attend by one of transformers' implementations; empty: as it does. Raises UserError where its package is
+    not installed."""
+    if not how:
+        return
+    inner = model.get_base_model() if hasattr(model, "peft_config") else model
+    try:
+        inner.set_attn_implementation(how)
+    except (ImportError, ValueError) as error:
+        raise UserError(
+            f"model.attention = {how!r} cannot be had here ({_first_line(error)}); install its package, or leave it empty"
         ) from None
 
 
@@ -111,7 +145,13 @@ def load_adapted(folder: str, dtype: str) -> Any:
     from peft import PeftModel
 
     base = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
-    return PeftModel.from_pretrained(load_model(base, dtype), folder, is_trainable=True)
+    model = load_model(base, dtype)
+    try:
+        return PeftModel.from_pretrained(model, folder, is_trainable=True)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(
+            f"adapter {folder} does not fit {base} ({_first_line(error)}); it was trained on a base of another architecture"
+        ) from None
 
 
 def adapters(config: LoraConfig) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
+from kernelwright.config import VerifyConfig
 from kernelwright.errors import UserError
 
 T = TypeVar("T")
@@ -57,6 +58,24 @@ def share_of(number: int, name: str) -> int:
             f"{name} = {number} cannot be shared by {count()} processes; make it a multiple of {count()}"
         )
     return number // count()
+
+
+def share_of_judge(config: VerifyConfig) -> VerifyConfig:
+    """This process's part of its machine's judge: of the workers and of the GPUs, so that no GPU has two judges while there
+    is one for each process. Servers and clusters are one judge for all as they are."""
+    here, place = int(os.environ.get("LOCAL_WORLD_SIZE", count())), int(os.environ.get("LOCAL_RANK", "0"))
+    if here == 1 or config.judge:
+        return config
+    devices = config.devices or tuple(range(gpus()))
+    own = devices[place::here] or devices[place % len(devices) :][:1] if devices else ()
+    return config.model_copy(update={"workers": max(1, config.workers // here), "devices": own})
+
+
+def gpus() -> int:
+    """GPUs that this process sees."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def on_all_cores(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:

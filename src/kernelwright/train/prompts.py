@@ -17,6 +17,7 @@ from kernelwright.archive import Archive, Clock, verdicts
 from kernelwright.config import Recipe, Style
 from kernelwright.errors import UserError
 from kernelwright.graph.types import Graph
+from kernelwright.precision import asked_in
 from kernelwright.records import (
     Agent,
     Example,
@@ -30,6 +31,7 @@ from kernelwright.records import (
     write_jsonl,
 )
 from kernelwright.rollouts import Judge, Verifier
+from kernelwright.tasks import load_suite
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,19 @@ class Ask:
             max_tokens=max_tokens,
             answer=answer,
         )
+
+
+def evaluated_on(recipe: Recipe, run: Path) -> list[Task]:
+    """The tasks that a recipe is evaluated on: a suite's, or those of its held-out examples. Raises UserError for none."""
+    most = recipe.eval.limit or None
+    if recipe.eval.suite != "heldout":
+        return [asked_in(task, recipe.verify.precision) for task in load_suite(recipe.eval.suite)[:most]]
+    path = recipe.examples_in(run)
+    there = read_supervised(path) if path.exists() else ()
+    found = {e.task.id: e.task for e in there if e.split == "heldout"}
+    if not found:
+        raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')
+    return [asked_in(task, recipe.verify.precision) for task in list(found.values())[:most]]
 
 
 def read_examples(path: Path) -> list[Supervised]:

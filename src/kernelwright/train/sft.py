@@ -6,6 +6,7 @@ models are bound by the host, so `lean.py` leaves out what a step does not need.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,8 +109,6 @@ def sft_trainer(
     arguments: dict[str, Any] = {
         **common_args(recipe, steps_dir, config.save_every, config.learning_rate, config.warmup),
         "logging_steps": config.log_every,
-        # Reads the loss of every step back from the GPU.
-        "logging_nan_inf_filter": False,
         "per_device_train_batch_size": minibatch,
         "gradient_accumulation_steps": accumulation,
         "max_steps": config.steps or -1,
@@ -146,6 +145,7 @@ def common_args(
     import torch
 
     cuda = torch.cuda.is_available()
+    check_trackers(recipe)
     return {
         "output_dir": str(steps_dir),
         "seed": recipe.seed,
@@ -161,8 +161,18 @@ def common_args(
         "gradient_checkpointing": recipe.model.gradient_checkpointing,
         "dataloader_pin_memory": cuda,
         "log_level": "error",
+        # It would hide a loss that is no number; and in SFT read the loss of every step back from the GPU.
+        "logging_nan_inf_filter": False,
         "ddp_timeout": PATIENCE_S,
     }
+
+
+def check_trackers(recipe: Recipe) -> None:
+    """Raises UserError where a tracker that the recipe names is not installed."""
+    for name in recipe.report_to:
+        packages = ("tensorboard", "tensorboardX") if name == "tensorboard" else (name,)
+        if all(importlib.util.find_spec(package) is None for package in packages):
+            raise UserError(f"report_to: {name} is not installed; pip install {name}, or leave it out")
 
 
 def on_one_gpu(args: Any) -> Any:

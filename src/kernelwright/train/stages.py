@@ -69,6 +69,7 @@ def train_stage(
     from kernelwright.train.checkpoints import last_checkpoint, save_model, step_of
     from kernelwright.train.curves import Curves
     from kernelwright.train.estimate import check_fits
+    from kernelwright.train.model import attend
     from kernelwright.train.prompts import read_splits
 
     check_fits(recipe, stage)
@@ -81,6 +82,7 @@ def train_stage(
         steps_dir.mkdir(parents=True, exist_ok=True)
     processes.together()
     model, tokenizer = _start(recipe, run, stage)
+    attend(model, recipe.model.attention)
     curves = Curves(run, stage, updates=updates, quiet=quiet)
     if stage == "sft":
         from kernelwright.train.sft import run_sft
@@ -163,14 +165,14 @@ def _reinforce(
         return run_grpo(recipe, stage, model, tokenizer, curriculum, verifier, run, steps_dir, curves)
     from kernelwright.verify import open_pool
 
-    with open_pool(recipe.judging(stage)) as pool:
+    with open_pool(processes.share_of_judge(recipe.judging(stage))) as pool:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, pool, run, steps_dir, curves)
 
 
 def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     """Model and tokenizer that `stage` starts from: what its `start` says, the stage before, or what [model] says.
 
-    Random weights are kept in RUN/base where they are needed again: under adapters, and as the reference of a KL.
+    Random weights are kept in RUN/base where they are needed again: under adapters, as the reference of a KL, and for vLLM.
     """
     from kernelwright.train.architectures import known
     from kernelwright.train.checkpoints import save_model
@@ -187,7 +189,8 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     base = "" if known(recipe.model.base) else recipe.model.base  # a known base is for its sizes only
     spec = recipe.data.tokenizer or base or str(run.path / "data" / "tokenizer")
     tokenizer = load_tokenizer(spec)
-    if not recipe.lora.rank and (stage == "sft" or not recipe.rl(stage).beta):
+    loaded = stage != "sft" and (recipe.rl(stage).beta or recipe.generation.engine != "own")
+    if not recipe.lora.rank and not loaded:
         return new_model(recipe.model, tokenizer, recipe.seed), tokenizer
     folder = str(run.path / "base")
     if not Path(folder).is_dir():

@@ -6,8 +6,8 @@ on is what was said. With `history = "answers"` earlier thoughts are left out of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
 
 from kernelwright import prompts
 from kernelwright.config import RlConfig
@@ -15,6 +15,9 @@ from kernelwright.policy.text import prompt_ids, reply_ids, token_pieces
 from kernelwright.records import Message, Prompt, Rollout, Task
 from kernelwright.train.credit import Conversation, answer_ids
 
+T = TypeVar("T")
+Waiting = Generator[None, None, T]
+"""Stops wherever it waits for verdicts, and returns a `T`."""
 FASTER = "It is correct. Answer with a faster one."
 
 
@@ -24,13 +27,14 @@ def converse(
     tasks: Sequence[Task],
     places: Sequence[int],
     rl: RlConfig,
-    again: Callable[[Sequence[Prompt], Sequence[Task], int], list[list[Rollout]]],
-) -> list[list[Conversation]]:
+    again: Callable[[Sequence[Prompt], Sequence[Task], int], Waiting[list[list[Rollout]]]],
+) -> Waiting[list[list[Conversation]]]:
     """The conversations that start with the groups `first` about `tasks`, each of at most `rl.turns` answers.
 
     `places` are the numbers of the groups in their step, among those of all processes.
 
-    `policy` is an `HFPolicy`. `again(prompts, tasks, turn)` makes one rollout of each prompt.
+    `policy` is an `HFPolicy`. `again(prompts, tasks, turn)` makes one rollout of each prompt, and stops once they are
+    written, for their verdicts.
     """
     tokenizer = policy.tokenizer
     groups = []
@@ -64,13 +68,11 @@ def converse(
             going.append((g, i, prompt, said))
         if not going:
             break
-        answers = again([prompt for _, _, prompt, _ in going], [tasks[g] for g, *_ in going], turn)
+        answers = yield from again([prompt for _, _, prompt, _ in going], [tasks[g] for g, *_ in going], turn)
         for (g, i, _, said), [answer] in zip(going, answers, strict=True):
             talk = groups[g][i]
             answer = answer.model_copy(update={"turn": turn, "group": talk.turns[0].group})
             groups[g][i] = Conversation(talk.asked, (*talk.turns, answer), (*talk.replies, said))
-        policy.given.clear()
-        policy.numbers.clear()
     return groups
 
 

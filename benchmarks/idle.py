@@ -1,0 +1,117 @@
+"""Share of a step in which the generator waits for verdicts, by how many steps ahead it may write.
+
+    python benchmarks/idle.py [--staleness 0,1,2] [--steps 6] [--turns 1] [--tiny] [KEY=VALUE]...
+
+The front end of recipes/default_model.toml goes on from the model that ships, on the built-in tasks, judged by values on the CPU
+cores of the same machine. `--tiny` is a model of 40 k random weights and a judge that takes `--seconds` for a candidate and has
+`--workers`: what it measures is the order of things, no machine. What is judged is not looked at: see the runs for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from statistics import mean
+
+from kernelwright import prompts
+from kernelwright.config import Recipe, load_recipe, parse_recipe
+from kernelwright.data.tokenizer import train_tokenizer
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Task, Verdict, write_jsonl
+from kernelwright.rollouts import Verifier
+from kernelwright.runs import RunFolder
+from kernelwright.tasks import load_suite
+from kernelwright.train import train
+
+
+class Slow:
+    """Judges by chance, after a while."""
+
+    def __init__(self, workers: int, seconds: float) -> None:
+        self.pool, self.seconds = ThreadPoolExecutor(workers), seconds
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        def judge() -> Verdict:
+            time.sleep(self.seconds)
+            known = Outcome.CORRECT if int(candidate.digest, 16) % 2 else Outcome.WRONG_VALUE
+            return Verdict(task_id=task.id, outcome=known, gate=Gate.TIMING)
+
+        return self.pool.submit(judge)
+
+
+def recipe_of(asked: argparse.Namespace, home: Path, staleness: int) -> Recipe:
+    if asked.tiny:
+        texts = [task.source for task in load_suite("wright")] + [
+            prompts.completion_text("a plan", "x = 1")
+        ] * 8
+        train_tokenizer(texts, 400, home / "tokenizer")
+        return parse_recipe(
+            {
+                "name": "idle",
+                "stages": ["frontend"],
+                "threads": 1,
+                "model": {
+                    "hidden_size": 32,
+                    "layers": 1,
+                    "heads": 2,
+                    "kv_heads": 1,
+                    "head_dim": 16,
+                    "context": 2048,
+                },
+                "data": {"tasks": str(home / "tasks.jsonl"), "tokenizer": str(home / "tokenizer")},
+                "frontend": {
+                    "reward": "autotriton",
+                    "steps": asked.steps,
+                    "prompts": 8,
+                    "samples": 4,
+                    "max_tokens": 96,
+                    "turns": asked.turns,
+                    "refill": asked.refill,
+                    "staleness": staleness,
+                    "save_every": 999,
+                },
+                "verify": {"priced": False},
+            }
+        )
+    settings = [
+        'stages=["frontend"]', "model.init=pretrained", "model.base=default", f"data.tasks={home / 'tasks.jsonl'}",
+        f"data.examples={home / 'none.jsonl'}", "data.tokenizer=", f"frontend.steps={asked.steps}", f"frontend.staleness={staleness}",
+        f"frontend.turns={asked.turns}", f"frontend.refill={asked.refill}", "frontend.save_every=999", *asked.settings,
+    ]  # fmt: skip
+    return load_recipe(Path(__file__).parents[1] / "recipes" / "default_model.toml", settings)
+
+
+def main() -> None:
+    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    reader.add_argument("--staleness", default="0,1,2")
+    for name, default in (("steps", 6), ("turns", 1), ("refill", 0), ("workers", 4)):
+        reader.add_argument(f"--{name}", type=int, default=default)
+    reader.add_argument("--seconds", type=float, default=0.15)
+    reader.add_argument("--tiny", action="store_true")
+    reader.add_argument("settings", nargs="*")
+    asked = reader.parse_args()
+    print(f"{'staleness':>9}{'idle':>8}{'step s':>8}{'write s':>9}{'wait s':>8}{'age':>6}")
+    for staleness in map(int, asked.staleness.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            home = Path(folder)
+            write_jsonl(home / "tasks.jsonl", load_suite("wright"))
+            recipe = recipe_of(asked, home, staleness)
+            judge: Verifier | None = Slow(asked.workers, asked.seconds) if asked.tiny else None
+            train(recipe, home / "run", verifier=judge, quiet=True)
+            # The first step has nothing written ahead, and waits for what is compiled once.
+            lines = RunFolder(home / "run").lines("curves.jsonl")[1:]
+        seconds = [line["seconds"] for line in lines]
+        print(
+            f"{staleness:9}{mean(line['idle_share'] for line in lines):8.0%}{mean(s['step'] for s in seconds):8.2f}"
+            f"{mean(s['generate'] for s in seconds):9.2f}{mean(s['verify'] for s in seconds):8.2f}"
+            f"{mean(line.get('staleness', 0.0) for line in lines):6.2f}"
+        )
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

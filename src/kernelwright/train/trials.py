@@ -1,0 +1,95 @@
+"""Evaluation of the front end while it trains: held-out tasks every so many steps, and the best weights kept.
+
+Each of them is sampled `eval.samples` times by the weights as they are and judged as rewards are; of several processes the
+first does it. What an evaluation after a stage measures more (intervals, baselines, agents that follow) is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import transformers
+
+from kernelwright.errors import UserError
+from kernelwright.metrics import geometric_mean
+from kernelwright.records import Rollout, Task
+from kernelwright.rollouts import Verifier, roll
+from kernelwright.train.best import Best
+from kernelwright.train.prompts import frontend_asks
+
+if TYPE_CHECKING:
+    from kernelwright.train.grpo import SegmentTrainer
+
+
+class Trials(transformers.TrainerCallback):
+    """Adds `heldout_pass_rate` and `heldout_speedup` to a step's line; `best` is offered the weights of each trial."""
+
+    def __init__(
+        self, trainer: SegmentTrainer, tasks: Sequence[Task], judge: Verifier, best: Best | None
+    ) -> None:
+        self.trainer, self.judge, self.best = trainer, judge, best
+        self.asks = frontend_asks(tasks)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        rl = self.trainer.rl
+        step, between = divmod(state.global_step, rl.updates_per_step)
+        if between or (step % rl.eval_every and state.global_step < state.max_steps):
+            return control
+        # Steps that are ahead keep clocks off this GPU while it learns; these verdicts may need one.
+        self.trainer.release()
+        self.trainer.refresh()
+        first = self.trainer.accelerator.is_main_process
+        score = 0.0
+        if first:
+            figures = self.figures(step)
+            self.trainer.curves.extra.update(figures)
+            # Of equally many right ones the faster.
+            score = figures["heldout_pass_rate"] + 1e-3 * min(figures["heldout_speedup"] or 0.0, 10.0)
+        if self.best is not None:
+            self.best.offer(
+                self.trainer.accelerator.unwrap_model(self.trainer.model), step, -score, write=first
+            )
+        self.trainer.accelerator.wait_for_everyone()
+        return control
+
+    def figures(self, step: int) -> dict[str, Any]:
+        recipe, rl = self.trainer.recipe, self.trainer.rl
+        settings = recipe.eval
+        prompts = [
+            ask.prompt(recipe.data.style, settings.max_tokens, recipe.data.answer) for ask in self.asks
+        ]
+        groups = roll(
+            self.trainer.policy,
+            prompts,
+            [ask.task for ask in self.asks],
+            self.judge,
+            n=settings.samples,
+            reward=rl.reward,
+            stage=f"{self.trainer.stage}/heldout",
+            step=step,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            seed=recipe.seed,
+        )
+        judged = [r for group in groups for r in group if r.verdict.outcome.judged]
+        speedups = [s for r in judged if (s := r.verdict.speedup()) is not None]
+        return {
+            "heldout_pass_rate": sum(map(_right, judged)) / max(len(judged), 1),
+            "heldout_speedup": geometric_mean(speedups) if speedups else None,
+        }
+
+
+def best_of(trainer: SegmentTrainer, folder: Any) -> Best | None:
+    """What keeps the best weights, where the recipe wants them. Raises UserError where FSDP splits them."""
+    if trainer.rl.keep == "last":
+        return None
+    if trainer.is_fsdp_enabled:
+        raise UserError(
+            f'{trainer.stage}.keep = "best" keeps whole weights, which FSDP splits; set it to "last", or launch without FSDP'
+        )
+    return Best(folder)
+
+
+def _right(rollout: Rollout) -> bool:
+    return rollout.verdict.correct
