@@ -58,7 +58,7 @@ from kernelwright.train.scoring import ORDERLESS, by_length, scored
 from kernelwright.train.sft import PAD_TO, common_args, fit, on_one_gpu
 from kernelwright.train.trials import Trials, best_of
 from kernelwright.train.turns import Waiting, converse
-from kernelwright.train.vllm import VllmPolicy, geometric_ratio, reload, shut_down, vllm_args
+from kernelwright.train.vllm import VllmPolicy, geometric_ratio, reload, shut_down, uncompiled, vllm_args
 
 Groups = list[list[Conversation]]
 """Conversations of a step, group by group."""
@@ -135,22 +135,24 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self._spent, self._began = spent_on_gpus(verifier), time.perf_counter()
         # A row of the data set stands for a prompt; the curriculum says which.
         slots = [str(slot) for slot in range(self.rl.prompts * self.rl.steps)]
-        super().__init__(
-            model=model,
-            reward_funcs=[plan_reward, code_reward],
-            args=grpo_config(recipe, stage, steps_dir),
-            train_dataset=Dataset.from_dict({"prompt": slots}),
-            processing_class=tokenizer,
-            peft_config=None if hasattr(model, "peft_config") else adapters(recipe.lora),
-            callbacks=[curves],
-            rollout_func=_roll_slots,  # type: ignore[arg-type]
-        )
+        on_a_cpu = recipe.generation.engine == "vllm-colocate" and not torch.cuda.is_available()
+        with uncompiled(on_a_cpu):
+            super().__init__(
+                model=model,
+                reward_funcs=[plan_reward, code_reward],
+                args=grpo_config(recipe, stage, steps_dir),
+                train_dataset=Dataset.from_dict({"prompt": slots}),
+                processing_class=tokenizer,
+                peft_config=None if hasattr(model, "peft_config") else adapters(recipe.lora),
+                callbacks=[curves],
+                rollout_func=_roll_slots,  # type: ignore[arg-type]
+            )
         split = self.accelerator.distributed_type == DistributedType.FSDP
         self._writer = _whole_copy(self.model) if split and not self.args.use_vllm else None
         """A whole model in every process, which writes samples where FSDP splits the one that is trained."""
         if self.rl.compile and torch.cuda.is_available():
             compile_layers(self.model)
-        if self.args.use_vllm and self.args.vllm_mode == "colocate" and self.accelerator.device.type == "cpu":
+        if on_a_cpu:
             generation: Any = self.vllm_generation
             generation.sync_weights = functools.partial(reload, generation)
         reached = last_checkpoint(steps_dir)

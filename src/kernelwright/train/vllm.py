@@ -8,6 +8,7 @@ together, which turns and refill do not: refused.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.metadata
 import importlib.util
@@ -93,11 +94,34 @@ def _streamed(engine: Any, hear: Callable[[int, Sequence[int], Sequence[float]],
         del engine.generate
 
 
+@contextmanager
+def uncompiled(wanted: bool) -> Iterator[None]:
+    """Within it TRL starts its engine without torch.compile: on a CPU compiled code keeps the packed weights that it was made
+    with, whatever is loaded later."""
+    if not wanted:
+        yield
+        return
+    from trl.generation import vllm_generation as module
+
+    engine = module.LLM
+    module.LLM = functools.partial(engine, enforce_eager=True)
+    try:
+        yield
+    finally:
+        module.LLM = engine
+
+
 def reload(generation: Any) -> None:
     """Hand the trainer's weights to a colocated engine on a CPU, in place of TRL's `sync_weights`: there vLLM packs them
     once they are loaded, and what is packed takes no single weight."""
     runner = generation.llm.llm_engine.model_executor.driver_worker.model_runner
     runner.reload_weights(weights_iterator=generation._iter_named_params())
+    from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+
+    # A head that shares the embedding's weight is packed apart from it, and nothing is loaded into it.
+    for module in runner.get_model().modules():
+        if hasattr(module, "cpu_linear") and module.weight.numel():
+            dispatch_cpu_unquantized_gemm(module, remove_weight=False)
     generation.llm.reset_prefix_cache()
 
 
