@@ -2,8 +2,7 @@
 
     python benchmarks/clock.py FILE.jsonl... [--show 10]
 
-Reads files whose lines hold a `verdict`: the rollouts of `kernelwright eval --backend cuda`, what `benchmarks/families.py`
-wrote. Every verdict of a GPU that has a clock's times carries what the model says of the same launches. A kernel counts
+Reads files whose lines hold a `verdict`: the rollouts of `kernelwright eval --backend cuda`. Every verdict of a GPU that has a clock's times carries what the model says of the same launches. A kernel counts
 once. Prints Spearman's correlation for kernels, for eager and for speedups, with 95 % intervals (bootstrap over kernels),
 the middle ratio of modelled to measured time, and the kernels where the two differ most.
 """

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import tasks
-from kernelwright.data.config import CorpusConfig
-from kernelwright.data.corpus import practice
+from kernelwright.data.problems import problem
+from kernelwright.data.settings import CorpusSettings
 from kernelwright.errors import UserError
 from kernelwright.policy.compiler import Compiler
 from kernelwright.records import Candidate, Task
@@ -31,11 +31,9 @@ from kernelwright.verify import VerifierPool
 
 
 def sampled_graphs(count: int, seed: int) -> list[Task]:
-    """Tasks on operator graphs of one to four operators, in every style."""
-    config = CorpusConfig(
-        seed=seed, practice_graphs=count, operators=(), lengths=(1, 2, 3, 4), ranks=(2, 3), wide=True
-    )
-    return list(practice(config, ()))
+    """Tasks on random graphs, as practice for reinforcement has them."""
+    settings = CorpusSettings(seed=seed)
+    return [problem(settings, number, practice=True).task for number in range(count)]
 
 
 def compiled(suite: list[Task], args: argparse.Namespace) -> list[dict[str, Any]]:

@@ -32,8 +32,8 @@ from kernelwright.runs import RunFolder
 RECIPE = Path(__file__).parents[1] / "recipes" / "laptop.toml"
 SHORT = (
     "sft.steps=60", "sft.save_every=20", "frontend.steps=4", "frontend.save_every=1", "frontend.prompts=2",
-    "midend.steps=3", "midend.save_every=2", "midend.prompts=2", "data.train_graphs=24", "data.practice_graphs=12",
-    "data.heldout_graphs=4", "data.golds=4",
+    "midend.steps=3", "midend.save_every=2", "midend.prompts=2", "data.graphs=24", "data.practice=12",
+    "data.heldout=0.2",
 )  # fmt: skip
 
 

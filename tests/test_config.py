@@ -86,13 +86,20 @@ def test_a_missing_recipe_says_where_recipes_are(tmp_path: Path) -> None:
         load_recipe(tmp_path / "none.toml")
 
 
-def test_the_corpus_has_the_recipes_settings_and_defaults() -> None:
-    from kernelwright.data import CorpusConfig
+def test_the_corpus_takes_the_recipes_settings() -> None:
+    from kernelwright.data import CorpusSettings
 
-    ours, theirs = DataConfig.model_fields, CorpusConfig.model_fields
-    shared = set(ours) - {"examples", "tasks", "tokenizer", "source", "answer", "think"}
-    assert shared <= set(theirs)
-    assert {name: ours[name].default for name in shared} == {name: theirs[name].default for name in shared}
+    data = DataConfig(graphs=7, schedules=2, forms=("map",))
+    made = CorpusSettings.of(data, seed=3)
+    assert (made.graphs, made.schedules, made.forms, made.seed) == (7, 2, ("map",), 3)
+    assert set(DataConfig.model_fields) - {
+        "examples",
+        "tasks",
+        "tokenizer",
+        "source",
+        "answer",
+        "think",
+    } <= set(CorpusSettings.model_fields)
 
 
 def test_a_recipe_survives_json() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kernelwright import demo
 from kernelwright.config import load_recipe
-from kernelwright.data import CorpusConfig, build
+from kernelwright.data import CorpusSettings, build
 from kernelwright.errors import UserError
 from kernelwright.records import Rollout
 from kernelwright.runs import RunFolder
@@ -49,13 +49,15 @@ max_tokens = 24
 limit = 2
 """
 CORPUS = {
-    "train_graphs": 3,
-    "validation_graphs": 1,
-    "heldout_graphs": 2,
-    "variants": 1,
-    "golds": 0,
-    "operators": ["relu", "exp", "sigmoid", "neg", "add", "sum"],
+    "graphs": 6,
+    "practice": 2,
+    "schedules": 1,
+    "faults": 0,
+    "forms": ("map",),
+    "most_operators": 2,
+    "heldout": 0.5,
     "max_tokens": 0,
+    "vocab_size": 700,
 }
 
 
@@ -63,7 +65,7 @@ CORPUS = {
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
     with VerifierPool(2) as pool:
-        build(CorpusConfig.parse(dict(CORPUS)), folder / "data", pool)
+        build(CorpusSettings.parse(dict(CORPUS)), folder / "data", pool)
     path = folder / "tiny.toml"
     path.write_text(RECIPE.format(data=folder / "data"))
     return path

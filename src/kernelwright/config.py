@@ -83,10 +83,10 @@ class LoraConfig(Section):
 
 
 class DataConfig(Section):
-    """What `data synth` makes for this recipe, and where training looks for it."""
+    """What `data make` makes for this recipe, and where training looks for it."""
 
     examples: str = ""
-    """JSONL of Example records; empty: `RUN/data/examples.jsonl`."""
+    """JSONL of Pair records; empty: `RUN/data/examples.jsonl`."""
     tasks: str = ""
     """JSONL of Task records without kernels, for the front end to practise on; empty: `RUN/data/tasks.jsonl`, and
     where there are none the tasks of the training examples."""
@@ -101,16 +101,17 @@ class DataConfig(Section):
     """What is asked for: plan and code, or the plan alone, whose code the library's printer writes."""
     think: bool = False
     """Supervised answers begin with the reasons for their plan in think tags, printed from graph and schedule."""
-    train_graphs: int = Field(300, ge=0)
-    """Different operator graphs to train on. This and what follows is read by `kernelwright.data.CorpusConfig`,
-    which has more settings and says what they mean."""
-    heldout_graphs: int = Field(32, ge=0)
-    practice_graphs: int = Field(200, ge=0)
-    variants: int = Field(2, ge=1)
-    improve_share: float = Field(0.2, ge=0, le=1)
-    golds: int = Field(12, ge=0)
-    lengths: tuple[int, ...] = Field((1, 2, 2, 3), min_length=1)
-    plain_share: float = Field(0.1, ge=0, le=1)
+    graphs: int = Field(300, ge=0)
+    """Graphs to draw for pairs. This and what follows is read by `kernelwright.data.CorpusSettings`, which has more settings
+    and says what they mean."""
+    practice: int = Field(200, ge=0)
+    catalogue: float = Field(0.25, ge=0, le=1)
+    forms: tuple[str, ...] = ()
+    """Of random graphs, such as `["map", "row"]`; none: all."""
+    most_operators: int = Field(12, ge=1)
+    schedules: int = Field(3, ge=1)
+    faults: float = Field(0.4, ge=0)
+    heldout: float = Field(0.08, ge=0, lt=1)
     vocab_size: int = Field(2048, ge=260)
     max_tokens: int = Field(400, ge=0)
 

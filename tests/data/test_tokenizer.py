@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.data.build import text_of
-from kernelwright.data.config import CorpusConfig
-from kernelwright.data.corpus import drafts
+from kernelwright.data.problems import problem
+from kernelwright.data.settings import CorpusSettings
 from kernelwright.data.tokenizer import END, PAD, common_stretches, stretches, train_tokenizer
 from kernelwright.errors import UserError
+from kernelwright.graph.text import to_text
 
 SHARE = 0.25
 """So few texts share lines with operators too, at the default."""
@@ -21,8 +21,9 @@ SHARE = 0.25
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    config = CorpusConfig.parse({"train_graphs": 20, "golds": 2, "heldout_graphs": 0, "validation_graphs": 0})
-    return ["".join(text_of(example, "compact")) for example in drafts(config)]
+    settings = CorpusSettings(forms=("map", "row"), most_operators=3, schedules=2, faults=0)
+    made = [problem(settings, number) for number in range(12)]
+    return [f"{to_text(one.graph)}\n{answer.plan}\n{answer.code}" for one in made for answer in one.answers]
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +66,13 @@ def test_a_saved_tokenizer_is_the_same(tokenizer: Any, texts: list[str], tmp_pat
 
 
 def test_numbers_that_a_writer_chooses_are_single_tokens(tokenizer: Any) -> None:
-    launch = "        kernel[(triton.cdiv(size, BLOCK),)](x, out, size, BLOCK, num_warps=8)\n"
+    launch = "    relu_kernel[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024, num_warps=8)\n"
     assert "8" in pieces(tokenizer, launch)
-    assert "1024" in pieces(tokenizer, "BLOCK = 1024\n\n\n")
-
-
-def test_an_operator_is_one_token_wherever_it_stands(tokenizer: Any) -> None:
-    for text in ("        h1 = torch.relu(x)\n", "        h2 = torch.relu(h1)\n"):
-        assert " torch.relu(" in pieces(tokenizer, text)
+    assert pieces(tokenizer, launch).count("1024") == 2
 
 
 def test_boilerplate_is_one_token_a_line(tokenizer: Any) -> None:
-    assert len(pieces(tokenizer, "import torch\nimport torch.nn as nn\nimport triton\n")) == 3
+    assert len(pieces(tokenizer, "import torch\nimport triton\nimport triton.language as tl\n\n\n")) == 3
 
 
 def test_stretches_are_lines_cut_at_free_numbers() -> None:

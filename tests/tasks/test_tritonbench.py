@@ -365,24 +365,11 @@ def test_the_list_counts_what_is_left_out(tmp_path, capsys):
 
 
 def test_what_a_test_calls_is_kept_out_of_a_corpus(tmp_path):
-    from kernelwright.data.bulk.benchmarks import Benchmarks
-    from kernelwright.data.bulk.hear import Practice
-    from kernelwright.data.fingerprint import prints
+    from kernelwright.data.contamination import Benchmarks
 
-    known = Benchmarks([checkout(tmp_path, scale=(SCALE, SCALE_TEST))])
-    assert (sum(known.files.values()), known.references, known.untraced) == (1, 2, [])
-
-    def found(rows: int) -> tuple[str, str]:
-        source = (
-            "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2.5\n"
-            f"def get_inputs():\n    return [torch.rand({rows}, 3)]\ndef get_init_inputs():\n    return []\n"
-        )
-        graph, shaped = prints(task := Task(id="own/scale", source=source))[:2]
-        return known.leak(Practice(task=task, graph=graph, function="", shaped=shaped, reference=""))
-
-    assert found(2)[0] == "operator graph and shapes"
-    assert found(2)[1].endswith("TritonBench_T_v1/scale.py")
-    assert found(4) == ("", "")
+    known = Benchmarks.of([checkout(tmp_path, scale=(SCALE, SCALE_TEST))])
+    assert known.uncaptured == []
+    assert len(known.files) + len(known.singles) == 1  # two calls of one function, at two sizes
 
 
 # under the judge

@@ -1,26 +1,29 @@
-"""`kernelwright data`: the corpus, step by step, in one folder that can be stopped and gone on with.
+"""`kernelwright data`: the corpus, in one folder that can be stopped and gone on with.
 
-make -> a large corpus in one command, on every core: DIR/parts/, then all that `split` writes
-synth -> DIR/drafts.jsonl    validate -> DIR/accepted.jsonl, rejected.jsonl
-split -> DIR/examples.jsonl, tokenizer/, card.json: what `train` reads when DIR is RUN/data
-show -> what a corpus has, against what is wanted of it
+make -> draw graphs, judge kernels, write DIR/examples.jsonl, tasks.jsonl, tokenizer/ and the card
+merge -> the same from the parts of several folders, such as of machines with seeds of their own, or against a benchmark
+card -> what a corpus has        validate -> a corpus's answers before the judge again
+harvest, distill -> tasks from installed packages, kernels from a language model
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from kernelwright.errors import UserError
 from kernelwright.progress import Bar
 
-if TYPE_CHECKING:
-    from kernelwright.data import CorpusConfig
-
-app = typer.Typer(no_args_is_help=True, help="Make a corpus of verified pairs, step by step, resumable.")
+app = typer.Typer(no_args_is_help=True, help="Make a corpus of verified pairs, resumable.")
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The corpus' folder, such as runs/mine/data.")]
+Against = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A benchmark's checkout, or a JSONL of tasks; graphs that compute one of its files are left out."
+    ),
+]
 
 
 @app.command()
@@ -28,79 +31,82 @@ def make(
     folder: Folder,
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Such as families=3000 seed=1 names=matmul,norm."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="Such as graphs=3000 seed=1 schedules=8."),
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes, each with a judge; 0: one a core.", min=0)] = 0,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(help="A benchmark's checkout, or a JSONL of tasks; what is in it is left out."),
-    ] = None,
+    against: Against = None,
 ) -> int:
-    """Draw problems, have every kernel heard, and write the corpus with its card; resumable."""
-    import os
-
+    """Draw graphs, judge their kernels, and write the corpus with its card; resumable."""
     from kernelwright.config import apply_override
-    from kernelwright.data.bulk import BulkConfig, merge
-    from kernelwright.data.bulk import make as work
+    from kernelwright.data import CorpusSettings, build
 
     fields: dict[str, Any] = {}
     for setting in settings or ():
         apply_override(fields, setting)
-    config = BulkConfig.parse(fields)
+    config = CorpusSettings.parse(fields)
     with Steps() as steps:
-        work(config, folder, workers or len(os.sched_getaffinity(0)), steps)
-        card = merge(config, folder, against or (), steps)
-    _say_card(folder, card)
+        made = build(config, folder, progress=steps, workers=workers, benchmarks=against or ())
+    _say_card(folder, made)
     return 0
 
 
 @app.command()
-def synth(
+def merge(
     folder: Folder,
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Such as train_graphs=500 seed=1.")
+    sources: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FOLDER]...", help="Further folders with parts of `make`.")
     ] = None,
-    recipe: Annotated[Path | None, typer.Option(help="Start from a recipe's [data] table.")] = None,
+    against: Against = None,
 ) -> int:
-    """Draw operator graphs and write drafts: task, plan, kernel."""
-    from kernelwright.config import apply_override, load_recipe
-    from kernelwright.data import CorpusConfig
-    from kernelwright.data import synth as work
+    """Write the corpus anew from its parts and those of further folders."""
+    from kernelwright.data import CorpusSettings
+    from kernelwright.data import merge as work
     from kernelwright.runs import RunFolder
 
-    fields: dict[str, Any] = {}
-    if recipe is not None:
-        plan = load_recipe(recipe)
-        fields = CorpusConfig.of(plan.data, plan.seed).model_dump(mode="json")
-    for setting in settings or ():
-        apply_override(fields, setting)
-    config = CorpusConfig.parse(fields)
-    run = RunFolder(folder)
-    run.start(config, resume=True)
+    for one in sources or ():
+        if not (one / "parts").is_dir():
+            raise UserError(f"{one} holds no parts; name a folder that `kernelwright data make` wrote")
+    found = RunFolder(folder).read_json("config.json")
+    if found is None and sources:
+        found = RunFolder(sources[0]).read_json("config.json")
+    if found is None:
+        raise UserError(f"{folder} holds no corpus; begin with: kernelwright data make {folder}")
     with Steps() as steps:
-        count = work(config, run.file("drafts.jsonl"), steps)
-    typer.echo(f"{count} drafts in {run.file('drafts.jsonl')}; next: kernelwright data validate {folder}")
+        made = work(CorpusSettings.parse(found), folder, sources or (), against or (), steps)
+    _say_card(folder, made)
     return 0
 
 
 @app.command()
-def inductor(
-    suite: Annotated[str, typer.Option(help="Tasks to rewrite: any suite, such as wright or tasks.jsonl.")],
-    out: Annotated[Path, typer.Option("--output", "-o", help="Drafts to write, one JSON line each.")],
-    target: Annotated[str, typer.Option(help="The GPU to compile for; none need be there.")] = "h200",
-    seconds: Annotated[float, typer.Option(help="Limit for one task.", min=1)] = 60.0,
-) -> int:
-    """Have torch Inductor write kernels for tasks, rewritten into stand-alone modules; no GPU needed."""
-    from kernelwright.data.inductor import teach
-    from kernelwright.policy.compiler import Compiler
-    from kernelwright.tasks import load_suite
+def card(folder: Folder) -> int:
+    """What a corpus has: shares by operator, precision, source and schedules, what the judge refused, what was left out."""
+    from kernelwright.data.card import text
+    from kernelwright.runs import RunFolder
 
-    tasks = load_suite(suite)
-    with Compiler(target, seconds) as compiler, Steps() as steps:
-        ended = teach(tasks, out, compiler, steps)
-    for reason, count in ended.most_common():
-        typer.echo(f"{count:7} {reason}")
-    typer.echo(f"{ended['rewritten']} drafts in {out}; what has none, and why: {out.stem}.skipped.jsonl")
+    found = RunFolder(folder).read_json("card.json")
+    if found is None or "structures" not in found:
+        raise UserError(f"{folder} holds no finished corpus; make one with: kernelwright data make {folder}")
+    typer.echo(text(found))
+    return 0
+
+
+@app.command()
+def validate(
+    folder: Folder,
+    sample: Annotated[int, typer.Option(help="Pairs, drawn; 0: all.", min=0)] = 200,
+    seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
+    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+) -> int:
+    """Put a corpus's answers before the judge again, under another secret: how many still pass."""
+    from kernelwright.data.validate import validate as work
+    from kernelwright.verify import VerifierPool
+
+    if not (folder / "examples.jsonl").exists():
+        raise UserError(f"{folder / 'examples.jsonl'}: not there yet; first: kernelwright data make {folder}")
+    with VerifierPool(workers or None, backend="interpret") as pool, Steps() as steps:
+        ended = work(folder / "examples.jsonl", pool, sample, seed, steps)
+    for outcome, count in ended.most_common():
+        typer.echo(f"{count:7} {outcome}")
     return 0
 
 
@@ -181,96 +187,22 @@ def harvest(
     return 0
 
 
-@app.command()
-def validate(
-    folder: Folder,
-    target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",
-    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
-) -> int:
-    """Put every draft before the judge; what it rejects is kept with its verdict."""
-    from kernelwright.data import validate as work
-    from kernelwright.verify import VerifierPool
+def _say_card(folder: Path, found: dict[str, Any]) -> None:
+    from kernelwright.data.card import accepted, survivors
 
-    config, drafts = _config(folder), _needed(folder, "drafts.jsonl", "synth")
-    with VerifierPool(workers or None, target=target) as pool, Steps() as steps:
-        ended = work(config, drafts, folder / "accepted.jsonl", pool, steps)
-    for reason, count in ended.most_common():
-        typer.echo(f"{count:7} {reason}")
-    typer.echo(f"next: kernelwright data split {folder}")
-    return 0
-
-
-@app.command()
-def split(
-    folder: Folder,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(help="Of a corpus of `make`: a benchmark's checkout; what is in it is left out."),
-    ] = None,
-) -> int:
-    """Remove duplicates and leaks, learn the tokenizer, write what training reads."""
-    from kernelwright.data import finish
-    from kernelwright.runs import RunFolder
-
-    if (folder / "parts").is_dir():
-        from kernelwright.data.bulk import BulkConfig, merge
-
-        with Steps() as steps:
-            card = merge(BulkConfig.parse(_settings(folder)), folder, against or (), steps)
-        _say_card(folder, card)
-        return 0
-    if against:
-        raise UserError(f"{folder}: --against is for a corpus of `kernelwright data make`; leave it out")
-    config, accepted = _config(folder), _needed(folder, "accepted.jsonl", "validate")
-    run = RunFolder(folder)
-    with Steps() as steps:
-        card = finish(config, [accepted], folder, steps)
-    run.write_json("card.json", card)
-    run.finish("corpus")
-    for name, count in {**card["kinds"], **{f"dropped: {k}": v for k, v in card["dropped"].items()}}.items():
+    for name, count in {
+        **found["kinds"],
+        **{f"dropped: {k}": v for k, v in found["dropped"].items()},
+    }.items():
         typer.echo(f"{count:7} {name}")
-    typer.echo(f"{card['examples']} examples in {folder / 'examples.jsonl'}, card in {folder / 'card.json'}")
-    return 0
-
-
-@app.command()
-def show(folder: Folder) -> int:
-    """What a corpus of `make` has, against what is wanted: pairs by category, acceptance by teacher, lengths."""
-    from kernelwright.data.bulk import card as cards
-    from kernelwright.runs import RunFolder
-
-    card = RunFolder(folder).read_json("card.json")
-    if card is None or "coverage" not in card:
-        raise UserError(f"{folder} holds no corpus of `kernelwright data make`, or one that is not finished")
-    typer.echo(f"{'category':14}{'families':>9}{'pairs':>8}{'wanted':>8}  fewest")
-    for name, families, pairs, fewest in cards.coverage(card):
-        wanted = cards.AIM_PAIRS if name in cards.LEVEL_1 else ""
-        typer.echo(f"{name:14}{families:9}{pairs:8}{wanted:>8}  {fewest}")
-    typer.echo(f"\n{'teacher':14}{'heard':>9}{'1st try':>8}{'wanted':>8}  others")
-    for row in cards.acceptance(card):
-        wanted = f"{row.aim:.0%}" if row.aim is not None else ""
-        causes = ", ".join(f"{outcome} {count}" for outcome, count in row.causes)
-        typer.echo(f"{row.teacher:14}{row.heard:9}{row.share:8.1%}{wanted:>8}  {causes}".rstrip())
-    typer.echo(f"\n{'tokens':14}{'median':>9}{'95 %':>8}{'most':>8}")
-    for kind, lengths in card["tokens"].items():
-        typer.echo(f"{kind:14}{lengths['median']:9}{lengths['p95']:8}{lengths['max']:8}")
-    typer.echo(f"{'wanted':14}{f'< {cards.LIMIT_MEDIAN}':>9}{'':8}{f'<= {cards.LIMIT_TOKENS}':>8}\n")
-    missed = cards.short(card)
+    right, judged = accepted(found["judged"])
+    survived, planted = survivors(found["judged"])
     typer.echo(
-        "\n".join(["short of what is wanted:", *(f"  {line}" for line in missed)]) if missed else "all met"
+        f"accepted at the first try: {right} of {judged}; planted faults that survived: {survived} of {planted}"
     )
-    return 0
-
-
-def _say_card(folder: Path, card: dict[str, Any]) -> None:
-    from kernelwright.data.bulk.card import compared
-
-    for name, count in {**card["kinds"], **{f"dropped: {k}": v for k, v in card["dropped"].items()}}.items():
-        typer.echo(f"{count:7} {name}")
     typer.echo(
-        f"{card['examples']} examples in {folder / 'shards'} and examples.jsonl; {folder / 'README.md'}"
+        f"{found['pairs']} pairs in {folder / 'examples.jsonl'}; {folder / 'README.md'} says what they cover"
     )
-    typer.echo(compared(card["benchmarks"]))
 
 
 class Steps:
@@ -297,26 +229,3 @@ class Steps:
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
             self._bar = None
-
-
-def _config(folder: Path) -> CorpusConfig:
-    """The config that `synth` wrote."""
-    from kernelwright.data import CorpusConfig
-
-    return CorpusConfig.parse(_settings(folder))
-
-
-def _settings(folder: Path) -> dict[str, object]:
-    """The fields of the config that a folder was begun with."""
-    import json
-
-    try:
-        return dict(json.loads((folder / "config.json").read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
-        raise UserError(f"{folder} holds no corpus; begin with: kernelwright data synth {folder}") from None
-
-
-def _needed(folder: Path, name: str, step: str) -> Path:
-    if not (folder / name).exists():
-        raise UserError(f"{folder / name}: not there yet; first: kernelwright data {step} {folder}")
-    return folder / name

@@ -114,7 +114,7 @@ def _spread(values: Sequence[float | None]) -> str:
 def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: bool = False) -> None:
     """The corpus of the recipe's [data] table in RUN/data; one that is whole is left as it is."""
     from kernelwright.cli.corpus import Steps
-    from kernelwright.data import CorpusConfig, build
+    from kernelwright.data import CorpusSettings, build
 
     if recipe.data.source:
         from kernelwright.train.prompts import write_source
@@ -122,7 +122,7 @@ def make_data(recipe: Recipe, folder: RunFolder, verifier: Verifier, *, quiet: b
         write_source(recipe, folder.path)
     elif not (folder.path / "data" / "examples.jsonl").exists():
         with Steps(quiet) as steps:
-            build(CorpusConfig.of(recipe.data, recipe.seed), folder.path / "data", verifier, steps)
+            build(CorpusSettings.of(recipe.data, recipe.seed), folder.path / "data", verifier, steps)
 
 
 def evaluate_stage(

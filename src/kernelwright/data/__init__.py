@@ -1,18 +1,23 @@
-"""The data engine: operator graphs and golds in, verified PyTorch-Triton pairs out.
+"""The data engine: graphs in, verified pairs of plan and kernel out.
 
-    graph -> Model source (source.py) + kernel (library.py) + plan (launches.py, plans.py) -> drafts (pairs.py, golds.py)
-          -> verdicts (validate.py) -> split (split.py) -> tokenizer, examples and card (build.py)
+settings.py       what a corpus is made of
+problems.py       one problem by its number: a graph as a task, kernels by several schedules, broken ones among them
+decide.py         verdicts -> pairs: write, improve, repair
+chunks.py         a corpus in parts, by a judge that is there or by a process a core (worker.py)
+contamination.py  what must not be trained on, by structure
+merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py)
+build.py          all of it in one call
+validate.py       a corpus before the judge again
+harvest/          tasks from installed packages     distill.py   kernels from a language model
 
-    from kernelwright.data import CorpusConfig, build
-    with VerifierPool(2) as pool:
-        card = build(CorpusConfig.of(recipe.data, recipe.seed), run / "data", pool)
-
-`build` does all of it and resumes; `synth`, `validate` and `finish` are its steps for the command line.
+from kernelwright.data import CorpusSettings, build
+card = build(CorpusSettings.of(recipe.data, recipe.seed), run / "data", pool)
 """
 
-from kernelwright.data.build import build, finish
-from kernelwright.data.config import CorpusConfig
-from kernelwright.data.corpus import Progress, synth
-from kernelwright.data.validate import Rejected, validate
+from kernelwright.data.build import build
+from kernelwright.data.chunks import make_parts
+from kernelwright.data.merge import merge
+from kernelwright.data.settings import CorpusSettings
+from kernelwright.data.streams import Progress
 
-__all__ = ["CorpusConfig", "Progress", "Rejected", "build", "finish", "synth", "validate"]
+__all__ = ["CorpusSettings", "Progress", "build", "make_parts", "merge"]

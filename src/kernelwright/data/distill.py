@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelwright import candidates, prompts
-from kernelwright.data import plans
-from kernelwright.data.corpus import Progress
-from kernelwright.data.streams import Stream
+from kernelwright.data.decide import fair
+from kernelwright.data.streams import Progress, Stream
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy
@@ -114,17 +113,11 @@ class Teacher:
         """The outcome, and what to tell the model."""
         if candidate.problem is not None:
             return candidate.problem.value, f"{candidate.problem.value}: {candidate.detail}"
-        from kernelwright.data.validate import fair
-
         verdict = fair(self.verifier.submit(task, candidate))
         return verdict.outcome.value, "" if verdict.correct else prompts.feedback(verdict)
 
     def _example(self, task: Task, candidate: Candidate) -> Example:
-        """Its plan where that is true of its code, else the one that the code gives."""
-        plan = candidate.plan.strip()
-        if not plan or not plans.is_true(plan, candidate.code):
-            plan = plans.plan(candidate.code)
-        return Example(task=task, plan=plan, code=candidate.code, teacher=self.policy.name)
+        return Example(task=task, plan=candidate.plan.strip(), code=candidate.code, teacher=self.policy.name)
 
 
 def distill(

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import migrate
-from kernelwright.data import plans
-from kernelwright.data.corpus import Progress
-from kernelwright.data.streams import Stream
-from kernelwright.data.validate import AHEAD, fair
+from kernelwright.data.decide import fair
+from kernelwright.data.streams import Progress, Stream
 from kernelwright.errors import UserError
 from kernelwright.parsing import constructor_of, parse
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 from kernelwright.rollouts import Verifier
 
+AHEAD = 64
+"""Rows whose verdicts may be under way before the first of them is decided."""
 REFERENCE, KERNEL, ENTRY = ("python_code", "pytorch_code"), ("triton_code",), "entry_point"
 REWRITTEN = "imported, rewritten"
 """The teacher of an example whose names were mended; that of the others is `AS_IT_WAS`."""
@@ -46,7 +46,7 @@ class Refused(Record):
 
     row: int
     reason: str
-    """`unreadable: ...`, `left: ...` (a name that has no counterpart), `no true plan`, or `judge: OUTCOME`."""
+    """`unreadable: ...`, `left: ...` (a name that has no counterpart), or `judge: OUTCOME`."""
     rewritten: tuple[str, ...] = ()
     verdict: Verdict | None = None
     code: str = ""
@@ -126,9 +126,6 @@ def draft(row: Mapping[str, Any], number: int) -> Example | Refused:
     made = migrate.migrate(code)
     if made.left:
         return Refused(row=number, reason=f"left: {made.left}"[:120])
-    plan = plans.plan(made.code)
-    if not plans.is_true(plan, made.code):
-        return Refused(row=number, reason="no true plan", rewritten=made.changed, code=made.code)
     place = row.get("uuid") if row.get("uuid") is not None else number
     task = Task(
         id=f"import/{place}-{name or 'Model'}",
@@ -138,7 +135,7 @@ def draft(row: Mapping[str, Any], number: int) -> Example | Refused:
         shapes={"small": {}},
     )
     teacher = REWRITTEN if made.changed else AS_IT_WAS
-    return Example(task=task, plan=plan, code=made.code, teacher=teacher, graph=task.digest)
+    return Example(task=task, plan="", code=made.code, teacher=teacher, graph=task.digest)
 
 
 def reference_of(text: str, name: str) -> str:

@@ -7,12 +7,15 @@ file one by one, so a kill loses at most the last one. Survival of a power cut i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic
 
 from kernelwright.records import R, read_jsonl
 from kernelwright.runs import writing
+
+Progress = Callable[[str, int, int], None]
+"""Called with a step's name, how much of it is done, and how much there is."""
 
 
 class Stream(Generic[R]):

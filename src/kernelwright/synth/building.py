@@ -57,6 +57,13 @@ class GraphBuilder:
         ))  # fmt: skip
         return tuple(handles) if many else handles[0]
 
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """An ATen operator by its name alone: the arguments tell the overload. Raises what torch raises for none."""
+        overload = torch._C._jit_resolve_packet(
+            f"aten::{name}", *map(_meta, args), **{key: _meta(one) for key, one in kwargs.items()}
+        )
+        return self.op(f"aten.{name}.{overload or 'default'}", *args, **kwargs)
+
     def graph(self, *results: Handle) -> Graph:
         """The graph that returns these."""
         return Graph(name=self.title, arguments=tuple(self.arguments), nodes=tuple(self.nodes),

@@ -254,6 +254,11 @@ class Emitter:
     def broadcast(self, value: Val, coordinates: Coordinates) -> Coordinates:
         """The coordinates of an operand that broadcasts to a result."""
         shape = self.shapes.of[value.name]
+        missing = len(shape) - len(coordinates)
+        if missing > 0:  # a batch of one that the schedule does not count
+            if any(size != ONE for size in shape[:missing]):
+                raise Unsupported(f"{value.name} has more dimensions than what reads it")
+            coordinates = (*(Index(),) * missing, *coordinates)
         tail = coordinates[len(coordinates) - len(shape) :]
         return tuple(Index() if size == ONE else index for size, index in zip(shape, tail, strict=True))
 
@@ -346,6 +351,35 @@ class Emitter:
         shape, found = self.shapes.of[prim.out.name], list(coordinates)
         for dim in prim.attr("dims"):
             found[dim] = found[dim] * -1 + (shape[dim] - 1)
+        return self._through(prim, tuple(found), guard, raw)
+
+    def _moved(self, text: str, index: Index, size: Size) -> Index:
+        """A coordinate that is computed from another, as a variable."""
+        term = self.index_term(index)
+        made = self.assign(
+            "place", text.format(term.text if _atomic(term.text) else f"({term.text})"), "int64", [term]
+        )
+        return Index.whole(Base(made.text, size, made.axes, made.masks, made.loops))
+
+    def _emit_roll(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        dim, found = prim.attr("dim"), list(coordinates)
+        size = self.shapes.of[prim.out.name][dim]
+        shift, whole = prim.attr("shift"), self.size(size, True)
+        # Shifts may be longer than a dimension is at another size.
+        found[dim] = self._moved(f"(({{}} - {shift}) % {whole} + {whole}) % {whole}", found[dim], size)
+        return self._through(prim, tuple(found), guard, raw)
+
+    def _emit_border(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
+        source, before, found = prim.args[0], prim.attr("before"), list(coordinates)
+        for dim, index in enumerate(coordinates):
+            if prim.out.shape[dim] == source.shape[dim] and not before[dim]:
+                continue
+            size = self.shapes.of[source.name][dim]
+            last = self.size(size - 1, True)
+            text = "tl.minimum(tl.maximum({}, 0), " + last + ")"
+            if prim.attr("how") == "reflect":
+                text = f"{last} - tl.abs({last} - tl.abs({{}}))"
+            found[dim] = self._moved(text, index + Size.of(before[dim]) * -1 if before[dim] else index, size)
         return self._through(prim, tuple(found), guard, raw)
 
     def condition(self, name: str, tests: list[str], index: Index) -> Guard:

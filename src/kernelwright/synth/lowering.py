@@ -6,18 +6,22 @@ algebra shortens is computed as it stands.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Other, Ref, Size, TensorType
+from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduced, slice_of
+from kernelwright.synth.moves import MOVES
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import Builder, Prim, Unsupported, Val
+from kernelwright.synth.statistics import STATISTICS
 
 ALIASES = {
     "clamp_min": "clamp_min", "arctan": "atan", "absolute": "abs", "negative": "neg", "subtract": "sub",
     "multiply": "mul", "divide": "div", "greater": "gt", "less": "lt", "not_equal": "ne", "sgn": "sign", "fix": "trunc",
-    "relu_": "relu", "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
+    "relu_": "relu", "true_divide": "div", "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
 }  # fmt: skip
 _INFINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -139,6 +143,9 @@ _SIZED = frozenset(
         "unflatten",
         "layer_norm",
         "rms_norm",
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_nearest3d",
     ]
 )
 """Operators whose sizes are those of their results."""
@@ -150,50 +157,6 @@ def _flat(operands: tuple[Any, ...]) -> Iterator[Any]:
             yield from _flat(one)
         else:
             yield one
-
-
-class Call:
-    """One operator call being lowered."""
-
-    def __init__(self, b: Builder, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Val) -> None:
-        self.b, self.op, self.args, self.kwargs, self.out = b, op, args, kwargs, out
-
-    def arg(self, place: int, name: str = "", default: Any = None) -> Any:
-        """An argument by place or name; the default where neither is given."""
-        if place < len(self.args):
-            return self.args[place]
-        return self.kwargs.get(name, default)
-
-    @property
-    def x(self) -> Val:
-        value = self.args[0] if self.args else None
-        if not isinstance(value, Val):
-            raise Unsupported(f"{self.op} of a number")
-        return value
-
-    def dims(self, place: int, name: str = "dim", x: Val | None = None) -> tuple[int, ...]:
-        """Dimensions reduced: all where none are named."""
-        dims = self.arg(place, name)
-        rank = len((x or self.x).shape)
-        if dims is None or dims == ():
-            return tuple(range(rank))
-        return tuple(one % max(rank, 1) for one in (dims if isinstance(dims, tuple) else (dims,)))
-
-    def pointwise(self, rule: str) -> Val:
-        """By the table, with the operands that the call gives."""
-        row = RULES[rule]
-        args = list(self.args[: row.operands])
-        missing = row.operands - len(args)
-        if missing:
-            if missing > len(row.defaults):
-                raise Unsupported(f"{self.op} with {len(args)} operands")
-            args += row.defaults[len(row.defaults) - missing :]
-            names = {"value": len(args) - 1, "negative_slope": 1, "alpha": 1}
-            for name, value in self.kwargs.items():
-                if name not in names:
-                    raise Unsupported(f"{self.op} with {name}")
-                args[names[name]] = value
-        return self.b.map(rule, *args, dtype=self.out.dtype)
 
 
 def _scaled(call: Call) -> Val:
@@ -255,21 +218,19 @@ def _cast(call: Call) -> Val:
     return call.b.map("alias", x, dtype=call.out.dtype)
 
 
-def _elu(call: Call) -> Val:
-    return call.pointwise("elu")
+def _prelu(call: Call) -> Val:
+    """One slope, or one a channel."""
+    x, slope = call.x, call.arg(1)
+    if len(slope.shape) == 1 and len(x.shape) > 1:
+        slope = call.b.view(slope, (slope.shape[0], *(1,) * (len(x.shape) - 2)))
+    return call.b.map("prelu", x, slope, dtype=call.out.dtype)
 
 
 def _glu(call: Call) -> Val:
     x, dim = call.x, call.arg(1, "dim", -1) % len(call.x.shape)
     half = x.shape[dim] // 2
-    left, right = (_slice_of(call.b, x, dim, place * half, half, parts=2) for place in range(2))
+    left, right = (slice_of(call.b, x, dim, place * half, half, parts=2) for place in range(2))
     return call.b.map("mul", left, call.b.map("sigmoid", right), dtype=call.out.dtype)
-
-
-def _slice_of(b: Builder, x: Val, dim: int, start: int, length: int, step: int = 1, parts: int = 0) -> Val:
-    """`parts` says of how many equal parts it is one, so that it may vary with the whole."""
-    shape = tuple(length if i == dim else size for i, size in enumerate(x.shape))
-    return b.add("slice", (x,), x.dtype, shape, dim=dim, start=start, step=step, parts=parts)
 
 
 def _view(call: Call) -> Val:
@@ -296,15 +257,24 @@ def _expand(call: Call) -> Val:
 
 def _slice(call: Call) -> Val:
     x, dim = call.x, call.arg(1, "dim", 0) % len(call.x.shape)
-    start, step = call.arg(2, "start") or 0, call.arg(4, "step", 1)
-    start = min(max(start + x.shape[dim] if start < 0 else start, 0), x.shape[dim])
-    return _slice_of(call.b, x, dim, start, call.out.shape[dim], step)
+    start, end, step = call.arg(2, "start") or 0, call.arg(3, "end"), call.arg(4, "step", 1)
+    size = x.shape[dim]
+    start = min(max(start + size if start < 0 else start, 0), size)
+    if step == 1 and call.arg(2, "start") is not None and call.arg(2, "start") < 0:
+        raise Unsupported("a slice that starts at a distance from the end")
+    made = slice_of(call.b, x, dim, start, call.out.shape[dim], step)
+    if step == 1 and (end is None or end < 0 or end >= size):
+        # Longer where the dimension is: it leaves out so many elements of it.
+        call.b.prims[-1] = dataclasses.replace(
+            call.b.prims[-1], attrs=(*call.b.prims[-1].attrs, ("cut", size - call.out.shape[dim]))
+        )
+    return made
 
 
 def _select(call: Call) -> Val:
     x, dim = call.x, call.arg(1) % len(call.x.shape)
     place = call.arg(2) % x.shape[dim]
-    return call.b.view(_slice_of(call.b, x, dim, place, 1), call.out.shape)
+    return call.b.view(slice_of(call.b, x, dim, place, 1), call.out.shape)
 
 
 def _split(call: Call) -> tuple[Val, ...]:
@@ -315,7 +285,7 @@ def _split(call: Call) -> tuple[Val, ...]:
     sizes = list(by) if isinstance(by, tuple) else [min(by, total - at) for at in range(0, total, by)]
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
     parts = len(sizes) if call.op == "chunk" and len(set(sizes)) == 1 else 0
-    return tuple(_slice_of(call.b, x, dim, at, n, parts=parts) for at, n in zip(starts, sizes, strict=True))
+    return tuple(slice_of(call.b, x, dim, at, n, parts=parts) for at, n in zip(starts, sizes, strict=True))
 
 
 def _cat(call: Call) -> Val:
@@ -394,14 +364,12 @@ def _matmul(call: Call) -> Val:
         b = call.b.permute(b, (1, 0))
     if len(a.shape) == 1:
         raise Unsupported("a product with a vector on the left")
-    vector = len(b.shape) == 1
-    if vector:
-        b = call.b.view(b, (b.shape[0], 1))
     acc = a.dtype if a.dtype == "float64" else "float32"
-    shape = (*call.out.shape, 1) if vector else call.out.shape
-    made = call.b.add("matmul", (a, b), acc, shape)
-    if vector:
-        made = call.b.view(made, call.out.shape)
+    if len(b.shape) == 1:  # a row's sum
+        return call.b.reduce(
+            "sum", call.b.map("mul", a, b, dtype=acc), (len(a.shape) - 1,), False, call.out.dtype
+        )
+    made = call.b.add("matmul", (a, b), acc, call.out.shape)
     bias = call.arg(2, "bias") if call.op == "linear" else None
     return made if bias is None else call.b.map("add", made, bias, dtype=call.out.dtype)
 
@@ -463,11 +431,6 @@ def _mean(call: Call) -> Val:
     return mean_of(call.b, call.x, dims, bool(call.arg(2, "keepdim", False)), call.out.dtype)
 
 
-def mean_of(b: Builder, x: Val, dims: tuple[int, ...], keep: bool, dtype: str = "") -> Val:
-    """Sum over count."""
-    return b.map("div", b.reduce("sum", x, dims, keep), b.count(x, dims), dtype=dtype, name=b.name("mean"))
-
-
 def _var(call: Call) -> Val | tuple[Val, ...]:
     b, x = call.b, call.x
     correction = call.kwargs.get("correction", 1)
@@ -509,31 +472,12 @@ def _logsumexp(call: Call) -> Val:
     return made if call.arg(2, "keepdim", False) else b.view(made, call.out.shape)
 
 
-def _norm_of(b: Builder, x: Val, dims: tuple[int, ...], eps: float) -> tuple[Val, Val, Val]:
-    """(x - mean) * rstd over the dimensions, with mean and rstd."""
-    mean = mean_of(b, x, dims, True)
-    centred = b.map("sub", x, mean, name=b.name("centred"))
-    squares = b.reduce("sum", b.map("mul", centred, centred, name=b.name("squared")), dims, True)
-    var = b.map("div", squares, b.count(x, dims), name=b.name("var"))
-    rstd = b.map("rsqrt", b.map("add", var, eps), name=b.name("rstd"))
-    return b.map("mul", centred, rstd, name=b.name("normal")), mean, rstd
-
-
-def _affine(
-    b: Builder, x: Val, weight: Val | None, bias: Val | None, shape: tuple[int, ...], dtype: str
-) -> Val:
-    for op, one in (("mul", weight), ("add", bias)):
-        if one is not None:
-            x = b.map(op, x, b.view(one, shape) if one.shape != shape else one, dtype=dtype)
-    return x
-
-
 def _layer_norm(call: Call) -> Val | tuple[Val, ...]:
     b, x, shape = call.b, call.x, call.arg(1)
     weight, bias, eps = call.arg(2, "weight"), call.arg(3, "bias"), call.arg(4, "eps", 1e-5)
     dims = tuple(range(len(x.shape) - len(shape), len(x.shape)))
-    made, mean, rstd = _norm_of(b, x, dims, eps)
-    made = _affine(b, made, weight, bias, tuple(shape), call.out.dtype)
+    made, mean, rstd = norm_of(b, x, dims, eps)
+    made = affine(b, made, weight, bias, tuple(shape), call.out.dtype)
     return (made, mean, rstd) if call.op == "native_layer_norm" else made
 
 
@@ -546,7 +490,7 @@ def _rms_norm(call: Call) -> Val:
     squares = b.reduce("sum", b.map("mul", x, x, name=b.name("squared")), dims, True)
     mean = b.map("div", squares, b.count(x, dims), name=b.name("mean"))
     made = b.map("mul", x, b.map("rsqrt", b.map("add", mean, eps), name=b.name("rstd")))
-    return _affine(b, made, call.arg(2, "weight"), None, tuple(shape), call.out.dtype)
+    return affine(b, made, call.arg(2, "weight"), None, tuple(shape), call.out.dtype)
 
 
 def _group_norm(call: Call) -> Val:
@@ -559,9 +503,9 @@ def _group_norm(call: Call) -> Val:
     )
     batch, channels, rest = x.shape[0], x.shape[1], x.shape[2:]
     split = b.view(x, (batch, groups, channels // groups * math.prod(rest)))
-    made, _, _ = _norm_of(b, split, (2,), eps)
+    made, _, _ = norm_of(b, split, (2,), eps)
     per_channel = (channels, *(1,) * len(rest))
-    return _affine(b, b.view(made, x.shape, like=x), weight, bias, per_channel, call.out.dtype)
+    return affine(b, b.view(made, x.shape, like=x), weight, bias, per_channel, call.out.dtype)
 
 
 def _batch_norm(call: Call) -> Val | tuple[Val, ...]:
@@ -576,11 +520,11 @@ def _batch_norm(call: Call) -> Val | tuple[Val, ...]:
         raise Unsupported(call.op)
     if training:
         dims = tuple(i for i in range(len(x.shape)) if i != 1)
-        made, _, _ = _norm_of(b, x, dims, eps)
-        return _affine(b, made, weight, bias, per_channel, call.out.dtype)
+        made, _, _ = norm_of(b, x, dims, eps)
+        return affine(b, made, weight, bias, per_channel, call.out.dtype)
     rstd = b.map("rsqrt", b.map("add", b.view(var, per_channel), eps), name=b.name("rstd"))
     made = b.map("mul", b.map("sub", x, b.view(mean, per_channel)), rstd)
-    made = _affine(b, made, weight, bias, per_channel, call.out.dtype)
+    made = affine(b, made, weight, bias, per_channel, call.out.dtype)
     return (made,) if call.op == "batch_norm" else (made, None, None)  # type: ignore[return-value]
 
 
@@ -603,14 +547,6 @@ def _loss(call: Call) -> Val:
             large = b.map("mul", large, limit)
         made = b.map("where", b.map("lt", size, limit, dtype="bool"), small, large, dtype="float32")
     return reduced(b, made, how, call.out.dtype)
-
-
-def reduced(b: Builder, x: Val, how: int, dtype: str) -> Val:
-    """A loss's reduction: 0 none, 1 mean, 2 sum."""
-    dims = tuple(range(len(x.shape)))
-    if how == 0:
-        return x
-    return mean_of(b, x, dims, False, dtype) if how == 1 else b.reduce("sum", x, dims, False, dtype)
 
 
 def _scan(call: Call) -> Val:
@@ -687,8 +623,9 @@ _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["index_select", "embedding"], _take),
     **dict.fromkeys(["max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"], _pool),
     **dict.fromkeys(["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"], _adaptive),
-    "div": _div, "floor_divide": _floor_divide, "gelu": _gelu, "pow": _pow, "glu": _glu, "elu": _elu,
+    "div": _div, "floor_divide": _floor_divide, "gelu": _gelu, "pow": _pow, "glu": _glu, "prelu": _prelu,
     "slice": _slice, "select": _select, "cat": _cat, "stack": _stack, "flip": _flip, "constant_pad_nd": _pad,
     "arange": _arange, "masked_fill": _masked_fill, "where": _where, "scaled_dot_product_attention": _attention,
+    **MOVES, **STATISTICS,
     "mean": _mean, "logsumexp": _logsumexp, "rms_norm": _rms_norm, "group_norm": _group_norm, "gather": _gather,
 }  # fmt: skip

@@ -53,6 +53,9 @@ RULES: dict[str, Rule] = {
         deg2rad="{0} * 0.017453292519943295", rad2deg="{0} * 57.29577951308232",
         sinc="tl.where({0} == 0.0, 1.0, tl.sin({0} * 3.141592653589793) / ({0} * 3.141592653589793))",
         tanhshrink="{0} - libdevice.tanh({0})", softsign="{0} / (1.0 + tl.abs({0}))",
+        erfinv="libdevice.erfinv({0})", lgamma="libdevice.lgamma({0})",
+        special_ndtri="1.4142135623730951 * libdevice.erfinv(2.0 * {0} - 1.0)",
+        special_entr='tl.where({0} < 0.0, float("-inf"), tl.where({0} == 0.0, 0.0, -{0} * tl.log({0})))',
     ),
     "gelu_erf": Rule("0.5 * {0} * (1.0 + tl.erf({0} * 0.7071067811865476))", "float"),
     "gelu_tanh": Rule(
@@ -60,6 +63,21 @@ RULES: dict[str, Rule] = {
     ),
     "logit": Rule("tl.log({0} / (1.0 - {0}))", "float"),
     "xlogy": Rule("tl.where({0} == 0.0, 0.0, {0} * tl.log({1}))", "float", operands=2),
+    "special_xlog1py": Rule("tl.where({0} == 0.0, 0.0, {0} * libdevice.log1p({1}))", "float", operands=2),
+    "logaddexp": Rule(
+        "tl.where({0} == {1}, {0} + 0.6931471805599453, tl.maximum({0}, {1}) + libdevice.log1p(tl.exp(-tl.abs({0} - {1}))))",
+        "float", operands=2,
+    ),
+    "logaddexp2": Rule(
+        "tl.where({0} == {1}, {0} + 1.0, tl.maximum({0}, {1}) + "
+        "libdevice.log1p(tl.exp2(-tl.abs({0} - {1}))) * 1.4426950408889634)",
+        "float", operands=2,
+    ),
+    "copysign": Rule(
+        "tl.where(({1} < 0.0) | (1.0 / {1} < 0.0), -tl.abs({0}), tl.abs({0}))", "float", operands=2
+    ),
+    "ldexp": Rule("{0} * tl.exp2({1})", "float", operands=2),
+    "heaviside": Rule("tl.where({0} < 0, 0, tl.where({0} > 0, 1, {1}))", operands=2),
     "relu": Rule("tl.where({0} < 0, 0, {0})", integer="tl.where({0} < 0, 0, {0})"),
     "relu6": Rule("tl.minimum(tl.where({0} < 0, 0, {0}), 6)"),
     "abs": Rule("tl.abs({0})"),
@@ -114,6 +132,7 @@ RULES: dict[str, Rule] = {
         "tl.where({0} > {1}, {0} - {1}, tl.where({0} < -{1}, {0} + {1}, 0.0))", "float", operands=2, defaults=(0.5,)
     ),
     "prelu": Rule("tl.where({0} > 0, {0}, {1} * {0})", operands=2),
+    "_prelu_kernel": Rule("tl.where({0} > 0, {0}, {1} * {0})", operands=2),
     "where": Rule("tl.where({0}, {1}, {2})", operands=3),
     "eq": Rule("{0} == {1}", "compare", operands=2),
     "ne": Rule("{0} != {1}", "compare", operands=2),
@@ -124,6 +143,8 @@ RULES: dict[str, Rule] = {
     "isnan": Rule("{0} != {0}", "compare"),
     "isinf": Rule('tl.abs({0}) == float("inf")', "compare"),
     "isfinite": Rule('tl.abs({0}) < float("inf")', "compare"),
+    "isposinf": Rule('{0} == float("inf")', "compare"),
+    "isneginf": Rule('{0} == float("-inf")', "compare"),
     "signbit": Rule("{0} < 0", "compare"),
     "logical_and": Rule("{0} & {1}", "logical", operands=2),
     "logical_or": Rule("{0} | {1}", "logical", operands=2),
@@ -135,4 +156,35 @@ RULES: dict[str, Rule] = {
     "bitwise_not": Rule("~{0}"),
     "bitwise_left_shift": Rule("{0} << {1}", operands=2),
     "bitwise_right_shift": Rule("{0} >> {1}", operands=2),
+    # Gradients: of the result first, then of what the forward had.
+    "sigmoid_backward": Rule("{0} * (1.0 - {1}) * {1}", "float", operands=2),
+    "tanh_backward": Rule("{0} * (1.0 - {1} * {1})", "float", operands=2),
+    "silu_backward": Rule(
+        "{0} * (1.0 / (1.0 + tl.exp(-{1}))) * (1.0 + {1} * (1.0 - 1.0 / (1.0 + tl.exp(-{1}))))", "float", operands=2
+    ),
+    "gelu_erf_backward": Rule(
+        "{0} * (0.5 * (1.0 + tl.erf({1} * 0.7071067811865476)) + {1} * tl.exp(-0.5 * {1} * {1}) * 0.3989422804014327)",
+        "float", operands=2,
+    ),
+    "threshold_backward": Rule("tl.where({1} <= {2}, 0, {0})", operands=3),
+    "hardtanh_backward": Rule("tl.where(({1} <= {2}) | ({1} >= {3}), 0, {0})", operands=4),
+    "hardsigmoid_backward": Rule("tl.where(({1} > -3.0) & ({1} < 3.0), {0} / 6.0, 0.0)", "float", operands=2),
+    "hardswish_backward": Rule(
+        "tl.where({1} <= -3.0, 0.0, tl.where({1} < 3.0, {0} * ({1} / 3.0 + 0.5), {0}))", "float", operands=2
+    ),
+    "leaky_relu_backward": Rule("tl.where({1} > 0, {0}, {0} * {2})", operands=3),
+    "softplus_backward": Rule(
+        "tl.where({1} * {2} > {3}, {0}, {0} / (1.0 + tl.exp(-{1} * {2})))", "float", operands=4
+    ),
+    "log_sigmoid_backward": Rule("{0} / (1.0 + tl.exp({1}))", "float", operands=2),
+    "mish_backward": Rule(
+        "{0} * (libdevice.tanh(libdevice.log1p(tl.exp({1}))) + {1} * (1.0 / (1.0 + tl.exp(-{1}))) * (1.0 - "
+        "libdevice.tanh(libdevice.log1p(tl.exp({1}))) * libdevice.tanh(libdevice.log1p(tl.exp({1})))))",
+        "float", operands=2,
+    ),
+    "softshrink_backward": Rule("tl.where(tl.abs({1}) <= {2}, 0, {0})", operands=3),
+    "hardshrink_backward": Rule("tl.where(tl.abs({1}) <= {2}, 0, {0})", operands=3),
+    "elu_backward": Rule(
+        "tl.where({4} <= 0, {0} * {1} * {2} * {3} * tl.exp({4} * {3}), {0} * {2})", "float", operands=5
+    ),
 }  # fmt: skip

@@ -74,8 +74,12 @@ class Shapes:
                     made = _parsed(size)
                     if made is not None and len(made.terms) == 1 and size.isidentifier():
                         known = self.symbols.get(size)
-                        if known is None or not known.host:
+                        if known is None or known.argument is None:
                             self.symbols[size] = Symbol(host, hint, (argument.name, dim))
+                    elif made is not None and len(made.terms) == 1 and len(made.terms[0][0]) == 1:
+                        (name,), factor = made.terms[0]  # equal parts of a dimension
+                        if name not in self.symbols:
+                            self.symbols[name] = Symbol(f"{host} // {factor}", hint // factor)
                     sizes.append(
                         made if made is not None else self._fresh(f"{argument.name}_{dim}", hint, host)
                     )
@@ -162,7 +166,7 @@ class Shapes:
     def _of_flip(self, prim: Prim, inputs: list[Shape]) -> Shape:
         return inputs[0]
 
-    _of_cumsum = _of_cumprod = _of_flip
+    _of_cumsum = _of_cumprod = _of_roll = _of_flip
 
     def _of_expand(self, prim: Prim, inputs: list[Shape]) -> Shape:
         have, want = inputs[0], prim.out.shape
@@ -174,7 +178,7 @@ class Shapes:
 
     def _of_slice(self, prim: Prim, inputs: list[Shape]) -> Shape:
         shape, dim = list(inputs[0]), prim.attr("dim")
-        parts = dict(prim.attrs).get("parts")
+        parts, cut = dict(prim.attrs).get("parts"), dict(prim.attrs).get("cut")
         if prim.out.shape[dim] == prim.reads()[0].shape[dim]:
             return inputs[0]
         if parts and shape[dim].constant is None:
@@ -189,7 +193,7 @@ class Shapes:
             if divided is not None:
                 shape[dim] = divided
                 return tuple(shape)
-        shape[dim] = Size.of(prim.out.shape[dim])
+        shape[dim] = Size.of(prim.out.shape[dim]) if cut is None else shape[dim] - Size.of(cut)
         return tuple(shape)
 
     def _of_cat(self, prim: Prim, inputs: list[Shape]) -> Shape:
@@ -201,6 +205,8 @@ class Shapes:
     def _of_pad(self, prim: Prim, inputs: list[Shape]) -> Shape:
         have = prim.reads()[0].shape
         return tuple(n + (want - old) for n, want, old in zip(inputs[0], prim.out.shape, have, strict=True))
+
+    _of_border = _of_pad
 
     def _of_matmul(self, prim: Prim, inputs: list[Shape]) -> Shape:
         a, b = inputs

@@ -14,18 +14,24 @@ from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.sizes import Size
 
+_READ = re.compile(r"\w+\.shape\[\d+\]( // \d+)?")
+"""How the host reads a size that may vary: a dimension of an argument, or one of its equal parts."""
 _SHAPED = ("view", "reshape", "_unsafe_view", "expand", "broadcast_to")
 
 
-def with_symbols(graph: Graph, least: int = 1) -> Graph:
-    """The graph with symbols s0, s1 ... for the sizes that may vary. Raises Unsupported for operators without a rule."""
+def with_symbols(graph: Graph, least: int = 1, kept: frozenset[tuple[str, int]] = frozenset()) -> Graph:
+    """The graph with symbols s0, s1 ... for the sizes that may vary. Raises Unsupported for operators without a rule.
+
+    `kept` are dimensions of arguments that stay numbers: what is unbound, or shuffled by a factor.
+    """
     if graph.symbols:
         return graph
     shapes = Shapes(Lowered(graph))
     used = {name for shape in shapes.of.values() for size in shape for name in size.symbols}
     fixed = _fixed(graph, shapes)
+    fixed |= {symbol for name, dim in kept for symbol in shapes.of[name][dim].symbols}
     free = [name for name, one in shapes.symbols.items()
-            if name in used - fixed and one.argument and one.host.endswith("]")]  # fmt: skip
+            if name in used - fixed and _READ.fullmatch(one.host)]  # fmt: skip
     names = {name: f"s{place}" for place, name in enumerate(free)}
     shapes.rename(names)
     known = set(names.values())
@@ -98,6 +104,14 @@ def _node(node: Node, typed: object) -> Node:
     ):
         assert isinstance(first.type, TensorType)
         last = first.type.shape[len(first.type.shape) - len(node.args[1]) :]
+        args = (
+            args[0],
+            tuple(GraphSize(size=one) if isinstance(one, str) else one for one in last),
+            *args[2:],
+        )
+    if node.op.split(".")[1].startswith("upsample_nearest") and first is not None:
+        assert isinstance(first.type, TensorType)
+        last = first.type.shape[2:]
         args = (
             args[0],
             tuple(GraphSize(size=one) if isinstance(one, str) else one for one in last),

@@ -434,15 +434,14 @@ def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
     if "sft" not in recipe.stages and tasks.exists():
         return Epoch({}, longest, False), f"{tasks}: {len(read_tasks(tasks))} tasks to practise on"
     if recipe.data.examples:
-        raise UserError(
-            f"no examples at {path}; make them with kernelwright data make or data synth, or set data.examples"
-        )
+        raise UserError(f"no examples at {path}; make them with kernelwright data make, or set data.examples")
     data = recipe.data
-    made: dict[Kind, int] = {"translate": data.train_graphs * data.variants + data.golds}
-    made["improve"] = round(data.train_graphs * data.improve_share)
+    made: dict[Kind, int] = {"write": data.graphs * data.schedules}
+    made["improve"] = data.graphs * (data.schedules - 1) // 2
+    made["repair"] = round(data.graphs * data.faults)
     return Epoch(_shares(recipe, made), longest, False), (
-        f"to be made: about {sum(made.values())} examples of {data.train_graphs} operator graphs, "
-        f"{data.practice_graphs} tasks to practise on, {data.heldout_graphs} graphs held out"
+        f"to be made: about {sum(made.values())} pairs of {data.graphs} graphs, "
+        f"{data.practice} tasks to practise on, {data.heldout:.0%} of the structures held out"
     )
 
 

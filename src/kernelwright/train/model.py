@@ -21,7 +21,7 @@ def load_tokenizer(spec: str) -> Any:
 
     if not spec:
         raise UserError(
-            "no tokenizer; set data.tokenizer to a folder, or make one with kernelwright data synth"
+            "no tokenizer; set data.tokenizer to a folder, or make one with kernelwright data make"
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(spec, padding_side="left")

@@ -91,9 +91,7 @@ def read_splits(path: Path, needed: bool = True) -> tuple[list[Supervised], list
     if not path.exists():
         if not needed:
             return [], []
-        raise UserError(
-            f"no examples at {path}; make them with kernelwright data make or data synth, or set data.examples"
-        )
+        raise UserError(f"no examples at {path}; make them with kernelwright data make, or set data.examples")
     splits: dict[str, list[Supervised]] = {"train": [], "validation": [], "heldout": []}
     for example in read_supervised(path):
         splits[example.split].append(example)

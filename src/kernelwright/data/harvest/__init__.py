@@ -17,9 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernelwright.data import normal
-from kernelwright.data.corpus import Progress
 from kernelwright.data.harvest import guess, run
-from kernelwright.data.streams import Stream
+from kernelwright.data.streams import Progress, Stream
 from kernelwright.errors import UserError
 from kernelwright.records import Record, Task
 from kernelwright.tasks.closure import Library, Package, Skip, find

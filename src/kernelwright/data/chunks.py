@@ -1,0 +1,205 @@
+"""A corpus in parts, so that any run can go on and machines add up: every chunk of problems is a file of its own.
+
+    DIR/parts/pairs-000012.jsonl            what was accepted, as `Pair`; of `practice-...`, tasks alone
+    DIR/parts/pairs-000012.rejected.jsonl   what was not, as `Refused`, with its verdict
+    DIR/parts/pairs-000012.done.json        counts and seconds: written last, so a chunk without it is made again
+
+Problems hang on settings and number alone: it does not matter who makes which chunk, in what order, or how often. Where a
+verifier is given its workers share the chunks; else there is a process a core, each with a judge of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel
+
+from kernelwright.children import Helper
+from kernelwright.data.decide import ask, decide
+from kernelwright.data.problems import Problem, Skipped, problem
+from kernelwright.data.settings import CorpusSettings
+from kernelwright.data.streams import Progress
+from kernelwright.errors import InfrastructureError
+from kernelwright.records import Record, Task
+from kernelwright.runs import write_text
+from kernelwright.tasks import load_suite
+
+if TYPE_CHECKING:
+    from kernelwright.rollouts import Verifier
+
+LIVES = 3
+"""Processes that may follow one another in the place of one; with the last of them the run dies."""
+
+
+class Chunk(BaseModel):
+    """Problems `start` to `stop`."""
+
+    kind: Literal["pairs", "practice"]
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.start:06d}"
+
+
+def chunks(settings: CorpusSettings) -> list[Chunk]:
+    """All of a corpus."""
+    counts: tuple[tuple[Literal["pairs", "practice"], int], ...] = (
+        ("practice", settings.practice),
+        ("pairs", settings.graphs),
+    )
+    return [
+        Chunk(kind=kind, start=start, stop=min(count, start + settings.chunk))
+        for kind, count in counts
+        for start in range(0, count, settings.chunk)
+    ]
+
+
+def make_chunk(
+    settings: CorpusSettings, chunk: Chunk, parts: Path, verifier: Verifier | None, tasks: Sequence[Task] = ()
+) -> None:
+    """Make one chunk and write its files. Raises InfrastructureError where the judge fails."""
+    start, counts = time.perf_counter(), Counter[str]()
+    problems: list[Problem] = []
+    for number in range(chunk.start, chunk.stop):
+        try:
+            problems.append(problem(settings, number, tasks, practice=chunk.kind == "practice"))
+        except Skipped as reason:
+            counts[f"skipped: {reason}"] += 1
+    counts[f"graphs: {chunk.kind}"] += len(problems)
+    made: list[Record] = [one.task for one in problems] if chunk.kind == "practice" else []
+    refused: list[Record] = []
+    if chunk.kind == "pairs":
+        assert verifier is not None
+        for asked in [ask(one, verifier) for one in problems]:
+            decided = decide(settings, asked)
+            made += decided.pairs
+            refused += decided.refused
+            counts.update(decided.counts)
+    _write(parts / f"{chunk.name}.jsonl", made)
+    _write(parts / f"{chunk.name}.rejected.jsonl", refused)
+    told = {"counts": dict(counts), "seconds": round(time.perf_counter() - start, 2)}
+    write_text(parts / f"{chunk.name}.done.json", json.dumps(told))
+
+
+def make_parts(
+    settings: CorpusSettings,
+    folder: Path,
+    workers: int,
+    verifier: Verifier | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Every chunk that is not there yet. Raises InfrastructureError when worker after worker dies."""
+    parts = folder / "parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    everything = chunks(settings)
+    left = [one for one in everything if not (parts / f"{one.name}.done.json").exists()]
+    done = len(everything) - len(left)
+    lock = threading.Lock()
+
+    def count() -> None:
+        nonlocal done
+        with lock:
+            done += 1
+            if progress is not None:
+                progress("judge", done * settings.chunk, len(everything) * settings.chunk)
+
+    if verifier is not None:
+        tasks = tasks_of(settings)
+        for chunk in left:
+            make_chunk(settings, chunk, parts, verifier, tasks)
+            count()
+    elif left:
+        _share(settings, parts, left, min(workers, len(left)), count)
+
+
+def tasks_of(settings: CorpusSettings) -> list[Task]:
+    """The harvested tasks in function form, if any."""
+    return [task for task in load_suite(settings.tasks) if task.graph] if settings.tasks else []
+
+
+class ChunkWorker(Helper):
+    """A process that makes chunks: `worker.py` is what runs there."""
+
+    def __init__(self, settings: CorpusSettings, parts: Path) -> None:
+        super().__init__(
+            "kernelwright.data.worker", settings.model_dump_json(), str(parts), does="makes pairs"
+        )
+
+
+def _share(
+    settings: CorpusSettings, parts: Path, left: list[Chunk], workers: int, count: Callable[[], None]
+) -> None:
+    """Every chunk that is left, by as many processes as there are workers, each watched by a thread."""
+    waiting: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
+    for part in left:
+        waiting.put(part)
+    stop = threading.Event()
+    processes: list[ChunkWorker] = []
+
+    def watch() -> None:
+        for more in reversed(range(LIVES)):
+            with ChunkWorker(settings, parts) as process:
+                processes.append(process)
+                try:
+                    return _make_all(process, waiting, stop, count)
+                except InfrastructureError:
+                    if stop.is_set() or not more:
+                        raise
+
+    with ThreadPoolExecutor(workers) as threads:
+        futures = [threads.submit(watch) for _ in range(workers)]
+        try:
+            ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in ended:
+                future.result()
+        finally:
+            stop.set()
+            for process in processes:
+                process.__exit__()
+
+
+def _make_all(
+    process: ChunkWorker, waiting: queue.SimpleQueue[Chunk], stop: threading.Event, count: Callable[[], None]
+) -> None:
+    """Chunks, until none waits. Raises InfrastructureError when the process dies; its chunk then waits again."""
+    while not stop.is_set():
+        try:
+            part = waiting.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            process.ask(part.model_dump())
+        except InfrastructureError:
+            waiting.put(part)
+            raise
+        count()
+
+
+def summary(folders: Sequence[Path]) -> tuple[Counter[str], float]:
+    """What all chunks that are done counted, and the seconds of one core that they took."""
+    total, seconds = Counter[str](), 0.0
+    for path in (one for folder in folders for one in sorted((folder / "parts").glob("*.done.json"))):
+        told: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        total.update(told["counts"])
+        seconds += told["seconds"]
+    return total, seconds
+
+
+def parts_of(folder: Path, kind: str) -> Iterator[Path]:
+    """The finished parts of a kind, in the order of their names."""
+    for path in sorted((folder / "parts").glob(f"{kind}-*.done.json")):
+        yield path.with_name(path.name.replace(".done.json", ".jsonl"))
+
+
+def _write(path: Path, records: Sequence[Record]) -> None:
+    write_text(path, "".join(record.model_dump_json() + "\n" for record in records))

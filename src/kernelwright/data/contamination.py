@@ -1,0 +1,150 @@
+"""What must not be trained on: whatever computes the function of a benchmark's file, at any sizes, in any spelling.
+
+References are captured as graphs, on tensors without data and in a child process, and compared by `graph.structure`: a
+pair whose graph has a file's structure goes. Single operators are meant to recur (a softmax is a softmax): they stay, and
+the card lists which. References are the files that define a `Model`, calls that TritonBench-T's tests make, and JSONL
+files of tasks.
+
+Does not see a file that cannot be captured: those are listed in the card.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelwright.children import forked
+from kernelwright.errors import UserError
+from kernelwright.graph.capture import capture
+from kernelwright.graph.structure import operator_count, structure
+from kernelwright.graph.types import Graph
+from kernelwright.records import Pair, Task, read_jsonl
+from kernelwright.tasks import tritonbench
+from kernelwright.tasks.reference import Reference
+
+SECONDS = 60.0
+"""For one file."""
+MEMORY = 16 * 2**30
+
+
+_WARM_UP = Task(
+    id="warm/up",
+    source="""
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+def get_inputs(): return [torch.rand(4)]
+def get_init_inputs(): return []
+""",
+)
+
+
+@dataclasses.dataclass
+class Benchmarks:
+    """Structures of everything in some folders, with the file that each comes from."""
+
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    singles: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Those of one operator."""
+    uncaptured: list[str] = dataclasses.field(default_factory=list)
+    recurring: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Pairs by single operator that a benchmark has, too."""
+    removed: list[dict[str, str]] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, places: Iterable[Path]) -> Benchmarks:
+        """Read folders of Python files, and JSONL files of tasks. Raises UserError for a place that holds none."""
+        found = cls()
+        _captured(_WARM_UP)  # what torch sets up at the first capture, once and not in every child
+        for place in places:
+            for task in _tasks(place):
+                found.add(task)
+        return found
+
+    def add(self, task: Task) -> None:
+        """Capture a reference and remember its structure."""
+        known = structure_of(task)
+        if known is None:
+            self.uncaptured.append(task.id)
+        elif known[1] > 1:
+            self.files.setdefault(known[0], task.id)
+        else:
+            self.singles.setdefault(known[0], task.id)
+
+    def leak(self, pair: Pair) -> bool:
+        """Whether a pair computes what a benchmark's file computes; counted and listed."""
+        if pair.structure in self.singles:
+            self.recurring[pair.label] += 1
+        where = self.files.get(pair.structure)
+        if where is not None:
+            self.removed.append({"task": pair.task.id, "label": pair.label, "file": where})
+        return where is not None
+
+    def describe(self) -> dict[str, object]:
+        """For the card."""
+        return {
+            "structures": len(self.files),
+            "single operators": len(self.singles),
+            "uncaptured": self.uncaptured,
+            "pairs removed": len(self.removed),
+            "files that pairs were removed for": sorted({one["file"] for one in self.removed}),
+            "recurring single operators": dict(self.recurring.most_common()),
+        }
+
+
+def structure_of(task: Task) -> tuple[str, int] | None:
+    """(structure, operators) of a reference that may do anything; None where it cannot be captured."""
+    if task.graph:
+        graph = Graph.model_validate_json(task.graph)
+        return structure(graph), operator_count(graph)
+    if "from_pretrained" in task.source:
+        return None  # a model of a hub, to be downloaded
+
+    def run(out: BinaryIO) -> None:
+        out.write(json.dumps(_captured(task)).encode())
+
+    ended = forked(run, SECONDS, memory=MEMORY)
+    if ended.status != 0 or not ended.data:
+        return None
+    found = json.loads(ended.data)
+    return str(found[0]), int(found[1])
+
+
+def _captured(task: Task) -> tuple[str, int]:
+    """Of a reference on tensors without data."""
+    reference = Reference(task.source)
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        module, inputs = reference.module().eval(), tuple(reference.inputs())
+    graph = capture(module, inputs).graph
+    return structure(graph), operator_count(graph)
+
+
+def _tasks(place: Path) -> Iterator[Task]:
+    if place.is_file():
+        yield from read_jsonl(place, Task)
+        return
+    files = sorted(place.rglob("*.py")) if place.is_dir() else []
+    if not files:
+        raise UserError(f"{place} holds no Python file; name the folder of a benchmark's checkout")
+    for path in files:
+        where = f"{place.absolute().name}/{path.relative_to(place)}"
+        try:
+            text = path.read_text("utf-8")
+            tree = ast.parse(text)
+        except (OSError, UnicodeDecodeError, SyntaxError, ValueError, RecursionError):
+            continue
+        if any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in tree.body):
+            yield Task(id=where, source=text)
+        else:
+            with contextlib.suppress(UserError):
+                yield from tritonbench.from_file(path)[0]

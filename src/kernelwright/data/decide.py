@@ -1,0 +1,171 @@
+"""A problem before the judge, and the pairs that come of it.
+
+    write     the graph -> each accepted plan with its code
+    improve   an accepted kernel with its profile -> the fastest one, where that is faster by `min_gain`
+    repair    a broken kernel with the judge's message -> the one it was made from
+
+What the judge rejects is kept with its verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Literal
+
+from kernelwright import prompts
+from kernelwright.data.problems import Answer, Problem
+from kernelwright.data.settings import CorpusSettings
+from kernelwright.errors import InfrastructureError
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Pair, Record, Shown, Task, Verdict
+
+if TYPE_CHECKING:
+    from kernelwright.rollouts import Verifier
+
+
+class Refused(Record):
+    """A kernel of ours that the judge rejected."""
+
+    task: Task
+    plan: str
+    code: str
+    verdict: Verdict
+
+
+class Decided(Record):
+    """What came of a problem."""
+
+    pairs: tuple[Pair, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    counts: Mapping[str, int] = {}
+
+
+Asked = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
+"""A problem, and what the judge will say to its answers and to its broken kernels."""
+
+
+def ask(problem: Problem, verifier: Verifier) -> Asked:
+    """Submit every kernel of a problem."""
+    answers = [verifier.submit(problem.task, problem.candidate(one.code)) for one in problem.answers]
+    return (
+        problem,
+        answers,
+        [verifier.submit(problem.task, problem.candidate(one.code)) for one in problem.broken],
+    )
+
+
+def decide(settings: CorpusSettings, asked: Asked) -> Decided:
+    """The pairs of a problem, when its verdicts are in. Raises InfrastructureError where the judge failed."""
+    problem, answers, broken = asked
+    counts: Counter[str] = Counter()
+    judged = [(answer, fair(future)) for answer, future in zip(problem.answers, answers, strict=True)]
+    counts.update(f"{answer.schedule.nest}: {verdict.outcome.value}" for answer, verdict in judged)
+    right = [(answer, verdict) for answer, verdict in judged if verdict.correct]
+    best = min((us for _, verdict in right if (us := _us(verdict)) is not None), default=None)
+    pairs = [_pair(settings, problem, answer, verdict, best) for answer, verdict in right]
+    pairs += _improvements(settings, problem, right, best, counts)
+    pairs += _repairs(settings, problem, right, broken, best, counts)
+    refused = tuple(
+        Refused(task=problem.task, plan=answer.plan, code=answer.code, verdict=verdict)
+        for answer, verdict in judged
+        if not verdict.correct
+    )
+    return Decided(pairs=tuple(pairs), refused=refused, counts=dict(counts))
+
+
+def _improvements(
+    settings: CorpusSettings,
+    problem: Problem,
+    right: Sequence[tuple[Answer, Verdict]],
+    best: float | None,
+    counts: Counter[str],
+) -> list[Pair]:
+    """Each slower kernel with its profile, answered by the fastest."""
+    timed = sorted(
+        ((us, number) for number, (_, verdict) in enumerate(right) if (us := _us(verdict)) is not None)
+    )
+    made = []
+    for us, number in timed[1:]:
+        if us < settings.min_gain * timed[0][0]:
+            counts["dropped: no gain"] += 1
+            continue
+        slow, verdict = right[number]
+        shown = Shown(plan=slow.plan, code=slow.code, feedback=prompts.profile(verdict), us=us)
+        made.append(_pair(settings, problem, *right[timed[0][1]], best, shown, "improve"))
+    return made
+
+
+def _repairs(
+    settings: CorpusSettings,
+    problem: Problem,
+    right: Sequence[tuple[Answer, Verdict]],
+    broken: Sequence[Future[Verdict]],
+    best: float | None,
+    counts: Counter[str],
+) -> list[Pair]:
+    """Each broken kernel that the judge rejects, with its message."""
+    made = []
+    for fault, future in zip(problem.broken, broken, strict=True):
+        verdict = fair(future)
+        counts[f"fault: {'survived' if verdict.correct else 'rejected'}"] += 1
+        if verdict.correct:
+            counts[f"survivor: {fault.kind}"] += 1
+        answered = next(((a, v) for a, v in right if a is problem.answers[fault.of]), None)
+        if answered is not None and not verdict.correct and verdict.outcome.judged:
+            shown = Shown(plan=answered[0].plan, code=fault.code, feedback=prompts.feedback(verdict))
+            made.append(_pair(settings, problem, *answered, best, shown, "repair"))
+    return made
+
+
+def _pair(
+    settings: CorpusSettings,
+    problem: Problem,
+    answer: Answer,
+    verdict: Verdict,
+    best: float | None,
+    shown: Shown | None = None,
+    kind: Literal["write", "improve", "repair"] = "write",
+) -> Pair:
+    return Pair(
+        kind=kind,
+        task=problem.task,
+        digest=problem.graph.digest,
+        structure=problem.structure,
+        label=problem.label,
+        source=problem.source,
+        precision=problem.precision,
+        target=settings.target,
+        plan=answer.plan,
+        code=answer.code,
+        schedule=answer.schedule.model_dump_json(),
+        us=_us(verdict),
+        best_us=best,
+        outcome=verdict.outcome,
+        cases=verdict.evidence.cases,
+        shown=shown,
+        split=split_of(settings, problem),
+    )
+
+
+def split_of(settings: CorpusSettings, problem: Problem) -> Literal["train", "validation", "heldout"]:
+    """By the structure alone, so that no size or spelling of a held-out graph is trained on."""
+    place = int(problem.structure[:8], 16) / 2**32
+    if problem.operators <= 1 or place >= settings.heldout + settings.validation:
+        return "train"
+    return "heldout" if place < settings.heldout else "validation"
+
+
+def _us(verdict: Verdict) -> float | None:
+    return None if verdict.timing is None else 1e3 * verdict.timing.candidate_ms
+
+
+def fair(future: Future[Verdict]) -> Verdict:
+    """The judge's word, waited for. Raises InfrastructureError where the judge itself failed."""
+    verdict = future.result()
+    if verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
+        raise InfrastructureError(
+            f"data: the judge failed on {verdict.task_id}: {verdict.detail}; run again to go on"
+        )
+    return verdict

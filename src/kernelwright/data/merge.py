@@ -1,0 +1,136 @@
+"""From parts to the corpus that training reads: what is there twice, a benchmark's or too long goes, and is counted.
+
+    DIR/examples.jsonl           `Pair` records in random order          DIR/tokenizer/   learned from the training pairs
+    DIR/tasks.jsonl           practice tasks: no structure of theirs is held out
+    DIR/contamination.jsonl   what was removed, and for which file    DIR/card.json, DIR/README.md
+
+Parts of several folders (machines with seeds of their own) merge into one.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelwright import prompts
+from kernelwright.data import card as cards
+from kernelwright.data.chunks import parts_of, summary
+from kernelwright.data.contamination import Benchmarks
+from kernelwright.data.settings import CorpusSettings
+from kernelwright.data.streams import Progress
+from kernelwright.data.tokenizer import train_tokenizer
+from kernelwright.errors import UserError
+from kernelwright.graph.structure import structure
+from kernelwright.graph.types import Graph
+from kernelwright.records import Pair, Task, read_jsonl
+from kernelwright.runs import RunFolder, new_folder, write_text
+
+LEARNED = 6000
+"""Texts that the tokenizer is learned from."""
+
+
+def merge(
+    settings: CorpusSettings,
+    folder: Path,
+    sources: Sequence[Path] = (),
+    benchmarks: Sequence[Path] = (),
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write the corpus of `folder` from its own parts and those of `sources`. Returns the card.
+
+    Raises UserError where no pair for training is left, or a benchmark's folder holds nothing.
+    """
+    run, folders = RunFolder(folder), [folder, *sources]
+    forbidden, dropped = Benchmarks.of(benchmarks), Counter[str]()
+    kept = list(_kept(settings, folders, forbidden, dropped, progress))
+    random.Random(settings.seed).shuffle(kept)
+    if settings.graphs and not any(pair.split == "train" for pair in kept):
+        raise UserError(
+            f"data: no pair for training was accepted; {folder / 'parts'}/*.rejected.jsonl say why"
+        )
+    lengths: dict[str, Any] = {}
+    if settings.style != "chat" and kept:
+        kept, lengths = _tokenized(settings, folder, kept, dropped)
+    heldout = {pair.structure for pair in kept if pair.split != "train"}
+    tasks = list(_practice(folders, heldout))
+    write_text(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
+    write_text(folder / "contamination.jsonl", "".join(json.dumps(one) + "\n" for one in forbidden.removed))
+    # Last: where it is, the corpus is taken to be whole.
+    write_text(folder / "examples.jsonl", "".join(pair.model_dump_json() + "\n" for pair in kept))
+    counts, seconds = summary(folders)
+    card = {
+        **cards.describe(kept),
+        "practice": len(tasks),
+        "tokens": lengths,
+        "dropped": dict(dropped.most_common()),
+        "judged": dict(counts.most_common()),
+        "core_seconds": round(seconds),
+        "benchmarks": {"places": [str(one.name) for one in benchmarks], **forbidden.describe()},
+        "settings": settings.model_dump(mode="json"),
+    }
+    run.write_json("card.json", card)
+    write_text(folder / "README.md", cards.text(card))
+    run.finish("corpus")
+    return card
+
+
+def _kept(
+    settings: CorpusSettings,
+    folders: Sequence[Path],
+    forbidden: Benchmarks,
+    dropped: Counter[str],
+    progress: Progress | None,
+) -> Iterator[Pair]:
+    """Pairs that are new, at most some that differ in numbers only, and no benchmark's."""
+    seen: set[str] = set()
+    alike: Counter[str] = Counter()
+    paths = [path for folder in folders for path in parts_of(folder, "pairs")]
+    for number, path in enumerate(paths, 1):
+        for pair in read_jsonl(path, Pair):
+            shown = pair.shown.code if pair.shown else ""
+            same = "\0".join((pair.kind, pair.digest, pair.code, shown))
+            form = "\0".join((pair.kind, pair.structure, pair.code, shown))
+            alike[form] += 1
+            if same in seen:
+                dropped["twice"] += 1
+            elif forbidden.leak(pair):
+                dropped["a benchmark's"] += 1
+            elif alike[form] > settings.most_alike:
+                dropped["alike but for sizes"] += 1
+            else:
+                yield pair
+            seen.add(same)
+        if progress is not None:
+            progress("merge", number, len(paths))
+
+
+def _tokenized(
+    settings: CorpusSettings, folder: Path, kept: list[Pair], dropped: Counter[str]
+) -> tuple[list[Pair], dict[str, Any]]:
+    """Learn the tokenizer from training pairs; leave out what is too long; the lengths of what stays."""
+    texts = [text_of(pair, settings) for pair in kept]
+    learned = ["".join(text) for text, pair in zip(texts, kept, strict=True) if pair.split == "train"]
+    with new_folder(folder / "tokenizer") as staging:
+        tokenizer = train_tokenizer(learned[:LEARNED], settings.vocab_size, staging, style=settings.style)
+    counts = [tuple(len(tokenizer(part)["input_ids"]) for part in text) for text in texts]
+    fits = [not settings.max_tokens or sum(count) <= settings.max_tokens for count in counts]
+    dropped["too long"] += len(kept) - sum(fits)
+    rows = [(pair, count) for pair, count, fit in zip(kept, counts, fits, strict=True) if fit]
+    return [pair for pair, _ in rows], {"vocabulary": len(tokenizer), **cards.lengths(rows)}
+
+
+def text_of(pair: Pair, settings: CorpusSettings) -> tuple[str, str]:
+    """What training shows and what it wants said."""
+    prompt, said = prompts.example_pair(pair, settings.style)
+    return "\n".join(message.content for message in prompt.messages), said
+
+
+def _practice(folders: Sequence[Path], heldout: set[str]) -> Iterator[Task]:
+    for path in (one for folder in folders for one in parts_of(folder, "practice")):
+        for task in read_jsonl(path, Task):
+            if structure(Graph.model_validate_json(task.graph)) not in heldout:
+                yield task

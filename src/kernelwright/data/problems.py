@@ -1,0 +1,208 @@
+"""One problem of a corpus, by its number: a graph as a task, kernels for it by several schedules, broken ones among them.
+
+    number -> catalogue row or random graph or harvested task -> symbols, small sizes -> schedules -> plans and code
+
+The same settings and number give the same problem on any machine. Does not guarantee that a kernel is right: `decide.py`
+asks the judge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+
+from kernelwright import faults
+from kernelwright.data.settings import CorpusSettings
+from kernelwright.errors import UserError
+from kernelwright.graph import sizes, stitch
+from kernelwright.graph.draws import Draw, describe
+from kernelwright.graph.execute import execute
+from kernelwright.graph.structure import operator_count, structure
+from kernelwright.graph.task import drawn_values, to_task
+from kernelwright.graph.types import Graph
+from kernelwright.records import Candidate, PrecisionName, Task
+from kernelwright.synth.catalogue import ROWS
+from kernelwright.synth.extents import NotDrawn, small_sets
+from kernelwright.synth.library import schedules_of
+from kernelwright.synth.plan import print_plan
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import Program
+from kernelwright.synth.random_graphs import random_graph
+from kernelwright.synth.symbols import with_symbols
+from kernelwright.synth.to_triton import label_of, print_triton
+
+DTYPES: dict[PrecisionName, str] = {
+    "bf16": "bfloat16", "fp16": "float16", "default": "float32", "ieee": "float32", "tf32": "float32",
+}  # fmt: skip
+_MOST_ALIKE = 0.9
+"""Share of a result's elements that may be the same number."""
+TRIES = 30
+"""Draws for one problem at most."""
+
+
+class Skipped(Exception):
+    """No problem came of a number; the message is counted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """One schedule as plan and code."""
+
+    schedule: Any
+    plan: str
+    code: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """A kernel with one planted fault, and which answer it was made from."""
+
+    of: int
+    kind: str
+    code: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What the judge is asked about."""
+
+    task: Task
+    graph: Graph
+    structure: str
+    label: str
+    operators: int
+    source: Literal["catalogue", "random", "harvest"]
+    precision: PrecisionName
+    answers: tuple[Answer, ...]
+    broken: tuple[Broken, ...]
+
+    def candidate(self, code: str) -> Candidate:
+        """Code as the judge takes it."""
+        return Candidate(code=stitch.candidate(code, self.graph))
+
+
+def problem(
+    settings: CorpusSettings, number: int, tasks: Sequence[Task] = (), practice: bool = False
+) -> Problem:
+    """The problem of that number; of `practice` ones the task alone. Raises Skipped."""
+    rng = random.Random(f"{settings.seed}/{'practice' if practice else 'pairs'}/{number}")
+    names, shares = zip(*settings.precisions, strict=True)
+    precision: PrecisionName = rng.choices(names, shares)[0]
+    reason = ""
+    for _ in range(TRIES):
+        try:
+            task, graph, source = _drawn(settings, rng, precision, number, tasks)
+            if len(graph.nodes) > settings.most_operators:
+                raise NotDrawn("too many operators")
+            answers = () if practice else _answers(settings, graph, precision, rng)
+        except (NotDrawn, Unsupported, UserError) as error:
+            reason = str(error)
+            continue
+        broken = _broken(settings, answers, graph, precision, rng)
+        return Problem(
+            task,
+            graph,
+            structure(graph),
+            label_of(graph),
+            operator_count(graph),
+            source,
+            precision,
+            answers,
+            broken,
+        )
+    raise Skipped(reason.split(";")[0][:80])
+
+
+def _drawn(
+    settings: CorpusSettings, rng: random.Random, precision: PrecisionName, number: int, tasks: Sequence[Task]
+) -> tuple[Task, Graph, Literal["catalogue", "random", "harvest"]]:
+    """A task with its graph. Raises NotDrawn, Unsupported or UserError."""
+    if tasks and rng.random() < 0.5:
+        task = tasks[rng.randrange(len(tasks))]
+        return (
+            task.model_copy(update={"precision": precision}),
+            Graph.model_validate_json(task.graph),
+            "harvest",
+        )
+    dtype = DTYPES[precision]
+    if rng.random() < settings.catalogue:
+        row = rng.choice(ROWS)
+        drawn = row.drawn(dtype, rng)
+        source: Literal["catalogue", "random"] = "catalogue"
+        family = row.name
+    else:
+        form: Any = rng.choice(settings.forms)
+        made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None)
+        drawn, source, family = made, "random", made.form  # type: ignore[assignment]
+    graph = with_symbols(drawn.graph, kept=frozenset(drawn.kept))
+    described: dict[str, Draw] = {**describe(graph), **drawn.draws}
+    task = to_task(graph, f"{source}/{settings.seed}-{number:06d}", suite=source, shapes=small_sets(graph, rng),
+                   described=described, family=family)  # fmt: skip
+    task = task.model_copy(update={"precision": precision})
+    if not varies(graph, described, next(iter(task.shapes.values()), {})):
+        raise NotDrawn("a result that hardly varies")
+    return task, graph, source
+
+
+def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]) -> bool:
+    """Whether every result of a graph varies from element to element, or from draw to draw: else doing nothing is right."""
+    symbols = {name.lower(): size for name, size in shape.items()}
+    runs = []
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        for seed in range(4):
+            torch.manual_seed(seed)
+            runs.append(execute(sizes.static(graph, symbols), drawn_values(graph, described, {}, symbols)))
+    for results in zip(*runs, strict=True):
+        flat = torch.cat([one.detach().double().flatten() for one in results])
+        commonest = (flat == flat.median()).double().mean().item()
+        if commonest > _MOST_ALIKE or float(flat.std()) <= 1e-3 * float(flat.abs().max()):
+            return False
+    return True
+
+
+def _answers(
+    settings: CorpusSettings, graph: Graph, precision: PrecisionName, rng: random.Random
+) -> tuple[Answer, ...]:
+    """The library's best known schedule first, then others, drawn. Raises Unsupported where none can be printed."""
+    found = schedules_of(graph, settings.target, precision)
+    order = found[:1] + rng.sample(found[1:], len(found) - 1)
+    label, made, codes = label_of(graph), [], set()
+    for schedule in order[: 3 * settings.schedules]:
+        try:
+            code = print_triton(Program(graph=graph, schedule=schedule))
+        except Unsupported:
+            continue
+        if code not in codes:
+            codes.add(code)
+            made.append(Answer(schedule, print_plan(label, schedule), code))
+        if len(made) == settings.schedules:
+            break
+    if not made:
+        raise Unsupported("no schedule can be printed")
+    return tuple(made)
+
+
+def _broken(
+    settings: CorpusSettings,
+    answers: Sequence[Answer],
+    graph: Graph,
+    precision: PrecisionName,
+    rng: random.Random,
+) -> tuple[Broken, ...]:
+    """Planted faults, each of another kind."""
+    whole, part = divmod(settings.faults, 1)
+    count = int(whole) + (rng.random() < part) if answers else 0
+    made: list[Broken] = []
+    for _ in range(count):
+        of = rng.randrange(len(answers))
+        planted = [
+            one for one in faults.sample(answers[of].code, DTYPES[precision], 1, rng) if not one.equivalent
+        ]
+        if planted:
+            fault = rng.choice(planted)
+            made.append(Broken(of, fault.kind, fault.code))
+    return tuple(made)

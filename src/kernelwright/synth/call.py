@@ -1,0 +1,90 @@
+"""One operator call while it is lowered: its arguments by place or name, and the compositions that many rules share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelwright.synth.pointwise import RULES
+from kernelwright.synth.primitives import Builder, Unsupported, Val
+
+
+class Call:
+    """One operator call being lowered."""
+
+    def __init__(self, b: Builder, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Val) -> None:
+        self.b, self.op, self.args, self.kwargs, self.out = b, op, args, kwargs, out
+
+    def arg(self, place: int, name: str = "", default: Any = None) -> Any:
+        """An argument by place or name; the default where neither is given."""
+        if place < len(self.args):
+            return self.args[place]
+        return self.kwargs.get(name, default)
+
+    @property
+    def x(self) -> Val:
+        value = self.args[0] if self.args else None
+        if not isinstance(value, Val):
+            raise Unsupported(f"{self.op} of a number")
+        return value
+
+    def dims(self, place: int, name: str = "dim", x: Val | None = None) -> tuple[int, ...]:
+        """Dimensions reduced: all where none are named."""
+        dims = self.arg(place, name)
+        rank = len((x or self.x).shape)
+        if dims is None or dims == ():
+            return tuple(range(rank))
+        return tuple(one % max(rank, 1) for one in (dims if isinstance(dims, tuple) else (dims,)))
+
+    def pointwise(self, rule: str) -> Val:
+        """By the table, with the operands that the call gives."""
+        row = RULES[rule]
+        args = list(self.args[: row.operands])
+        missing = row.operands - len(args)
+        if missing:
+            if missing > len(row.defaults):
+                raise Unsupported(f"{self.op} with {len(args)} operands")
+            args += row.defaults[len(row.defaults) - missing :]
+            names = {"value": len(args) - 1, "negative_slope": 1, "alpha": 1}
+            for name, value in self.kwargs.items():
+                if name not in names:
+                    raise Unsupported(f"{self.op} with {name}")
+                args[names[name]] = value
+        return self.b.map(rule, *args, dtype=self.out.dtype)
+
+
+def slice_of(b: Builder, x: Val, dim: int, start: int, length: int, step: int = 1, parts: int = 0) -> Val:
+    """`parts` says of how many equal parts it is one, so that it may vary with the whole."""
+    shape = tuple(length if i == dim else size for i, size in enumerate(x.shape))
+    return b.add("slice", (x,), x.dtype, shape, dim=dim, start=start, step=step, parts=parts)
+
+
+def mean_of(b: Builder, x: Val, dims: tuple[int, ...], keep: bool, dtype: str = "") -> Val:
+    """Sum over count."""
+    return b.map("div", b.reduce("sum", x, dims, keep), b.count(x, dims), dtype=dtype, name=b.name("mean"))
+
+
+def reduced(b: Builder, x: Val, how: int, dtype: str) -> Val:
+    """A loss's reduction: 0 none, 1 mean, 2 sum."""
+    dims = tuple(range(len(x.shape)))
+    if how == 0:
+        return x
+    return mean_of(b, x, dims, False, dtype) if how == 1 else b.reduce("sum", x, dims, False, dtype)
+
+
+def norm_of(b: Builder, x: Val, dims: tuple[int, ...], eps: float) -> tuple[Val, Val, Val]:
+    """(x - mean) * rstd over the dimensions, with mean and rstd."""
+    mean = mean_of(b, x, dims, True)
+    centred = b.map("sub", x, mean, name=b.name("centred"))
+    squares = b.reduce("sum", b.map("mul", centred, centred, name=b.name("squared")), dims, True)
+    var = b.map("div", squares, b.count(x, dims), name=b.name("var"))
+    rstd = b.map("rsqrt", b.map("add", var, eps), name=b.name("rstd"))
+    return b.map("mul", centred, rstd, name=b.name("normal")), mean, rstd
+
+
+def affine(
+    b: Builder, x: Val, weight: Val | None, bias: Val | None, shape: tuple[int, ...], dtype: str
+) -> Val:
+    for op, one in (("mul", weight), ("add", bias)):
+        if one is not None:
+            x = b.map(op, x, b.view(one, shape) if one.shape != shape else one, dtype=dtype)
+    return x

@@ -1,0 +1,136 @@
+"""Moves of elements, lowered: repetition, rotation, shuffles of channels, borders, nearest upsampling, parts put in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kernelwright.synth.call import Call, slice_of
+from kernelwright.synth.primitives import Builder, Unsupported, Val
+
+
+def _repeated(b: Builder, x: Val, dim: int, times: int, each: bool) -> Val:
+    """Along one dimension: the whole again and again, or each element by itself."""
+    size, before, after = x.shape[dim], x.shape[:dim], x.shape[dim + 1 :]
+    if times == 1:
+        return x
+    at = dim + 1 if each else dim
+    inner = (size, 1) if each else (1, size)
+    shape = [*before, *inner, *after]
+    made = b.view(x, tuple(shape))
+    shape[at] = times
+    made = b.add("expand", (made,), x.dtype, tuple(shape))
+    return b.view(made, (*before, size * times, *after))
+
+
+def _repeat(call: Call) -> Val:
+    times = tuple(call.arg(1, "repeats"))
+    x = call.x
+    x = call.b.view(x, ((1,) * (len(times) - len(x.shape)) + x.shape)) if len(times) > len(x.shape) else x
+    for dim, many in enumerate(times):
+        x = _repeated(call.b, x, dim, many, each=False)
+    return x
+
+
+def _repeat_interleave(call: Call) -> Val:
+    times, dim = call.arg(1), call.arg(2, "dim")
+    if not isinstance(times, int) or dim is None:
+        raise Unsupported("repeat_interleave by a tensor, or over all dimensions")
+    return _repeated(call.b, call.x, dim % len(call.x.shape), times, each=True)
+
+
+def _upsample_nearest(call: Call) -> Val:
+    x, rank = call.x, len(call.x.shape) - 2
+    for dim in range(2, 2 + rank):
+        times, rest = divmod(call.out.shape[dim], x.shape[dim])
+        if rest:
+            raise Unsupported("upsampling by a fraction")
+        x = _repeated(call.b, x, dim, times, each=True)
+    return x
+
+
+def _roll(call: Call) -> Val:
+    shifts, dims = call.arg(1, "shifts"), call.arg(2, "dims", ())
+    shifts, dims = (one if isinstance(one, tuple) else (one,) for one in (shifts, dims))
+    if not dims:
+        raise Unsupported("roll over all elements")
+    x = call.x
+    for shift, dim in zip(shifts, dims, strict=True):
+        x = call.b.add("roll", (x,), x.dtype, x.shape, dim=dim % len(x.shape), shift=shift)
+    return x
+
+
+def _pixel_shuffle(call: Call) -> Val:
+    x, r = call.x, call.arg(1)
+    b, c, h, w = x.shape
+    made = call.b.view(x, (b, c // (r * r), r, r, h, w))
+    made = call.b.permute(made, (0, 1, 4, 2, 5, 3))
+    return call.b.view(made, call.out.shape)
+
+
+def _pixel_unshuffle(call: Call) -> Val:
+    x, r = call.x, call.arg(1)
+    b, c, h, w = x.shape
+    made = call.b.view(x, (b, c, h // r, r, w // r, r))
+    made = call.b.permute(made, (0, 1, 3, 5, 2, 4))
+    return call.b.view(made, call.out.shape)
+
+
+def _channel_shuffle(call: Call) -> Val:
+    x, groups = call.x, call.arg(1)
+    b, c, *rest = x.shape
+    made = call.b.view(x, (b, groups, c // groups, *rest))
+    made = call.b.permute(made, (0, 2, 1, *range(3, 3 + len(rest))))
+    return call.b.view(made, x.shape, like=x)
+
+
+def _border(call: Call) -> Val:
+    """Reflection and replication padding."""
+    pads, rank = call.arg(1), len(call.x.shape)
+    before = [0] * rank
+    for place in range(len(pads) // 2):
+        before[rank - 1 - place] = pads[2 * place]
+    how = "reflect" if call.op.startswith("reflection") else "replicate"
+    return call.b.add("border", (call.x,), call.x.dtype, call.out.shape, before=tuple(before), how=how)
+
+
+def _select_scatter(call: Call) -> Val:
+    x, part, dim = call.x, call.arg(1), call.arg(2) % len(call.x.shape)
+    place = call.arg(3) % x.shape[dim]
+    at = call.b.add("iota", (), "int64", x.shape, dim=dim, start=0, step=1)
+    shape = (*part.shape[:dim], 1, *part.shape[dim:])
+    return call.b.map(
+        "where", call.b.map("eq", at, place, dtype="bool"), call.b.view(part, shape), x, dtype=x.dtype
+    )
+
+
+def _index(call: Call) -> Val:
+    """`x[:, index]`: one tensor of places."""
+    x, indices = call.x, call.arg(1)
+    given = [(dim, one) for dim, one in enumerate(indices) if one is not None]
+    if len(given) != 1 or given[0][1].dtype == "bool":
+        raise Unsupported("index by masks, or by several tensors")
+    dim, index = given[0]
+    return call.b.add("take", (x, index), call.out.dtype, call.out.shape, dim=dim)
+
+
+def _take_flat(call: Call) -> Val:
+    flat = call.b.view(call.x, (math.prod(call.x.shape),))
+    return call.b.add("take", (flat, call.arg(1)), call.out.dtype, call.out.shape, dim=0)
+
+
+def _unbind(call: Call) -> tuple[Val, ...]:
+    x, dim = call.x, call.arg(1, "dim", 0) % len(call.x.shape)
+    parts = [slice_of(call.b, x, dim, at, 1) for at in range(x.shape[dim])]
+    return tuple(call.b.view(one, call.out.shape) for one in parts)
+
+
+MOVES: dict[str, Callable[[Call], Any]] = {
+    "repeat": _repeat, "repeat_interleave": _repeat_interleave, "roll": _roll, "pixel_shuffle": _pixel_shuffle,
+    "pixel_unshuffle": _pixel_unshuffle, "channel_shuffle": _channel_shuffle, "select_scatter": _select_scatter,
+    "index": _index, "_unsafe_index": _index, "take": _take_flat, "unbind": _unbind,
+    **dict.fromkeys(["upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"], _upsample_nearest),
+    **dict.fromkeys(["reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d",
+                     "replication_pad3d"], _border),
+}  # fmt: skip

@@ -1,0 +1,189 @@
+"""Losses, distances, further reductions and norms, and the backward passes of some, lowered to reductions with maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduced
+from kernelwright.synth.primitives import Unsupported, Val
+
+
+def _power_norm(call: Call) -> Val:
+    """`norm` and `linalg_vector_norm` of order 1, 2 or infinity."""
+    order = call.arg(1, "p" if call.op == "norm" else "ord", 2)
+    order = 2 if order is None else order
+    b, x, dims, keep = call.b, call.x, call.dims(2), bool(call.arg(3, "keepdim", False))
+    if order == 2:
+        total = b.reduce("sum", b.map("mul", x, x, name=b.name("squared")), dims, keep)
+        return b.map("sqrt", total, dtype=call.out.dtype)
+    sizes = b.map("abs", x, name=b.name("sizes"))
+    if order in (1, math.inf):
+        return b.reduce("sum" if order == 1 else "amax", sizes, dims, keep, call.out.dtype)
+    raise Unsupported(f"a norm of order {order}")
+
+
+def _count_nonzero(call: Call) -> Val:
+    b = call.b
+    return b.reduce("sum", b.map("ne", call.x, 0, dtype="bool"), call.dims(1), False, "int64")
+
+
+def _nansum(call: Call) -> Val:
+    b, x = call.b, call.x
+    kept = b.map("where", b.map("isnan", x, dtype="bool"), 0.0, x, dtype=x.dtype)
+    return b.reduce("sum", kept, call.dims(1), bool(call.arg(2, "keepdim", False)), call.out.dtype)
+
+
+def _nan_to_num(call: Call) -> Val:
+    b, x = call.b, call.x
+    return b.map("where", b.map("isnan", x, dtype="bool"), float(call.arg(1, "nan") or 0.0), x, dtype=x.dtype)
+
+
+def _aminmax(call: Call) -> tuple[Val, Val]:
+    dims = (call.kwargs["dim"],) if call.kwargs.get("dim") is not None else tuple(range(len(call.x.shape)))
+    keep = bool(call.kwargs.get("keepdim", False))
+    return tuple(call.b.reduce(one, call.x, dims, keep, call.x.dtype) for one in ("amin", "amax"))  # type: ignore[return-value]
+
+
+def _std_mean(call: Call) -> tuple[Val, Val]:
+    b, x, dims = call.b, call.x, call.dims(1)
+    correction = call.kwargs.get("correction", 1)
+    keep = bool(call.kwargs.get("keepdim", False))
+    mean = mean_of(b, x, dims, True)
+    centred = b.map("sub", x, mean, name=b.name("centred"))
+    squares = b.reduce("sum", b.map("mul", centred, centred), dims, keep)
+    var = b.map("div", squares, b.count(x, dims, float(1 if correction is None else correction)))
+    return b.map("sqrt", var, dtype=call.out.dtype), mean if keep else b.view(mean, call.out.shape)
+
+
+# -- losses -----------------------------------------------------------------------------------------------------
+
+
+def _cross_entropy(call: Call) -> Val:
+    """Of rows of logits with class indices, `reduction="none"`: logsumexp(x) - x[target]."""
+    b, x, target = call.b, call.x, call.arg(1)
+    smoothing, ignored = call.arg(5, "label_smoothing", 0.0), call.arg(4, "ignore_index", -100)
+    if (
+        call.arg(2, "weight") is not None
+        or call.arg(3, "reduction", 1) != 0
+        or smoothing
+        or len(x.shape) != 2
+    ):
+        raise Unsupported("cross entropy with weights, a mean, smoothing, or more than two dimensions")
+    if target.is_float or ignored != -100:
+        raise Unsupported("cross entropy of probabilities")
+    peak = b.reduce("amax", x, (1,), True, name=b.name("peak"))
+    total = b.reduce("sum", b.map("exp", b.map("sub", x, peak)), (1,), True, name=b.name("total"))
+    picked = b.add("gather", (x, b.view(target, (x.shape[0], 1))), x.dtype, (x.shape[0], 1), dim=1)
+    made = b.map("sub", b.map("add", b.map("log", total), peak), picked)
+    return b.view(made, call.out.shape)
+
+
+def _bce(call: Call) -> Val:
+    b, x, y = call.b, call.x, call.arg(1)
+    if call.arg(2, "weight") is not None:
+        raise Unsupported("weights of a loss")
+    left = b.map("mul", y, b.map("maximum", b.map("log", x), -100.0))
+    rest = b.map("maximum", b.map("log1p", b.map("neg", x)), -100.0)
+    right = b.map("mul", b.map("sub", 1.0, y), rest)
+    return reduced(b, b.map("neg", b.map("add", left, right)), call.arg(3, "reduction", 1), call.out.dtype)
+
+
+def _bce_logits(call: Call) -> Val:
+    b, x, y = call.b, call.x, call.arg(1)
+    if call.arg(2, "weight") is not None or call.arg(3, "pos_weight") is not None:
+        raise Unsupported("weights of a loss")
+    soft = b.map("log1p", b.map("exp", b.map("neg", b.map("abs", x))))
+    made = b.map("add", b.map("sub", b.map("maximum", x, 0.0), b.map("mul", x, y)), soft)
+    return reduced(b, made, call.arg(4, "reduction", 1), call.out.dtype)
+
+
+def _kl_div(call: Call) -> Val:
+    b, x, y = call.b, call.x, call.arg(1)
+    if call.kwargs.get("log_target", False):
+        made = b.map("mul", b.map("exp", y), b.map("sub", y, x))
+    else:
+        made = b.map("sub", b.map("xlogy", y, y), b.map("mul", y, x))
+    return reduced(b, made, call.arg(2, "reduction", 1), call.out.dtype)
+
+
+def _soft_margin(call: Call) -> Val:
+    b, x, y = call.b, call.x, call.arg(1)
+    made = b.map("log1p", b.map("exp", b.map("mul", b.map("neg", y), x)))
+    return reduced(b, made, call.arg(2, "reduction", 1), call.out.dtype)
+
+
+def _vecdot(call: Call) -> Val:
+    """`dot`, `vdot` and `linalg_vecdot` as a row's sum."""
+    x, y = call.x, call.arg(1)
+    dim = call.kwargs.get("dim", -1) % len(x.shape)
+    return call.b.reduce("sum", call.b.map("mul", x, y), (dim,), False, call.out.dtype)
+
+
+def _outer(call: Call) -> Val:
+    b, x, y = call.b, call.x, call.arg(1)
+    return b.map("mul", b.view(x, (x.shape[0], 1)), y, dtype=call.out.dtype)
+
+
+# -- norms ------------------------------------------------------------------------------------------------------
+
+
+def _instance_norm(call: Call) -> Val:
+    x, weight, bias = call.x, call.arg(1), call.arg(2)
+    if not call.arg(5) or len(x.shape) < 3:
+        raise Unsupported("instance norm by running statistics")
+    made, _, _ = norm_of(call.b, x, tuple(range(2, len(x.shape))), call.arg(7))
+    shape = (x.shape[1], *(1,) * (len(x.shape) - 2))
+    return affine(call.b, made, weight, bias, shape, call.out.dtype)
+
+
+def _softmax_backward(call: Call) -> Val:
+    b, grad, y, dim = call.b, call.x, call.arg(1), call.arg(2)
+    dims = (dim % len(y.shape),)
+    if "log" in call.op:
+        total = b.reduce("sum", grad, dims, True, name=b.name("total"))
+        return b.map("sub", grad, b.map("mul", b.map("exp", y), total), dtype=call.out.dtype)
+    weighted = b.map("mul", grad, y, name=b.name("weighted"))
+    total = b.reduce("sum", weighted, dims, True, name=b.name("total"))
+    return b.map("sub", weighted, b.map("mul", y, total), dtype=call.out.dtype)
+
+
+def _gelu_backward(call: Call) -> Val:
+    if call.arg(2, "approximate", "none") != "none":
+        raise Unsupported("the backward of gelu by tanh")
+    return call.b.map("gelu_erf_backward", call.x, call.arg(1), dtype=call.out.dtype)
+
+
+def _elu_backward(call: Call) -> Val:
+    if call.arg(4):
+        raise Unsupported("the backward of elu from its result")
+    grad, alpha, scale, inner, _, x = call.args[:6]
+    return call.b.map("elu_backward", grad, alpha, scale, inner, x, dtype=call.out.dtype)
+
+
+def _loss_backward(call: Call) -> Val:
+    b, grad, x, y = call.b, *call.args[:3]
+    how = call.arg(3)
+    gap = b.map("sub", x, y, name=b.name("gap"))
+    if call.op == "mse_loss_backward":
+        slope = b.map("mul", gap, 2.0)
+    else:
+        limit = call.arg(4)
+        slope = b.map("minimum", b.map("maximum", gap, -limit), limit)
+        slope = b.map("div", slope, limit) if "smooth" in call.op else slope
+    made = b.map("mul", slope, grad)
+    if how == 1:
+        return b.map("div", made, b.count(x, tuple(range(len(x.shape)))), dtype=call.out.dtype)
+    return b.map("alias", made, dtype=call.out.dtype)
+
+
+STATISTICS: dict[str, Callable[[Call], Any]] = {
+    "norm": _power_norm, "linalg_vector_norm": _power_norm, "count_nonzero": _count_nonzero, "nansum": _nansum,
+    "nan_to_num": _nan_to_num, "aminmax": _aminmax, "std_mean": _std_mean, "cross_entropy_loss": _cross_entropy,
+    "binary_cross_entropy": _bce, "binary_cross_entropy_with_logits": _bce_logits, "kl_div": _kl_div,
+    "soft_margin_loss": _soft_margin, "outer": _outer, "instance_norm": _instance_norm, "gelu_backward": _gelu_backward,
+    "elu_backward": _elu_backward, **dict.fromkeys(["dot", "vdot", "linalg_vecdot"], _vecdot),
+    **dict.fromkeys(["_softmax_backward_data", "_log_softmax_backward_data"], _softmax_backward),
+    **dict.fromkeys(["mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward"], _loss_backward),
+}  # fmt: skip
