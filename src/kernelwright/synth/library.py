@@ -92,7 +92,7 @@ def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") ->
         nest = nest_of(source)
     except Unsupported:
         return []
-    limit, itemsize = sheet_of(target).shared_per_block, _itemsize(source)
+    limit, itemsize = sheet_of(target).shared_per_block, itemsize_of(source)
     found: dict[Any, None] = {}
     for schedule in itertools.chain(candidates(graph, target, precision), _SPACES[nest](source, precision)):
         if schedule.fits(itemsize, limit):
@@ -103,11 +103,11 @@ def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") ->
 def key_of(source: Source, nest: str) -> str:
     """What the table is keyed by: nest, dtype and the sizes that matter, each to the nearest power of two."""
     dtype = source.lowered.arguments[0].dtype if source.lowered.arguments else "float32"
-    sizes = [str(1 << round(math.log2(max(size, 1)))) for size in _extents(source, nest)]
+    sizes = [str(1 << round(math.log2(max(size, 1)))) for size in extents_of(source, nest)]
     return f"{nest}/{dtype}/{'x'.join(sizes)}"
 
 
-def _extents(source: Source, nest: str) -> tuple[int, ...]:
+def extents_of(source: Source, nest: str) -> tuple[int, ...]:
     hints = source.shapes.hints()
     if nest == "product":
         prim = product_of(source)
@@ -143,7 +143,7 @@ def _extents(source: Source, nest: str) -> tuple[int, ...]:
     return (math.prod(source.outputs[0][0].shape),)
 
 
-def _itemsize(source: Source) -> int:
+def itemsize_of(source: Source) -> int:
     return 4 if any(one.dtype in ("float32", "float64") for one in source.lowered.arguments) else 2
 
 
@@ -167,13 +167,13 @@ def _made(kind: type[Decisions], **values: Any) -> Iterator[Any]:
 
 def _map_defaults(source: Source, precision: str) -> Iterator[Any]:
     if turned_dimension(source) is not None:
-        yield TransposeSchedule(tile=(64, 64) if _itemsize(source) == 2 else (32, 32), warps=4)
-    elements = _extents(source, "map")[0]
+        yield TransposeSchedule(tile=(64, 64) if itemsize_of(source) == 2 else (32, 32), warps=4)
+    elements = extents_of(source, "map")[0]
     yield MapSchedule(block=1024 if elements >= 2**20 else 256, warps=4)
 
 
 def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
-    rows, columns, contiguous, levels = _extents(source, "row")
+    rows, columns, contiguous, levels = extents_of(source, "row")
     argument = any(prim.op in ("argmax", "argmin") for prim in source.lowered.prims)
     if not contiguous:
         if rows < 132 * 64 and columns >= 256 and levels == 1 and not argument:
@@ -195,8 +195,8 @@ def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _product_defaults(source: Source, precision: str) -> Iterator[Any]:
-    m, n, k = _extents(source, "product")
-    wide = _itemsize(source) == 4
+    m, n, k = extents_of(source, "product")
+    wide = itemsize_of(source) == 4
     how = _precision(precision)
     tile_m = 128 if m >= 128 else 64 if m > 32 else 32 if m > 16 else 16
     tile_n = 128 if n >= 128 else 64 if n > 32 else 32
@@ -236,8 +236,8 @@ def _sides(source: Source) -> bool:
 
 
 def _attention_defaults(source: Source, precision: str) -> Iterator[Any]:
-    width = _extents(source, "attention")[3]
-    wide = _itemsize(source) == 4
+    width = extents_of(source, "attention")[3]
+    wide = itemsize_of(source) == 4
     tile = (64, 32) if wide else (128, 64) if width <= 128 else (64, 32)
     yield AttentionSchedule(
         tile=tile,
@@ -269,9 +269,9 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
     if filters < 16 and taps * channels <= 64:
         yield ConvolutionSchedule(algorithm="direct", tile=(512, 16, 16), warps=4)
     n = min(128, max(16, 1 << (filters - 1).bit_length()))
-    k = min(64 if _itemsize(source) == 2 else 32, max(16, 1 << (channels - 1).bit_length()))
+    k = min(64 if itemsize_of(source) == 2 else 32, max(16, 1 << (channels - 1).bit_length()))
     m, warps = (128, 8 if n == 128 else 4) if places >= 128 * 64 else (64, 4)
-    if how == "ieee" and _itemsize(source) == 4:
+    if how == "ieee" and itemsize_of(source) == 4:
         m, n, k, warps = 64, min(n, 64), 16, 4
     if not same and channels % 8 == 0 and channels >= 16:
         yield from _made(
@@ -282,7 +282,7 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
 
 def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
     _, filters, channels, taps, same = _convolution_facts(source)
-    how, wide = "ieee" if precision == "ieee" else "tf32", _itemsize(source) == 4
+    how, wide = "ieee" if precision == "ieee" else "tf32", itemsize_of(source) == 4
     if taps * channels <= 64:
         for block, warps in ((256, 2), (256, 4), (512, 4), (1024, 4), (1024, 8)):
             yield from _made(ConvolutionSchedule, algorithm="direct", tile=(block, 16, 16), warps=warps)
@@ -298,14 +298,14 @@ def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _scan_defaults(source: Source, precision: str) -> Iterator[Any]:
-    rows, columns, contiguous = _extents(source, "scan")
+    rows, columns, contiguous = extents_of(source, "scan")
     if contiguous:
         yield ScanSchedule(rows=4 if columns <= 256 else 1, block=2048, warps=4 if columns <= 2048 else 8)
     yield ScanSchedule(rows=32 if rows >= 32 * 132 else 8, block=64, warps=4)
 
 
 def _scan_space(source: Source, precision: str) -> Iterator[Any]:
-    _, _, contiguous = _extents(source, "scan")
+    _, _, contiguous = extents_of(source, "scan")
     blocks = (
         (1, 1024, 4),
         (1, 2048, 4),
@@ -336,7 +336,7 @@ def _map_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _row_space(source: Source, precision: str) -> Iterator[Any]:
-    rows, columns, contiguous, levels = _extents(source, "row")
+    rows, columns, contiguous, levels = extents_of(source, "row")
     if not contiguous:
         for many, block, warps in itertools.product((32, 64, 128), (8, 32, 64), (4, 8)):
             yield from _made(RowSchedule, passes="loop", rows=many, block=block, warps=warps)
@@ -367,8 +367,8 @@ _TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64
 
 
 def _product_space(source: Source, precision: str) -> Iterator[Any]:
-    m, n, k = _extents(source, "product")
-    how, wide, plain = _precision(precision), _itemsize(source) == 4, _sides(source)
+    m, n, k = extents_of(source, "product")
+    how, wide, plain = _precision(precision), itemsize_of(source) == 4, _sides(source)
     if wide and how == "ieee":  # three TF32 products err as little as one in IEEE
         for tile, warps in itertools.product(
             ((128, 128, 32), (128, 64, 32), (64, 128, 32), (64, 64, 32)), (4, 8)

@@ -1,0 +1,164 @@
+"""Which of a graph's schedules is faster: a linear model of log time over features of a schedule and the graph's sizes.
+
+Weights are fitted to measured rows by `benchmarks/ranking.py --fit`, one set a nest, with the mean of each problem taken out:
+the model orders schedules of one graph and says nothing about graphs against each other. It needs no compiler, so a search
+can rank thousands of schedules in a second. Does not guarantee that the first is the fastest: the benchmark has the rank
+correlation on problems that were left out of the fit.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from kernelwright.graph.types import Graph
+from kernelwright.hardware import target as sheet_of
+from kernelwright.synth.library import extents_of, itemsize_of, nest_of
+from kernelwright.synth.to_triton import source_of
+
+Features = dict[str, float]
+_NESTS = {"transpose": "map"}
+"""Nests that share another's sizes."""
+
+
+def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
+    """The schedules, the one that should be fastest first; as they came where no nest fits. Raises Unsupported."""
+    source = source_of(graph)
+    sizes, itemsize = extents_of(source, nest_of(source)), itemsize_of(source)
+    return sorted(schedules, key=lambda one: predicted(features(one, sizes, itemsize, target), one.nest))
+
+
+def predicted(found: Features, nest: str) -> float:
+    """Log of the time but for a constant that all schedules of a graph share."""
+    weights = _weights().get(nest, {})
+    return sum(weights.get(name, 0.0) * value for name, value in found.items())
+
+
+@functools.cache
+def _weights() -> dict[str, dict[str, float]]:
+    place = resources.files("kernelwright.synth").joinpath("ranking.json")
+    found: dict[str, dict[str, float]] = json.loads(place.read_text("utf-8"))["weights"]
+    return found
+
+
+def features(schedule: Any, sizes: Sequence[int], itemsize: int, target: str = "h200") -> Features:
+    """What a schedule's time follows from, by name; `sizes` are `library.extents_of` the graph."""
+    sheet = sheet_of(target)
+    made = {
+        "product": _product,
+        "convolution": _convolution,
+        "attention": _attention,
+        "row": _row,
+        "scan": _scan,
+    }.get(schedule.nest, _map)
+    return made(schedule, tuple(sizes), itemsize, sheet.sms, sheet.shared_per_block)
+
+
+def _log(value: float) -> float:
+    return math.log2(max(value, 1e-9))
+
+
+def _waves(programs: float, sms: int) -> float:
+    """How much longer whole waves take than their share of one."""
+    return _log(math.ceil(programs / sms) * sms / programs)
+
+
+def _tiles(m: int, n: int, k: int, schedule: Any, itemsize: int, shared: int, extra: Features) -> Features:
+    """Of tiles of a product or a convolution."""
+    a, b, c = schedule.tile
+    split = getattr(schedule, "split_k", 1)
+    stages, warps = schedule.stages, schedule.warps
+    programs = math.ceil(m / a) * math.ceil(n / b) * split
+    thread = a * b / (32 * warps)
+    memory = stages * (a + b) * c * itemsize
+    resident = max(1, min(8, shared // memory, 64 // warps, int(65536 / max(32 * warps * (thread + 40), 1))))
+    full = min(1.0, programs / (132 * resident))
+    steps = max(1.0, k / split / c)
+    return {
+        "reuse": _log(a * b / (a + b)), "narrow": float(min(a, b) <= 32), "depth": _log(c), "thread": _log(thread),
+        "spill": max(0.0, _log(thread) - 7), "few": max(0.0, 5 - _log(thread)), "wave": _waves(programs, 132 * resident) if programs > 132 * resident else 0.0,
+        "idle": -_log(full), "empty": -_log(min(1.0, programs / 132)), "resident": _log(resident), "flight": _log(memory * resident),
+        "warps": _log(warps), "stages": float(stages), "steps": -_log(steps), "padded": _log(math.ceil(m / a) * a / m) + _log(math.ceil(n / b) * b / n),
+        "split": _log(split), "merge": split * m * n / (m * k + n * k) if split > 1 else 0.0, **extra,
+    }  # fmt: skip
+
+
+def _product(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
+    m, n, k = sizes
+    wide = itemsize == 4
+    through = float(schedule.loads == "descriptor")
+    ieee = wide and schedule.precision == "ieee"
+    return _tiles(m, n, k, schedule, itemsize, shared, {
+        "descriptor": through, "descriptor x wide": through * wide, "persistent": float(schedule.persistent),
+        "pieces": float(schedule.epilogue > 1), "ieee": float(ieee), "tf32x3": float(wide and schedule.precision == "tf32x3"),
+        "ieee thread": ieee * _log(schedule.tile[0] * schedule.tile[1] / (32 * schedule.warps)), "ordered": float(schedule.group > 1),
+        "skinny reuse": float(m <= 64) * _log(schedule.tile[1]), "skinny split": float(m <= 64) * _log(schedule.split_k),
+    })  # fmt: skip
+
+
+def _convolution(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
+    places, filters, channels = sizes[:3]
+    taps = math.prod(sizes[3:-2])
+    direct = schedule.algorithm == "direct"
+    made = _tiles(places, max(filters, 1), channels * taps, schedule, itemsize, shared, {
+        "nhwc": float(schedule.layout == "nhwc"), "ordered": float(schedule.group > 1), "direct": float(direct)})  # fmt: skip
+    return {
+        name: value for name, value in made.items() if not direct or name in ("warps", "thread", "direct")
+    }
+
+
+def _attention(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
+    _, queries, _, width = sizes
+    a, b = schedule.tile
+    thread, acc = a * b / (32 * schedule.warps), a * width / (32 * schedule.warps)
+    ieee = float(itemsize == 4 and schedule.precision == "ieee")
+    return {
+        "queries": _log(a), "keys": _log(b), "thread": _log(thread), "spill": max(0.0, _log(thread + acc) - 7), "acc": _log(acc),
+        "warps": _log(schedule.warps), "stages": float(schedule.stages), "descriptor": float(schedule.loads == "descriptor"),
+        "ieee thread": ieee * _log(thread), "ieee keys": ieee * _log(b),
+        "memory": _log(schedule.stages * 2 * b * width * itemsize + a * width * itemsize),
+        "padded": _log(math.ceil(queries / a) * a / queries),
+    }  # fmt: skip
+
+
+def _row(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
+    rows, columns, contiguous, levels = sizes
+    one = schedule.passes == "one_pass"
+    block = 1 << (columns - 1).bit_length() if one else schedule.block
+    thread = schedule.rows * block / (32 * schedule.warps)
+    programs = math.ceil(rows / schedule.rows) * schedule.split
+    line = (block if contiguous else schedule.rows) * itemsize
+    return {
+        "thread": _log(thread), "spill": max(0.0, _log(thread) - 6), "few": max(0.0, 3 - _log(thread)), "warps": _log(schedule.warps),
+        "programs": -_log(min(1.0, programs * schedule.warps / (sms * 32))), "idle": -_log(min(1.0, programs / sms)),
+        "line": -min(7.0, _log(line)), "again": float(not one and schedule.passes not in ("split", "online")) * (levels - 1),
+        "online": float(schedule.passes == "online"), "split": float(schedule.passes == "split"), "parts": _log(schedule.split),
+        "many parts": max(0.0, _log(rows * schedule.split * sms / max(rows * columns, 1))), "loop": float(schedule.passes == "loop"),
+        "steps": _log(max(1.0, columns / schedule.split / block)), "tall": float(not contiguous) * _log(schedule.rows / block),
+        "rows": _log(schedule.rows),
+    }  # fmt: skip
+
+
+def _scan(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
+    thread = schedule.rows * schedule.block / (32 * schedule.warps)
+    return {
+        "thread": _log(thread),
+        "warps": _log(schedule.warps),
+        "rows": _log(schedule.rows),
+        "block": _log(schedule.block),
+    }
+
+
+def _map(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
+    elements = schedule.block if schedule.nest == "map" else math.prod(schedule.tile)
+    thread = elements / (32 * schedule.warps)
+    return {
+        "thread": _log(thread),
+        "spill": max(0.0, _log(thread) - 4),
+        "few": max(0.0, 2 - _log(thread)),
+        "warps": _log(schedule.warps),
+    }
