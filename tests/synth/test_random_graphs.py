@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from running_programs import agrees
 
 from kernelwright.graph.operators import packet
 from kernelwright.graph.types import Graph
-from kernelwright.synth.building import GraphBuilder
+from kernelwright.synth.building import GraphBuilder, Handle
 from kernelwright.synth.catalogue import ROWS
+from kernelwright.synth.drawing import Value, interval
 from kernelwright.synth.extents import NotDrawn, holds, small_sets
 from kernelwright.synth.library import program_of
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.random_graphs import FORMS, interval, random_graph
+from kernelwright.synth.random_graphs import FORMS, random_graph
 from kernelwright.synth.symbols import with_symbols
 
 
@@ -97,10 +99,6 @@ class TestIntervals:
     """What an elementwise operator makes of an interval."""
 
     def value(self, low: float, high: float, exact: bool = False) -> Any:
-        import torch
-
-        from kernelwright.synth.building import Handle
-        from kernelwright.synth.random_graphs import Value
 
         return Value(Handle("x", torch.empty(4, device="meta")), low, high, exact)
 
