@@ -3,7 +3,7 @@
 make -> draw graphs, judge kernels, write DIR/examples.jsonl, tasks.jsonl, tokenizer/ and the card
 merge -> the same from the parts of several folders, such as of machines with seeds of their own, or against a benchmark
 card -> what a corpus has        validate -> a corpus's answers before the judge again
-harvest, distill -> tasks from installed packages, kernels from a language model
+harvest, groups -> tasks from installed packages, and the graphs that they consist of; distill -> kernels from a model
 """
 
 from __future__ import annotations
@@ -184,6 +184,22 @@ def harvest(
     for reason, count in ended.most_common():
         typer.echo(f"{count:7} {reason}")
     typer.echo(f"tasks in {out}; every class with package, version and licence: {out.stem}.origins.jsonl")
+    return 0
+
+
+@app.command()
+def groups(
+    suite: Annotated[str, typer.Option(help="Tasks of modules, such as what `data harvest` wrote.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Tasks in function form, one JSON line each.")],
+) -> int:
+    """Cut the modules of a suite into graphs that a kernel is written for: `data make DIR tasks=FILE` draws them."""
+    from kernelwright.data.groups import groups_of
+    from kernelwright.tasks import load_suite
+
+    with Steps() as steps:
+        ended = groups_of(load_suite(suite), out, steps)
+    for reason, count in ended.most_common():
+        typer.echo(f"{count:7} {reason}")
     return 0
 
 

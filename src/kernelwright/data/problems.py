@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from kernelwright import faults
+from kernelwright.data.groups import recast
 from kernelwright.data.settings import CorpusSettings
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes, stitch
@@ -122,12 +123,7 @@ def _drawn(
 ) -> tuple[Task, Graph, Literal["catalogue", "random", "harvest"]]:
     """A task with its graph. Raises NotDrawn, Unsupported or UserError."""
     if tasks and rng.random() < 0.5:
-        task = tasks[rng.randrange(len(tasks))]
-        return (
-            task.model_copy(update={"precision": precision}),
-            Graph.model_validate_json(task.graph),
-            "harvest",
-        )
+        return (*_harvested(tasks[rng.randrange(len(tasks))], precision), "harvest")
     dtype = DTYPES[precision]
     if rng.random() < settings.catalogue:
         row = rng.choice(ROWS)
@@ -146,6 +142,14 @@ def _drawn(
     if not varies(graph, described, next(iter(task.shapes.values()), {})):
         raise NotDrawn("a result that hardly varies")
     return task, graph, source
+
+
+def _harvested(task: Task, precision: PrecisionName) -> tuple[Task, Graph]:
+    """A harvested graph in the precision that was drawn."""
+    graph = recast(Graph.model_validate_json(task.graph), DTYPES[precision])
+    shapes = {name: {key.lower(): size for key, size in one.items()} for name, one in task.shapes.items()}
+    made = to_task(graph, f"{task.id}/{precision}", suite="harvest", shapes=shapes, family="harvest")
+    return made.model_copy(update={"precision": precision}), graph
 
 
 def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]) -> bool:
