@@ -1,17 +1,20 @@
-"""The data engine: graphs in, verified pairs of plan and kernel out.
+"""The data engine: graphs in, verified pairs of plan and kernel out. What is where:
 
-settings.py       what a corpus is made of
-problems.py       one problem by its number: a graph as a task, kernels by several schedules, broken ones among them
-decide.py         verdicts -> pairs: write, improve, repair
-chunks.py         a corpus in parts, by a judge that is there or by a process a core (worker.py)
-contamination.py  what must not be trained on, by structure
-merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py)
-build.py          all of it in one call
-validate.py       a corpus before the judge again
-harvest/          tasks from installed packages     distill.py   kernels from a language model
+    settings.py       what a corpus is made of
+    problems.py       one problem by its number: a graph as a task, kernels by several schedules, broken ones among them
+    decide.py         verdicts -> pairs: write, improve, repair
+    chunks.py         a corpus in parts, by a judge that is there or by a process a core (worker.py)
+    contamination.py  what must not be trained on, by structure
+    merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py)
+    build.py          all of it in one call
+    validate.py       a corpus before the judge again
+    harvest/          tasks from installed packages; groups.py cuts them into graphs
+    distill.py        kernels from a language model; importing.py takes pairs that others made
 
-from kernelwright.data import CorpusSettings, build
-card = build(CorpusSettings.of(recipe.data, recipe.seed), run / "data", pool)
+`build` does all of it, and goes on where it was stopped:
+
+    from kernelwright.data import CorpusSettings, build
+    card = build(CorpusSettings.of(recipe.data, recipe.seed), run / "data", pool)
 """
 
 from kernelwright.data.build import build
