@@ -258,6 +258,21 @@ class Judge:
 
         return self._questions.get((task.digest, shape.name), make)
 
+    def in_part(self, task: Task) -> bool:
+        """Whether part of a reference's products is of no consequence (`periodic.in_part`), as of a causal attention."""
+
+        def make() -> bool:
+            from kernelwright.verify.reference import periodic
+
+            dice = random.Random(f"{self._secret}:{task.digest}:part")
+            shape = self.cases(task)[0]
+            if any("conv" in name for name in shape.operators):
+                return False  # elements at an edge reach fewer outputs, and all of their products count
+            with _ours("what an output depends on"):
+                return periodic.in_part(shape.cases[0], dice)
+
+        return bool(self._needed.get((task.digest, "part"), make))
+
     def compiled_ratio(self, task: Task, gpu: Any, zygote: Any, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""
         from kernelwright.verify.gpu import compiled

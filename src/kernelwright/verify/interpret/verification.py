@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -33,8 +32,6 @@ _MORE = 1.5
 """Factor on the work of a program that its values may ask for."""
 _WHOLE = 0.85
 """Share of the work that counts as all of it, as samples tell it."""
-_PARTLY = re.compile("causal|tri[lu]|mask", re.IGNORECASE)
-"""In a task's source: part of what its reference reads and computes is of no consequence."""
 
 
 class InterpretedHearing(Hearing):
@@ -422,7 +419,9 @@ class InterpretedHearing(Hearing):
 
         done = sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
         share = done / base.contraction_flops
-        least = _COMPUTED_SHARE if self._looked or _PARTLY.search(self.task.source) else _WHOLE
+        if share >= _WHOLE:
+            return ""
+        least = _COMPUTED_SHARE if self._looked or self.judge.in_part(self.task) else _WHOLE
         if share >= least:
             return ""
         small = baseline(self.task, dict(self.task.shapes[shape.name]), self.judge.target)
@@ -456,12 +455,13 @@ class InterpretedHearing(Hearing):
         if not large:
             return ""
         given = flatten(shape.cases[0].inputs)
-        partly = _PARTLY.search(self.task.source) is not None
         after, before = _moved(full, launches, reads=True), None
         for index in large:
             zeros = float((given[index] == 0).double().mean())
-            least = _READ_SHARE if partly else _WHOLE * (1.0 - zeros)
             now = _share_read(full, after, index) / (base.read_share[index] or 1.0)
+            if now >= _WHOLE * (1.0 - zeros):
+                continue
+            least = _WHOLE * (1.0 - zeros) if self.judge.needs_all(self.task, index) else _READ_SHARE
             if now >= least:
                 continue
             if before is None:

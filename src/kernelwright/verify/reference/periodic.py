@@ -48,6 +48,8 @@ _LARGE = 30.0
 """Factor on some indices: where a softmax needs its maximum, and a sum its rescaling."""
 _TOUCHED, _FAR = 24, 1e4
 """Elements of an input that are changed one by one, and to how many times its largest value."""
+_TRIED, _FAR_FEWER = 16, 0.6
+"""Elements whose reach is tried out, and the share of it at a quarter of them that the reach at three quarters must exceed."""
 _SPARSE = 0.01
 """Share of zeros from which they may be a structure that a kernel relies on."""
 
@@ -371,6 +373,30 @@ def needs_all(case: oracle.Case, index: int, dice: random.Random) -> bool:
     except oracle.NotModelled:
         return False
     return True
+
+
+def in_part(case: oracle.Case, dice: random.Random) -> bool:
+    """Whether some elements of an input matter to far fewer outputs than others do: those of a causal attention's late keys, or
+    of a triangle. Then part of the reference's arithmetic is of no consequence. False where that cannot be tried."""
+    small = _Small(case)
+    try:
+        right = small({})
+        for name, tensor in small.given.items():
+            if not tensor.is_floating_point() or not isinstance(name, int) or tensor.numel() < _TRIED:
+                continue
+            reached = []
+            for _ in range(_TRIED):
+                place = tuple(dice.randrange(size) for size in tensor.shape)
+                changed = tensor.clone()
+                changed[place] += 1.0 + float(tensor.abs().max())
+                made = small({name: changed})
+                reached.append(sum(int((a != b).sum()) for a, b in zip(right, made, strict=True)))
+            reached.sort()
+            if reached[_TRIED // 4] < _FAR_FEWER * reached[-_TRIED // 4]:
+                return True
+    except oracle.NotModelled:
+        return False
+    return False
 
 
 def _places(shape: Sequence[int], dice: random.Random) -> Iterator[tuple[int, ...]]:
