@@ -40,7 +40,8 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
     [
         ("F.gelu(x)", "torch.randn(12, 40)", {"rows", "ties", "far", "extreme"}),
         ("F.layer_norm(x, (40,))", "torch.randn(12, 40)", {"rows", "ties", "far", "offset"}),
-        ("x @ x.t()", "torch.randn(12, 40)", set()),
+        ("x @ x.t()", "torch.randn(12, 40)", {"rows"}),
+        ("(x @ x.t()).softmax(1)", "torch.randn(12, 40)", set()),
         ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far"}),
         ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers"}),
         ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", "far"}),
@@ -110,3 +111,13 @@ def test_a_vector_is_cut_into_parts() -> None:
     made = special_values.changed([torch.randn(60)], "far", 1, ())[0]
     assert float(made[:30].abs().max()) > 1000.0
     assert math.isclose(float((made[30:] < -1e4).double().mean()), 1.0)
+
+
+def test_of_two_operators_that_round_no_bracket_may_overflow_where_a_number_is_asked_for() -> None:
+    case = cases("F.silu(x) * y", "torch.randn(12, 40), torch.randn(12, 40)")["extreme"]
+    x, y = case.inputs
+    product_first = x * y * torch.sigmoid(x)
+    assert not product_first.isfinite().all()
+    rules = PROTOCOLS["strict"]
+    assert not judged(0, product_first, case.expected[0], rules, lambda: case.expected[0]).kind
+    assert judged(0, product_first + 1.0, case.expected[0], rules, lambda: case.expected[0]).kind

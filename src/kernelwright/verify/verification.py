@@ -147,6 +147,8 @@ class Hearing:
         self.facts: dict[str, Any] = {}
         self.deadline = time.monotonic() + judge.deadline_s
         self._processes: list[Confined] = []
+        self._atomics = False
+        """Whether an interpreted call updated anything atomically."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -487,6 +489,7 @@ class Hearing:
         run = dataclasses.replace(run, after=list(case.after))
         answer, outputs = device.ask(gate, run.body(), flatten(case.inputs))
         worst = self._compared(case, answer, outputs, gate, position, number)
+        self._atomics |= bool(answer["atomics"])
         if self.protocol.honesty and HALF_SUMS in answer["units"]:
             detail = "tl.dot sums in float16 (out_dtype): the reference's products are summed in float32"
             raise Stop(Outcome.LOW_PRECISION, gate, detail, where=case.name)
@@ -507,11 +510,11 @@ class Hearing:
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
         return worst, answer, outputs[: len(case.expected)]
 
-    def _same_bits(self, same: bool, atomics: bool, where: str) -> None:
+    def _same_bits(self, same: bool, where: str) -> None:
         """Of two calls on the same inputs, with other fills of fresh memory and of undefined lanes. Raises Stop where they
-        differ and nothing is updated atomically, so that no order of additions explains it."""
-        self.facts["deterministic"] = bool(same and self.facts.get("deterministic", True))
-        if same or atomics:
+        differ, nothing is updated atomically, and torch computes nothing: then no order of additions explains it."""
+        self.facts["deterministic"] = same
+        if same or self._atomics or self.facts["aten_ops"]:
             return
         detail = (
             "a second call on the same inputs gives other bits, and no atomic update explains it: the output hangs on "

@@ -53,8 +53,7 @@ class InterpretedHearing(Hearing):
         """Sampled programs at full size that stored only where others had."""
         self._brackets = secrets.randbits(24)
         self._first: list[Any] = []
-        """What the first case gave, and whether anything was updated atomically on the way."""
-        self._atomics = False
+        """What the first case gave."""
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
         self._units: set[str] = set()
@@ -244,11 +243,10 @@ class InterpretedHearing(Hearing):
         worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._units |= set(answer["units"])
-        self._atomics |= bool(answer["atomics"])
         if gate is Gate.DETERMINISM and self._first:
             same = all(map(same_bits, outputs, self._first))
             self._first = []
-            self._same_bits(same, self._atomics, case.name)
+            self._same_bits(same, case.name)
         elif not self._first and call == -1 and (position, number) == (0, 0) and self.protocol.honesty:
             self._first = [tensor.clone() for tensor in outputs]
         return worst

@@ -42,6 +42,22 @@ _PRODUCTS = (
     "linalg_eig",
     "linalg_qr",
 )
+_SENSITIVE = (
+    "softmax",
+    "attention",
+    "exp",
+    "log",
+    "norm",
+    "var",
+    "std",
+    "linalg",
+    "div",
+    "sqrt",
+    "pow",
+    "max",
+    "min",
+)
+"""Operators beside products that make much of a last digit."""
 _ORDERS = ("topk", "sort", "argsort", "mode", "median", "kthvalue", "unique", "multinomial")
 """Operators that may choose among ties."""
 _STEPS = ("round", "floor", "ceil", "trunc", "remainder", "fmod", "floor_divide", "frac", "bucketize")
@@ -64,9 +80,13 @@ def kinds(operators: Sequence[str], inputs: Any, whole_outputs: bool) -> list[st
     names = set(operators)
     given = flatten(inputs)
     floating = any(tensor.is_floating_point() and tensor.numel() > 1 for tensor in given)
-    # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score.
-    if _among(names, _RANDOM) or _among(names, _PRODUCTS):
+    if _among(names, _RANDOM):
         return []
+    if _among(names, _PRODUCTS):
+        # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score, and what a
+        # matrix decomposition makes of them on its pivots.
+        sums = not _among(names, _SENSITIVE) and not _among(names, _ORDERS)
+        return ["rows"] if floating and sums and not whole_outputs else []
     found = []
     elementwise = pointwise(operators)
     if (

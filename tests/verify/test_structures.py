@@ -1,0 +1,42 @@
+"""Nests of tensors keep their kinds, and their numbers where those are asked to stay."""
+
+import collections
+
+import torch
+
+from kernelwright.verify.structures import convert, describe, same_bits, skeleton, with_numbers_of
+from kernelwright.verify.trace.host import blank
+
+Pair = collections.namedtuple("Pair", ["left", "right"])
+
+
+def test_a_named_tuple_stays_one() -> None:
+    made = convert(Pair(torch.ones(2), 3), lambda tensor: tensor * 2)
+    assert made.left.tolist() == [2.0, 2.0]
+    assert made.right == 3
+
+
+def test_what_torch_returns_with_names_stays_what_it_is() -> None:
+    made = convert(torch.max(torch.tensor([[1.0, 5.0]]), dim=1), lambda tensor: tensor)
+    assert made.values.item() == 5.0
+
+
+def test_a_named_tuple_has_the_form_of_a_tuple() -> None:
+    assert skeleton(Pair(torch.ones(2), 3)) == skeleton((torch.ones(2), 3))
+
+
+def test_names_reach_the_candidate() -> None:
+    assert blank(describe(Pair(torch.ones(2), 3))).left.shape == (2,)
+
+
+def test_numbers_of_the_first_draw_stay_and_tensors_do_not() -> None:
+    first, second = [torch.zeros(1), 0.25, {"scale": 2}], [torch.ones(1), 0.75, {"scale": 3}]
+    made = with_numbers_of(first, second)
+    assert made[0].item() == 1.0
+    assert made[1:] == [0.25, {"scale": 2}]
+
+
+def test_a_rounding_is_another_number_and_a_nan_is_not() -> None:
+    one = torch.tensor([1.0, float("nan")])
+    assert same_bits(one, one.clone())
+    assert not same_bits(one, torch.nextafter(one, torch.tensor(2.0)))
