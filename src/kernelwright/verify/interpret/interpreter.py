@@ -929,7 +929,7 @@ class Engine:
         def loop(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Iterator[int]:
             return engine.iterate(range(start) if end is None else range(start, end, step or 1))
 
-        scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        scope = _taken_over()
         scope.set_attr(tl, "range", loop)
         for kind, name in hints.NAMES.items():
             scope.set_attr(tl, name, promised(kind))
@@ -937,8 +937,6 @@ class Engine:
         scope.set_attr(tl.tensor, "__index__", self._deciding(lambda self: int(self.handle.data.squeeze())))
         scope.set_attr(tl.tensor, "__bool__", self._deciding(tl.tensor.__dict__["__bool__"]))
         outer, _LOOPS["range"] = _LOOPS["range"], loop
-        for package in _extern_packages():
-            interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
 
         def restore() -> None:
             _LOOPS["range"] = outer
@@ -1084,6 +1082,30 @@ def _np_dtype(dtype: Any) -> np.dtype:
     if found is None:
         found = _NP_DTYPES[scalar.name] = _own_np_dtype(scalar)
     return found
+
+
+_LANGUAGE: dict[tuple[str, ...], list[tuple[Any, str, Any]]] = {}
+"""By the libraries that are loaded: each attribute of Triton's language that the interpreter replaces, and by what."""
+
+
+def _taken_over() -> Any:
+    """Triton's language, given to its interpreter until the scope that is returned is restored. What that replaces is looked
+    for once: members of a dozen modules, which takes longer than many a kernel."""
+    packages = _extern_packages()
+    key = tuple(package.__name__ for package in packages)
+    known = _LANGUAGE.get(key)
+    if known is None:
+        scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        for package in packages:
+            interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
+        changes = getattr(scope, "_changes", [])  # versions of Triton that keep them elsewhere look each time
+        if changes:
+            _LANGUAGE[key] = [(owner, name, vars(owner)[name]) for owner, name, _ in changes]
+        return scope
+    scope = interpreter._LangPatchScope()
+    for owner, name, value in known:
+        scope.set_attr(owner, name, value)
+    return scope
 
 
 def _extern_packages() -> list[Any]:
