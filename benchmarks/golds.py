@@ -4,11 +4,12 @@
     python benchmarks/golds.py --interpret [--workers 2]
 
 Prints, per task, measured and modelled milliseconds of gold and eager, then Spearman's rank correlations. With
-`--interpret`, on a machine without a GPU: verdicts a second and how many golds each protocol accepts.
+`--interpret`, on a machine without a GPU: verdicts a second, seconds of a core, and how many golds each protocol accepts.
 """
 
 import argparse
 import json
+import resource
 import time
 from pathlib import Path
 
@@ -27,13 +28,21 @@ def judged(suite: list, backend: str, workers: int, protocol: str = "strict") ->
         return pool.verify_many(pairs), time.perf_counter() - start
 
 
+def _cpu_seconds() -> float:
+    """Of this process and of all that it has waited for: told on a busy machine, too, where a clock is not."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def without_gpu(suite: list, workers: int) -> None:
     """Throughput and acceptance under each protocol, with the reason for every refusal."""
     for protocol in ("strict", "kernelbench", "toronto"):
+        before = _cpu_seconds()
         verdicts, seconds = judged(suite, "interpret", workers, protocol)
         accepted = sum(verdict.correct for verdict in verdicts)
         print(
-            f"{protocol}: {accepted} of {len(suite)} accepted, {len(suite) / seconds:.2f} verdicts a second"
+            f"{protocol}: {accepted} of {len(suite)} accepted, {len(suite) / seconds:.2f} verdicts a second, "
+            f"{(_cpu_seconds() - before) / len(suite):.2f} s of a core each, start included"
         )
         for verdict in verdicts:
             if not verdict.correct:
