@@ -149,6 +149,8 @@ class Hearing:
         self._processes: list[Confined] = []
         self._atomics = False
         """Whether an interpreted call updated anything atomically."""
+        self._units: set[str] = set()
+        """Units of arithmetic that interpreted calls used."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -488,11 +490,9 @@ class Hearing:
 
         run = dataclasses.replace(run, after=list(case.after))
         answer, outputs = device.ask(gate, run.body(), flatten(case.inputs))
-        worst = self._compared(case, answer, outputs, gate, position, number)
         self._atomics |= bool(answer["atomics"])
-        if self.protocol.honesty and HALF_SUMS in answer["units"]:
-            detail = "tl.dot sums in float16 (out_dtype): the reference's products are summed in float32"
-            raise Stop(Outcome.LOW_PRECISION, gate, detail, where=case.name)
+        self._units |= set(answer["units"])
+        worst = self._compared(case, answer, outputs, gate, position, number)
         if self.protocol.honesty and answer["false_hints"] and not run.believing:
             try:
                 self._interpret(
@@ -509,6 +509,12 @@ class Hearing:
                 detail = f"a hint to the compiler is false of some lane, and taken at its word: {stop.detail}"
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
         return worst, answer, outputs[: len(case.expected)]
+
+    def _not_summed_in_half(self, where: str) -> None:
+        """Products may not be summed in half precision, whatever little that does at small sizes. Raises Stop."""
+        if self.protocol.honesty and HALF_SUMS in self._units:
+            detail = "tl.dot sums in float16 (out_dtype): the reference's products are summed in float32"
+            raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail, where=where)
 
     def _same_bits(self, same: bool, where: str) -> None:
         """Of two calls on the same inputs, with other fills of fresh memory and of undefined lanes. Raises Stop where they

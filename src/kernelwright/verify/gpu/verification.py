@@ -203,6 +203,7 @@ class MeasuredHearing(Hearing):
                         raise Stop(Outcome.UNPROVEN, Gate.SMALL, detail) from None
                     if stop.outcome is not Outcome.LOW_PRECISION:
                         raise
+                self._not_summed_in_half(shape.name)
             self._look_at_full_size(device, traces[-1], shapes[-1])
 
     def _look_at_full_size(self, device: Confined, trace: Trace, case: Any) -> None:

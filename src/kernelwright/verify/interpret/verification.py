@@ -56,8 +56,6 @@ class InterpretedHearing(Hearing):
         """What the first case gave."""
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
-        self._units: set[str] = set()
-        """Units of arithmetic that runs used whose values were checked."""
 
     def _funnel(self) -> Timing | None:
         self._read()
@@ -242,7 +240,7 @@ class InterpretedHearing(Hearing):
         run = Run(shape.name, call, races=races, brackets=self._brackets + 7919 * (position + number))
         worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
-        self._units |= set(answer["units"])
+        self._not_summed_in_half(case.name)
         if gate is Gate.DETERMINISM and self._first:
             same = all(map(same_bits, outputs, self._first))
             self._first = []
