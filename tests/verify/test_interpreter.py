@@ -417,6 +417,21 @@ def test_assembly_that_is_not_evaluated_is_unsupported_not_wrong(device: Device)
 
 
 @triton.jit
+def largest_kernel(x_ptr, out_ptr, sum_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :])
+    tl.store(out_ptr + tl.arange(0, 4), tl.max(x, axis=1))
+    tl.atomic_add(sum_ptr + tl.arange(0, 8) // 4, tl.sum(x, axis=0).to(tl.bfloat16))
+
+
+def test_bfloat16_is_reduced_and_updated_atomically(device: Device) -> None:
+    x = torch.randint(-8, 8, (4, 8)).bfloat16()
+    out, sums = torch.empty(4, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.bfloat16)
+    device.run(largest_kernel, (1,), x, out, sums)
+    assert torch.equal(out, x.amax(1))
+    assert torch.equal(sums, x.float().reshape(4, 2, 4).sum((0, 2)).bfloat16())
+
+
+@triton.jit
 def constant_kernel(out_ptr, one):
     is_constant: tl.constexpr = not isinstance(one * 2, tl.tensor)
     tl.store(out_ptr, is_constant)

@@ -185,14 +185,14 @@ class CudaSession(Session):
 
     def remember(self, storages: Iterable[int]) -> None:
         """What lives on from call to call and is no weight, as the first steady call will find it."""
-        self._first = {number: self._bytes(number).clone() for number in storages}
+        self._first = {number: self._bytes(number).clone() for number in storages if number in self.storages}
 
     def begin_anew(self) -> None:
         """Put back what was remembered: clocked calls start where the first one began whose values were checked, so that
         no count of calls tells them apart."""
-        for number, then in self._first.items():
+        self._kept = {number: then for number, then in self._first.items() if number in self.storages}
+        for number, then in self._kept.items():
             self._bytes(number).copy_(then)
-        self._kept = self._first
 
     def _memory_of(self, play: Callable[[], None]) -> Callable[[], None]:
         """Puts back what a call changes of the memory that lives on, so that no call learns of the one before."""
@@ -497,10 +497,10 @@ class CudaDevice(Service):
 
 
 def _kept_by(candidate: Candidate) -> set[int]:
-    """Storages that live on from call to call and hold no weight."""
-    return {storage for storage, _, _ in candidate.constants} - {
-        view.storage for view in candidate.state.values()
-    }
+    """Storages that live on from call to call and hold neither inputs nor weights, whoever made them."""
+    kept = {storage for storage, _, _ in candidate.constants} | set(candidate.steady.foreign)
+    given = {view.storage for view in (*candidate.inputs[-1], *candidate.state.values())}
+    return kept - given
 
 
 def _made(tape: Tape) -> set[int]:

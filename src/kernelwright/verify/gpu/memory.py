@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import secrets
 from typing import Any
 
 import torch
@@ -94,8 +95,8 @@ _DIGESTED = 1 << 22
 @functools.cache
 def _factors(device: str) -> torch.Tensor:
     """Odd numbers that nobody knows: an element that changes changes a sum of products with them."""
-    drawn = torch.randint(-(2**62), 2**62, (_DIGESTED,), device=device)
-    return drawn * 2 + 1
+    own = torch.Generator(device).manual_seed(secrets.randbits(63))  # inputs are drawn from torch's meanwhile
+    return torch.randint(-(2**62), 2**62, (_DIGESTED,), device=device, generator=own) * 2 + 1
 
 
 def digest(tensor: torch.Tensor) -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import ctypes
 import dataclasses
 import itertools
 import math
@@ -796,14 +797,12 @@ class Engine:
             return fp_cast(self, src, dst_type, rounding_mode)
 
         def reduce_impl(self: Any, values: Any) -> Any:
-            if any(value.dtype.scalar.is_bf16() for value in values):
-                raise Unsupported("a reduction in bfloat16 is not interpreted: cast to float32 first")
             engine.barrier()
-            return combine.reduce(self, values, reduce, engine.brackets)
+            return _in_single(values, lambda wide: combine.reduce(self, wide, reduce, engine.brackets))
 
         def scan_impl(self: Any, values: Any) -> Any:
             engine.barrier()
-            return combine.scan(self, values, scan)
+            return _in_single(values, lambda wide: combine.scan(self, wide, scan))
 
         def divided(own: Callable[..., Any]) -> Callable[..., Any]:
             def divide(self: Any, lhs: Any, rhs: Any) -> Any:
@@ -849,7 +848,7 @@ class Engine:
                 moved = rmw(self, op, real, _as_integers(val), mask, sem, scope)
                 return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)
             if val.dtype.scalar.is_bf16():
-                raise Unsupported("an atomic operation in bfloat16 is not interpreted")
+                return interpreter.TensorHandle(_updated_in_bf16(str(op), real.data, val, mask), tl.bfloat16)
             return rmw(self, op, real, val, mask, sem, scope)
 
         def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
@@ -1056,6 +1055,49 @@ def _narrowed(handle: Any) -> Any:
     if handle.data.dtype.kind != "f":
         return handle
     return interpreter.TensorHandle(_to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
+
+
+def _in_single(values: Sequence[Any], function: Callable[[Any], Any]) -> Any:
+    """A reduction or scan of tensors, those of bfloat16 in single precision: numpy has no such numbers."""
+    narrow = [value.dtype.scalar.is_bf16() for value in values]
+    if not any(narrow):
+        return function(values)
+    wide = tuple(
+        _tensor_of(_widened(value.handle)) if is_narrow else value
+        for value, is_narrow in zip(values, narrow, strict=True)
+    )
+    made = function(wide)
+    several = list(made) if isinstance(made, list | tuple) else [made]
+    return [
+        _tensor_of(_narrowed(one.handle)) if is_narrow else one
+        for one, is_narrow in zip(several, narrow, strict=False)
+    ]
+
+
+def _tensor_of(handle: Any) -> Any:
+    shape = handle.data.shape
+    kind = handle.dtype.scalar
+    single = handle.data.size == 1 and shape in ((), (1,))
+    return tl.tensor(handle, kind if single else tl.block_type(kind, list(shape)))
+
+
+_UPDATES: dict[str, Callable[[Any, Any], Any]] = {"ADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
+
+
+def _updated_in_bf16(op: str, pointers: np.ndarray, val: Any, mask: Any) -> np.ndarray:
+    """An atomic update of bfloat16, lane after lane; what was there before."""
+    function = next((made for name, made in _UPDATES.items() if name in op), None)
+    if function is None:
+        raise Unsupported(f"{op} in bfloat16 is not interpreted")
+    addresses = np.ascontiguousarray(pointers).reshape(-1)
+    values = np.broadcast_to(val.data, pointers.shape).reshape(-1)
+    before = np.zeros(addresses.shape, dtype=np.uint16)
+    for lane in np.flatnonzero(spread(mask.data, pointers.shape).reshape(-1)).tolist():
+        there = ctypes.c_uint16.from_address(int(addresses[lane]))
+        before[lane] = there.value
+        pair = (np.array([there.value, values[lane]], dtype=np.uint32) << 16).view(np.float32)
+        there.value = int(_to_bf16(function(pair[:1], pair[1:]))[0])
+    return before.reshape(pointers.shape)
 
 
 def _to_tf32(handle: Any) -> Any:
