@@ -3,7 +3,7 @@
 import pytest
 
 from kernelwright.records import Task
-from kernelwright.verify.reference.hidden_sizes import hidden_sizes
+from kernelwright.verify.reference.hidden_sizes import hidden_sizes, named_numbers, sizes_of
 
 SOURCE = "ROWS = 4096\nCOLS = 8192\nWINDOW = 3\n"
 SMALL = {"ROWS": 8, "COLS": 128, "WINDOW": 3}
@@ -47,3 +47,18 @@ def test_other_secrets_give_other_sizes() -> None:
 
 def test_a_task_whose_small_sets_agree_has_none() -> None:
     assert sets(1, small=SMALL, small_odd=SMALL) == {}
+
+
+def test_numbers_that_sizes_are_divided_by_are_named() -> None:
+    assert named_numbers("P = 97\ndef f(n):\n    return n % P == 0 or n == 1000") == [1000, 97]
+
+
+def test_blocks_warps_and_thirds_name_nothing() -> None:
+    assert named_numbers("def f(n):\n    return n % 128 + n % 3 + 97 * n + n // 77") == []
+
+
+def test_sets_are_multiples_of_a_named_number() -> None:
+    found = sizes_of(task(small=SMALL, small_odd=ODD), ["small", "small_odd"], 97, 5)
+    assert found
+    assert all(any(made[name] % 97 == 0 for name in ("ROWS", "COLS")) for made in found)
+    assert all(made["WINDOW"] == 3 for made in found)

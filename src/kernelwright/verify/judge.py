@@ -20,13 +20,15 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-from kernelwright.verify.reference.hidden_sizes import hidden_sizes
+from kernelwright.verify.reference.hidden_sizes import hidden_sizes, named_numbers, sizes_of
 from kernelwright.verify.store import Store
 
 _CACHED_TASKS = 512
 _PATCHES = 256
 """Periods of full-size cases, of a few MB each, that are kept."""
 _GPU_TASKS = 64
+_NAMED_POSITION = 7
+"""As the position of a shape set: none of the first, which get more cases."""
 _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
 
@@ -151,6 +153,30 @@ class Judge:
                     continue
                 found.append(made)
                 self._hidden_taken.setdefault(task.digest, {})[name] = sizes
+                break
+        return found
+
+    def named_cases(self, task: Task, code: str) -> list[Any]:
+        """Cases at multiples of the numbers that a candidate names (`hidden_sizes.named_numbers`)."""
+        from kernelwright.verify.reference import oracle
+
+        shapes = [name for name in task.shapes if name.startswith("small")]
+        if not (self.protocol.honesty and len(shapes) > 1):
+            return []
+        found: list[Any] = []
+        for number in named_numbers(code):
+            for sizes in sizes_of(task, shapes, number, self._secret):
+
+                def make(sizes: dict[str, int] = sizes, number: int = number) -> Any:
+                    with _ours("sizes that a candidate names"):
+                        return oracle.shape_cases(
+                            task, f"hidden_{number}", sizes, self.protocol, self._secret, _NAMED_POSITION
+                        )
+
+                try:
+                    found.append(self._cases.get((task.digest, tuple(sizes.items())), make))
+                except UserError:
+                    continue
                 break
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -23,7 +23,7 @@ from kernelwright.verify.gpu.stopwatch import Stopwatch
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import Run
 from kernelwright.verify.sandbox.zygote import Zygote
-from kernelwright.verify.structures import flatten
+from kernelwright.verify.structures import describe, flatten
 from kernelwright.verify.verification import Confined, Hearing, Stop, Trace
 
 _UNKNOWN_SHARE = 0.25
@@ -47,6 +47,8 @@ class MeasuredHearing(Hearing):
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
+        self._named_sizes: list[tuple[Any, Trace]] = []
+        """Cases at sizes that the candidate names, for the interpreter, and their traces."""
         self._bits: list[Any] = []
         """Digests of what the first case gave at full size, at the first call and at the last."""
         self._launches: list[dict[str, Any]] | None = None
@@ -169,6 +171,12 @@ class MeasuredHearing(Hearing):
                 self._form(Gate.TRACE, trace, shape)
                 kept.append(shape)
                 traces.append(trace)
+            for shape in self.judge.named_cases(self.task, self.candidate.code):
+                inputs = describe(list(shape.cases[0].inputs))
+                trace = self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, seed=shape.seed)
+                self._policy(trace)
+                self._form(Gate.TRACE, trace, shape.cases[0])
+                self._named_sizes.append((shape, trace))
         host.dismiss()
         return kept, traces
 
@@ -180,31 +188,48 @@ class MeasuredHearing(Hearing):
         load leaves undefined may be right. Of what is not interpreted nobody knows that: it stays unproven. Precision is
         left to the GPU.
         """
-        from kernelwright.verify.sandbox import channel
-
         with self._timed(Gate.SMALL):
             device = self._summon("interpret")
             for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
                 if shape.full:
                     continue
-                tensors = list(trace.blobs)
-                state = {name: shape.state[name] for name in trace.traced.state}
-                body = {"command": "open", "key": shape.name, "trace": trace.answer}
-                try:
-                    device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
+
+                def examine(shape: Any = shape, trace: Trace = trace, position: int = position) -> None:
                     for call in (*trace.warm_up(), -1):
                         self._interpreted(device, shape, shape.host_case, call, position)
                     for case in shape.special:
                         self._special(device, shape, case, position)
                     self._without_kernels(device, shape, trace, shape.host_case, shapes[0].operators)
-                except Stop as stop:
-                    if stop.outcome is Outcome.UNSUPPORTED:
-                        detail = f"strays, races and undefined lanes could not be looked for: {stop.detail}"
-                        raise Stop(Outcome.UNPROVEN, Gate.SMALL, detail) from None
-                    if stop.outcome is not Outcome.LOW_PRECISION:
-                        raise
-                self._not_summed_in_half(shape.name)
+
+                self._examined(device, shape, trace, examine)
+            for shape, trace in self._named_sizes:
+
+                def run(shape: Any = shape, trace: Trace = trace) -> None:
+                    for call in trace.warm_up():
+                        self._interpret(device, Gate.SMALL, Run(shape.name, call), shape.cases[0], 1)
+                    for case in shape.cases:
+                        self._special(device, shape, case, 1)
+
+                self._examined(device, shape, trace, run)
             self._look_at_full_size(device, traces[-1], shapes[-1])
+
+    def _examined(self, device: Confined, shape: Any, trace: Trace, examine: Callable[[], None]) -> None:
+        """Hand a shape's memory over, and run what examines it. Raises Stop for all but lost digits."""
+        from kernelwright.verify.sandbox import channel
+
+        tensors = list(trace.blobs)
+        state = {name: shape.state[name] for name in trace.traced.state}
+        body = {"command": "open", "key": shape.name, "trace": trace.answer}
+        try:
+            device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
+            examine()
+        except Stop as stop:
+            if stop.outcome is Outcome.UNSUPPORTED:
+                detail = f"strays, races and undefined lanes could not be looked for: {stop.detail}"
+                raise Stop(Outcome.UNPROVEN, Gate.SMALL, detail) from None
+            if stop.outcome is not Outcome.LOW_PRECISION:
+                raise
+        self._not_summed_in_half(shape.name)
 
     def _look_at_full_size(self, device: Confined, trace: Trace, case: Any) -> None:
         """A few program instances without memory: no value is known, but every address is."""

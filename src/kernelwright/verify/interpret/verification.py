@@ -59,7 +59,7 @@ class InterpretedHearing(Hearing):
 
     def _funnel(self) -> Timing | None:
         self._read()
-        shapes = self.judge.cases(self.task)
+        shapes = [*self.judge.cases(self.task), *self.judge.named_cases(self.task, self.candidate.code)]
         base = self.judge.baseline(self.task)
         with self._timed(Gate.LOAD):
             host, device = self._summon("host"), self._summon("interpret")

@@ -4,12 +4,15 @@ Small sizes are public and few, so a kernel can be right at those and the full s
 one, or between the two. Two kinds of sets are proposed, each as a list of alternatives of which the judge takes the
 first that the reference accepts. Which names may change is read off the task: those that its own small sets vary.
 
+A candidate that names a number which sizes are divided by, or held against, is also tried at multiples of it.
+
 Does not guarantee that a task has any (a reference may accept its own sizes only), nor that a condition on a size
 that no set meets is found.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import random
 from collections.abc import Iterator, Sequence
@@ -21,6 +24,53 @@ ONE = "hidden_one"
 """The set in which one size is 1."""
 _GROWTH = 4.0
 """Factor that a middle set may have over a small one, all its sizes together: programs are interpreted."""
+
+
+_NAMED, _LARGEST = 2, 2048
+"""Of the numbers that a candidate names: so many are tried, and none above that."""
+_WIDER = 24.0
+"""Factor that a set of multiples may have over a small one, all its sizes together."""
+
+
+def named_numbers(code: str) -> list[int]:
+    """Numbers that a candidate takes remainders by, or compares for being equal, the most unusual first: 3 and powers of two
+    are what blocks and warps are made of."""
+    tree = ast.parse(code)
+    constants = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        others: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            others = [node.right]
+        elif isinstance(node, ast.Compare) and all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
+            others = [node.left, *node.comparators]
+        for other in others:
+            value = other.value if isinstance(other, ast.Constant) else None
+            if isinstance(other, ast.Name):
+                value = constants.get(other.id)
+            if type(value) is int and 3 < value <= _LARGEST and value & (value - 1):
+                found.add(value)
+    return sorted(found, reverse=True)[:_NAMED]
+
+
+def sizes_of(task: Task, shapes: Sequence[str], number: int, secret: int) -> list[dict[str, int]]:
+    """Sets of multiples of a number: of all sizes that may change where that is small enough, else of one."""
+    dice = random.Random(f"{secret}:{task.digest}:{number}")
+    sets = [task.shapes[name] for name in shapes]
+    base = dict(sets[min(1, len(sets) - 1)])
+    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    found = []
+    for names in (free, *([name] for name in dice.sample(free, len(free)))):
+        made = base | {name: number * max(1, round(base[name] / number)) for name in names}
+        if names and math.prod(made.values()) <= _WIDER * math.prod(base.values()):
+            found.append(made)
+    return found
 
 
 def hidden_sizes(
