@@ -147,8 +147,8 @@ class Hearing:
         self.facts: dict[str, Any] = {}
         self.deadline = time.monotonic() + judge.deadline_s
         self._processes: list[Confined] = []
-        self._atomics = False
-        """Whether an interpreted call updated anything atomically."""
+        self._atomics = "atomic" in candidate.code
+        """Whether anything may be updated atomically, if only where it is large: then sums may differ in their last bits."""
         self._units: set[str] = set()
         """Units of arithmetic that interpreted calls used."""
         self._fallen: dict[str, Stop] = {}
