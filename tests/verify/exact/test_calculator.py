@@ -137,3 +137,13 @@ def test_numbers_far_below_stand_for_minus_infinity_but_cancel() -> None:
 
 def equal_in(calculator: Calculator, one: Any, other: Any) -> bool:
     return bool(same(*calculator.aligned(one, other)).all())
+
+
+def test_long_tables_are_what_single_precision_has() -> None:
+    table = (GENERATOR.standard_normal(1000) * 1e3).astype(np.float32).astype(np.float64)
+    table[:3] = 0.0, math.inf, -math.inf
+    made = C.number(table)
+    assert equal(made.at(slice(0, 3)), C.number(table[:3]))
+    whole = C.number(np.array([2.0**-9 * 12345]))
+    table[10] = 2.0**-9 * 12345
+    assert equal(C.number(table).at(slice(10, 11)), whole)

@@ -36,6 +36,8 @@ from kernelwright.verify.exact.values import (
 )
 
 _MULTIPLE = 400
+_TABLE = 256
+"""Distinct numbers from which on an array is a table, and none of them a literal."""
 _NOTED = 64
 """Integers of an array that are remembered as written down."""
 Number = Any
@@ -77,9 +79,32 @@ class Arithmetic:
             raise NotExact(f"numbers of type {array.dtype}")
         wide = array.astype(np.float64)
         distinct, places = np.unique(wide, return_inverse=True)
-        table = np.array([self._literal(float(one)) for one in distinct], dtype=np.int64).T
+        if distinct.size > _TABLE:
+            table = self._single(distinct)
+        else:
+            table = np.array([self._literal(float(one)) for one in distinct], dtype=np.int64).T
         planes = table.reshape(self.levels, -1)[:, places.reshape(-1)].reshape(self.levels, *array.shape)
         return Exact(planes, bool((planes[0] < 0).any()) if planes.size else False)
+
+    def _single(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of a long table, which nobody wrote down one by one: as single precision has them."""
+        single = values.astype(np.float32).astype(np.float64)
+        usual = np.isfinite(single) & (np.abs(values) < INFINITE)
+        mantissa, exponent = np.frexp(np.where(usual, single, 0.0))
+        whole = field.reduced(
+            np.broadcast_to((mantissa * 2**24).astype(np.int64), (self.levels, values.size))
+        )
+        powers = {
+            int(one): [pow(2, int(one) - 24, prime) for prime in field.PRIMES[: self.levels]]
+            for one in np.unique(exponent)
+        }
+        scale = np.array([powers[int(one)] for one in exponent], dtype=np.int64).T
+        made = field.multiply(whole, np.ascontiguousarray(scale))
+        odd = np.array([self._literal(float(one)) for one in values[~usual]], dtype=np.int64).reshape(
+            -1, self.levels
+        )
+        made[:, ~usual] = odd.T
+        return made
 
     def _literal(self, value: float) -> tuple[int, ...]:
         known = self._literals.get(value)
@@ -160,11 +185,11 @@ class Arithmetic:
 
     def stored(self, values: np.ndarray) -> Exact:
         """Numbers that lie in memory: literals, or weights that somebody copied there."""
-        made = self.number(values)
         if not self.weights.size or values.dtype.kind != "f" or not values.size:
-            return made
+            return self.number(values)
         at = np.searchsorted(self.weights, values).clip(0, self.weights.size - 1)
         known = self.weights[at] == values
+        made = self.number(np.where(known, 0.0, values))
         if not known.any():
             return made
         planes = np.where(known, self.weight(values).planes, made.planes)
@@ -399,9 +424,13 @@ def _far_apart(a: Exact, b: Exact) -> np.ndarray:
 
 
 def _sum_marks(a: Exact, b: Exact) -> np.ndarray:
-    one, other = markers(a), markers(b)
-    clash = (one < UNDEFINED) & (other < UNDEFINED) & (one != other)
+    one, other = np.minimum(a.planes[0], 0), np.minimum(b.planes[0], 0)
+    far_one, far_other = one <= FAR_BELOW, other <= FAR_BELOW
+    least = np.where(
+        far_one & ~far_other & (other < 0),
+        other,
+        np.where(far_other & (one < 0), one, np.minimum(one, other)),
+    )
+    clash = (one < UNDEFINED) & (other < UNDEFINED) & (one != other) & (far_one == far_other)
     undefined = clash | (one == UNDEFINED) | (other == UNDEFINED)
-    least = np.minimum(a.planes[0], b.planes[0])
-    far = np.where((one < 0) & (other < 0), np.maximum(a.planes[0], b.planes[0]), least)
-    return np.where(_far_apart(a, b), 0, np.where(undefined, UNDEFINED, np.minimum(far, 0)))
+    return np.where(_far_apart(a, b), 0, np.where(undefined, UNDEFINED, least))

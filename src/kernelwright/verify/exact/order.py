@@ -5,7 +5,7 @@ y + s * (x - y): every way of writing a ReLU, an absolute value or a clamp by co
 Where that is not enough (exp(min(x, 0)) where x is below 0), each comparison may be `decided`: 0 or 1 at random, by the
 same rule. Then a way that is wrong is met by half of the elements, and `fewest_decisions` says how many those are.
 
-Ties (a = b) are told from nothing else: a set of measure zero, left to the special values of the other checks.
+Ties (a = b of different data) do not happen: a set of measure zero, left to the special values of the other checks.
 
 The maximum of several data is a sum of their images under a bijection, taken back: it is symmetric and needs no order; the
 same element twice counts once, unless one of the two is in a maximum already. A maximum of a datum and a literal is a choice.
@@ -87,13 +87,10 @@ class Calculator(Functions):
             made.tag = Tag("order", (a.plain(), b.plain()))
         return made
 
-    def _equal(self, a: Exact, b: Exact) -> Condition:
-        alike = same(a, b)
-        decided = alike | (a.planes[0] < 0) | (b.planes[0] < 0) | ((self.signs(a) < 2) & (self.signs(b) < 2))
-        if decided.all():
-            return alike
-        made = self.function("equality", self.subtract(a.plain(), b.plain()), "even")
-        return Exact(np.where(decided, alike, made.planes), kind="b")
+    @staticmethod
+    def _equal(a: Exact, b: Exact) -> np.ndarray:
+        """Data that are not the same differ, but for a set of measure zero."""
+        return same(a, b)
 
     def _above(self, gap: Exact, ties: bool) -> Condition:
         """Whether a difference is positive."""

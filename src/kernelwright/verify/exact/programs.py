@@ -335,7 +335,8 @@ class Programs:
                     self.calculator.aligned(masked, np.zeros(ptrs.data.shape))[0].plain(),
                     ptrs.get_element_ty(),
                 )
-            index = np.where(lanes, _elements(ptrs.data, dtype.itemsize), 0)
+            index = _elements(ptrs.data, dtype.itemsize)
+            index = np.where(lanes, index, index[lanes][0])
             made = shadow.read(index)
             if not lanes.all():
                 made = self.calculator.select(lanes, made, masked)

@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from kernelwright.verify.exact import field
-from kernelwright.verify.exact.operators import call
+from kernelwright.verify.exact.operators import Unknown, call
 from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import NotExact
 
@@ -122,13 +122,14 @@ def run(traced: Traced, calculator: Calculator, inputs: Sequence[Any], state: Ma
         elif node.op == "get_attr":
             values[node] = getattr(traced.graph, node.target)
         elif node.op == "output":
-            return (
-                list(filled(node.args[0]))
-                if isinstance(node.args[0], list | tuple)
-                else [filled(node.args[0])]
-            )
+            found = filled(node.args[0])
+            outputs = list(found) if isinstance(found, list | tuple) else [found]
+            if any(isinstance(one, Unknown) for one in outputs):
+                raise NotExact("places of maxima")
+            return outputs
         elif "getitem" in str(node.target):
-            values[node] = filled(node.args[0])[node.args[1]]
+            several = filled(node.args[0])
+            values[node] = several if isinstance(several, Unknown) else several[node.args[1]]
         elif _name(node.target) == "copy_":
             values[node] = filled(node.args[1])
         else:

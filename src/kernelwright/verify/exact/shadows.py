@@ -17,24 +17,28 @@ from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import UNDEFINED, Exact, Kind, NotExact, Tag
 from kernelwright.verify.trace.tape import View
 
+_ABSENT = -9
+
 
 @dataclasses.dataclass
 class Shadow:
-    """One storage: residues by element, of as many levels as all that is there has."""
+    """One storage: residues by element, and ABSENT at the levels that one does not have."""
 
     planes: np.ndarray
     width: int
     kind: Kind
     storage: torch.UntypedStorage
     """Held, so that nobody else gets its identity."""
-    levels: int
     maxima: bool = False
     """Whether all that was stored here are maxima."""
     scale: np.ndarray | None = None
     """Exponents that can be set apart, by element; of elements with none, 0."""
 
     def read(self, index: np.ndarray) -> Exact:
-        made = Exact(self.planes[: self.levels, index], False, None, self.kind)
+        planes = self.planes[:, index]
+        while len(planes) > 1 and (planes[-1] == _ABSENT).any():
+            planes = planes[:-1]
+        made = Exact(planes, False, None, self.kind)
         made.special = bool((made.planes[0] < 0).any())
         if self.maxima:
             made.tag = Tag("maximum")
@@ -45,12 +49,11 @@ class Shadow:
     def write(self, index: np.ndarray, value: Exact) -> None:
         """`value` has the shape of `index`."""
         whole = index.size >= self.planes.shape[1]
-        levels = value.levels if whole else min(self.levels, value.levels)
         self.maxima = (
             value.tag is not None and value.tag.kind == "maximum" and (whole or self.maxima or self.fresh)
         )
-        self.levels = levels
-        self.planes[:levels, index] = value.planes[:levels]
+        self.planes[: value.levels, index] = value.planes
+        self.planes[value.levels :, index] = _ABSENT
         exponent = value.tag.values[0] if value.tag is not None and value.tag.kind == "scale" else None
         if exponent is not None and exponent.levels == len(self.planes) and not exponent.special:
             if self.scale is None:
@@ -95,14 +98,14 @@ class Shadows:
         array = (flat.double() if dtype.is_floating_point else flat).numpy()
         value = self.calculator.stored(array)
         planes = np.ascontiguousarray(value.planes).copy()
-        found = self._known[storage._cdata] = Shadow(planes, dtype.itemsize, value.kind, storage, len(planes))
+        found = self._known[storage._cdata] = Shadow(planes, dtype.itemsize, value.kind, storage)
         return found
 
     def fresh(self, storage: torch.UntypedStorage, dtype: torch.dtype) -> None:
         """Nothing lies there yet."""
         count, levels = storage.nbytes() // dtype.itemsize, self.calculator.levels
         planes = np.full((levels, count), UNDEFINED, dtype=np.int64)
-        self._known[storage._cdata] = Shadow(planes, dtype.itemsize, "f", storage, levels)
+        self._known[storage._cdata] = Shadow(planes, dtype.itemsize, "f", storage)
 
     def put(self, view: View, dtype: torch.dtype, storage: torch.UntypedStorage, value: Exact) -> None:
         """`value` as a tensor that lies there."""
