@@ -39,7 +39,7 @@ from kernelwright.records import FASTER
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
 from kernelwright.search.ladder import CompilerRung, Contractions, LibraryRung
-from kernelwright.search.whole import ENOUGH, Found, Settings, search_whole
+from kernelwright.search.whole import ENOUGH, Found, Settings, Told, search_whole
 
 __all__ = ["Optimized", "VerifiedModule", "export", "load", "optimize", "save"]
 
@@ -71,29 +71,15 @@ def optimize(
 
     Raises UserError, in one line, for what cannot be captured and for bad options; the module is unchanged then.
     """
-    from kernelwright.cli import read, show
+    from kernelwright.cli import show
 
     began = time.monotonic()
     settings, arch = _settings(seconds, target, contractions, backend, protocol, precision, workers)
     inputs = tuple(example_inputs) if isinstance(example_inputs, list | tuple) else (example_inputs,)
-    captured = _captured(module, inputs, kwargs, dynamic)
-    store = KernelCache(_folder(cache))
-
-    def checked() -> list[Any]:
-        with _without_hooks(module):
-            agree(captured.part)
-        return [CompilerRung(settings.target, contractions), LibraryRung(settings.target)]
-
-    found = search_whole(
-        captured.graph,
-        captured.part.arguments,
-        lambda: read.judge(None, backend, protocol, settings.target, workers),
-        checked,
-        store,
-        settings,
-        began=began,
-        watch=(lambda graph, rung, what: None) if quiet else show.told,
-    )
+    captured, found = searched(
+        module, inputs, kwargs, settings, KernelCache(_folder(cache)), dynamic=dynamic, backend=backend, workers=workers,
+        began=began, watch=(lambda graph, rung, what: None) if quiet else show.told,
+    )  # fmt: skip
     name = type(module).__name__
     if not quiet and found.rows:
         show.console(stderr=True).print(show.groups(found))
@@ -114,6 +100,49 @@ def optimize(
     )
     made: nn.Module = drop_in(module, verified, _call(captured), _constants(captured))
     return made
+
+
+def searched(
+    module: nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    settings: Settings,
+    cache: KernelCache,
+    *,
+    dynamic: bool = False,
+    backend: str = "auto",
+    workers: int = 0,
+    began: float | None = None,
+    watch: Told = lambda graph, rung, what: None,
+) -> tuple[Captured, Found]:
+    """The graph that `optimize` captures, and what it finds for it, whether that would be kept or not.
+
+    The budget counts from `began`. Raises UserError for what cannot be captured, and where the graph does not compute what
+    the module does.
+    """
+    from kernelwright.cli import read
+
+    began = time.monotonic() if began is None else began
+    captured = _captured(module, args, kwargs, dynamic)
+
+    def checked() -> list[Any]:
+        compiler = CompilerRung(settings.target, settings.contractions)
+        compiler.start()
+        with _without_hooks(module):
+            agree(captured.part)
+        return [compiler, LibraryRung(settings.target)]
+
+    found = search_whole(
+        captured.graph,
+        captured.part.arguments,
+        lambda: read.judge(None, backend, settings.protocol, settings.target, workers),
+        checked,
+        cache,
+        settings,
+        began=began,
+        watch=watch,
+    )
+    return captured, found
 
 
 def save(optimized: nn.Module, path: str | Path) -> Path:

@@ -219,7 +219,8 @@ class Timing(Record):
     candidate_ms: PositiveMs
     candidate_ci: tuple[float, float]
     baseline_ms: Mapping[str, PositiveMs]
-    """`eager` always; `compile` is torch.compile where it was clocked, or a fused model of it when modelled."""
+    """`eager` always; `compile` is torch.compile where it was clocked; when modelled, what its own kernels take by the cost
+    model where they are known, else a fused model of it."""
     speedup_ci: Mapping[str, tuple[float, float]]
     """95 % confidence interval of baseline / candidate, per baseline."""
     roofline_fraction: float | None = None

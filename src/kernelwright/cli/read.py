@@ -113,9 +113,10 @@ def judge(
     decides, *beside = (name.strip() for name in protocol.split(","))
     # The pool checks the names itself; its types say which are right.
     names: Any = {"backend": backend, "protocol": decides, "beside": beside}
-    options: Any = {"sanitize": sanitize, "proofs": proofs, **names}
+    options: Any = {"sanitize": sanitize, "proofs": proofs, "kept": True, **names}
     made = VerifierPool(workers or None, target=target, deadline_s=deadline_s, **options)
     with made as pool:
+        pool.start()
         if task is not None:
             try:
                 pool.judge.cases(task)

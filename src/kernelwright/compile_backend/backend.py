@@ -25,8 +25,9 @@ from kernelwright.compile_backend.operators import operator_for
 from kernelwright.compile_backend.race import Race, race
 from kernelwright.compile_backend.splice import Spliced, groups_of, splice
 from kernelwright.errors import InfrastructureError, UserError
-from kernelwright.graph import Graph, sizes
+from kernelwright.graph import Graph
 from kernelwright.graph.partition import Group
+from kernelwright.graph.types import NumberType
 from kernelwright.records import FASTER, Verdict
 from kernelwright.search.cache import Answer
 from kernelwright.search.ladder import Contractions
@@ -157,8 +158,8 @@ class _Pass:
             logger.warning("kernelwright: the graph stays Inductor's: %s", error)
 
     def _choose(self, group: Group) -> torch._ops.OpOverload | None:
-        if sizes.untold(group.graph):
-            return None  # a size that none of its tensors has; it stays with Inductor
+        if any(isinstance(one.type, NumberType) for one in group.graph.arguments):
+            return None  # a size that none of its tensors tells; it stays with Inductor
         found = self._source.lookup(group.graph, self._ours["contractions"])
         if found is None or not (self._ours["replace"] == "always" or beats_inductor(found.verdict)):
             return None

@@ -117,7 +117,14 @@ def alone(graph: Graph) -> Partition:
     """The whole graph as one group."""
     inputs = tuple(one.name for one in graph.arguments)
     whole = subgraph(graph, graph.nodes, inputs, graph.results, graph.name)
-    return Partition(graph, (Group(whole, inputs, graph.results, graph.nodes),))
+    return Partition(
+        graph, (Group(whole, (*inputs, *numbers_of(whole, len(inputs))), graph.results, graph.nodes),)
+    )
+
+
+def numbers_of(graph: Graph, tensors: int) -> tuple[str, ...]:
+    """Sizes that a part of a graph is given as numbers, behind its first arguments, since what it reads does not tell them."""
+    return tuple(one.name for one in graph.arguments[tensors:])
 
 
 def describe(nodes: Sequence[Node]) -> str:
@@ -422,13 +429,15 @@ class _Partitioner:
             for value in self.graph.nodes[number].outputs
             if value is not None and value.name in outside
         )
-        return Group(subgraph(self.graph, nodes, inputs, outputs), inputs, outputs, nodes)
+        graph = subgraph(self.graph, nodes, inputs, outputs)
+        return Group(graph, (*inputs, *numbers_of(graph, len(inputs))), outputs, nodes)
 
 
 def subgraph(
     graph: Graph, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], name: str = ""
 ) -> Graph:
-    """Nodes of a graph as a graph of their own: names by place, results that nothing reads left out, symbols that occur."""
+    """Nodes of a graph as a graph of their own: names by place, results that nothing reads left out, symbols that occur.
+    Of these, what the shapes of its arguments do not tell are numbers behind them."""
     types = graph.types()
     weights = {one.name: one for one in graph.arguments}
     names: dict[str, str] = {}
@@ -455,7 +464,11 @@ def subgraph(
     )
     used = body.model_dump_json()
     kept = tuple(one for one in graph.symbols if one.name in used)
-    return sizes.independent(body.model_copy(update={"symbols": kept})) if kept else body
+    if not kept:
+        return body
+    body = sizes.independent(body.model_copy(update={"symbols": kept}))
+    numbers = tuple(Argument(name=one, type=NumberType(of="int")) for one in sizes.untold(body))
+    return body.model_copy(update={"arguments": (*body.arguments, *numbers)})
 
 
 def _renamed(node: Node, names: dict[str, str], read: set[str]) -> Node:

@@ -13,8 +13,10 @@ another size, and a kernel that is right for both is right for the captured one.
 `small` is rounded, `small_odd` is not; different sizes get different numbers, so that mixing them up shows. Each set is
 run before it is given out; where a set fails, milder ones are tried, and in the end none is given.
 
-Does not guarantee that every free size was found, nor that a size can be read off the arguments (heads and head
-size, where weights have their product alone): `sizes.static(graph, values)` takes them by name.
+A size that cannot be read off the arguments (heads and the size of a head, where weights have their product alone) is
+left at its number, so that whoever runs the small graph needs nothing but its arguments.
+
+Does not guarantee that every free size was found.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
 
     `values` are what it was captured with, for how arguments are drawn.
     """
-    general = generalise(graph)
+    general = sizes.tellable(generalise(graph))
     if not general.symbols:
         return Shrunk(general, {})
     described = draws.describe(general, values)

@@ -9,7 +9,7 @@ import ast
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kernelwright.graph.types import (
     Argument,
@@ -277,10 +277,69 @@ def independent(graph: Graph) -> Graph:
     return changed.model_copy(update={"symbols": symbols})
 
 
-def untold(graph: Graph) -> set[str]:
-    """Symbols that stand alone in no argument's shape and that no number argument gives: who runs the graph must know them."""
-    told = {one.name for one in graph.arguments}
-    for one in graph.arguments:
-        if isinstance(one.type, TensorType):
-            told.update(size for size in one.type.shape if isinstance(size, str))
-    return {one.name for one in graph.symbols} - told
+def untold(graph: Graph) -> list[str]:
+    """Symbols that the shapes of a graph's arguments do not tell, and no number argument gives: heads and the size of a
+    head, where weights have their product alone. Who runs the graph must know them."""
+    known = {one.name for one in graph.arguments if isinstance(one.type, NumberType)}
+    shapes = [
+        str(dim) for one in graph.arguments if isinstance(one.type, TensorType) for dim in one.type.shape
+    ]
+    known |= {one.name for one in graph.symbols if one.name in shapes}
+    left = [one.name for one in graph.symbols if one.name not in known]
+    formulas = [dim for dim in dict.fromkeys(shapes) if symbols_of(dim) and not _WORD.fullmatch(dim)]
+    while True:
+        found = [name for name in left if any(solve(dim, name, "size", known) for dim in formulas)]
+        if not found:
+            return left
+        known.update(found)
+        left = [name for name in left if name not in found]
+
+
+def tellable(graph: Graph) -> Graph:
+    """The graph with its hint for each symbol that nothing tells, until all of them are told."""
+    while lost := untold(graph):
+        hints = {one.name: one.hint for one in graph.symbols}
+        fixed = min(lost, key=lambda name: hints[name])
+        symbols = tuple(one for one in graph.symbols if one.name != fixed)
+        given = {fixed: hints[fixed]}
+        graph = resized(graph, lambda size, given=given: _plain(substitute(size, given)))  # type: ignore[misc]
+        graph = graph.model_copy(update={"symbols": symbols})
+    return graph
+
+
+def _plain(size: Dim) -> Dim:
+    """`2*8*s4` as `16*s4`."""
+    if isinstance(size, int) or not re.search(r"\d.*\d", re.sub(r"[a-z]\w*", "", size)):
+        return size
+    if "//" in size or "%" in size or "(" in size:
+        return size
+    import sympy
+
+    names = {name: sympy.Symbol(name, integer=True, positive=True) for name in symbols_of(size)}
+    return str(sympy.sympify(size, names))
+
+
+def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | None:
+    """An expression for `symbol`, given that `formula`, which is linear in it, is the size at `place`; None where it is not,
+    or other symbols stand in it than those that are `known`."""
+    names = symbols_of(formula)
+    if symbol not in names or not names - {symbol} <= set(known) or not _linear(formula, symbol):
+        return None
+    import sympy
+
+    space = {name: sympy.Symbol(name, positive=True, integer=True) for name in names}
+    size = sympy.Symbol("size_", positive=True, integer=True)
+    whole = sympy.expand(sympy.sympify(formula, space))
+    bottom = whole.coeff(space[symbol], 1)
+    top, bottom = sympy.fraction(sympy.together((size - (whole - bottom * space[symbol])) / bottom))
+    text = f"({top}) // ({bottom})" if bottom != 1 else str(top)
+    return re.sub(r"\bsize_\b", place, text)
+
+
+def _linear(formula: str, symbol: str) -> bool:
+    """Whether a sum of products has the symbol once in some of its terms."""
+    if any(mark in formula for mark in ("//", "%", ",")):
+        return False
+    others = dict.fromkeys(symbols_of(formula) - {symbol}, 7)
+    zero, one, two, three = (evaluate(formula, {**others, symbol: n}) for n in range(4))
+    return one != zero and two - one == one - zero and three - two == two - one

@@ -233,8 +233,7 @@ def _run(whole: Partition, numbers: Mapping[str, int]) -> str:
     graph = whole.graph
     tensors = [one for one in graph.arguments if isinstance(one.type, TensorType)]
     lines = [f"def run({', '.join(one.name for one in graph.arguments)}):"]
-    for symbol in graph.symbols:
-        lines.append(f"    {symbol.name} = {_size_of(graph, symbol.name)}")
+    lines += [f"    {line}" for line in _size_lines(graph)]
     calls = [_calls(step, numbers) for step in whole.steps]
     if any("device" in line for lines_ in calls for line in lines_) and tensors:
         lines.append(f"    device = {tensors[0].name}.device")
@@ -326,14 +325,27 @@ def operand(one: Operand) -> str:
     return repr(one)
 
 
-def _size_of(graph: Graph, symbol: str) -> str:
-    """Where a symbol's value is read. Raises UserError where no argument has it as a dimension."""
-    for one in graph.arguments:
-        if isinstance(one.type, TensorType) and symbol in one.type.shape:
-            return f"{one.name}.shape[{one.type.shape.index(symbol)}]"
-        if one.name == symbol:
-            return symbol
-    raise UserError(f"{graph.name}: no argument is {symbol} long; capture it with fixed sizes")
+def _size_lines(graph: Graph) -> Iterator[str]:
+    """Where each symbol's value is read, those that a dimension is first. Raises UserError where no argument tells one."""
+    places = [
+        (str(dim), f"{one.name}.shape[{at}]")
+        for one in graph.arguments
+        if isinstance(one.type, TensorType)
+        for at, dim in enumerate(one.type.shape)
+    ]
+    known = {one.name for one in graph.arguments}
+    left = [one.name for one in graph.symbols if one.name not in known]
+    while left:
+        for symbol in left:
+            alone = next((place for dim, place in places if dim == symbol), None)
+            solved = (sizes.solve(dim, symbol, place, known) for dim, place in places)
+            text = alone or next((one for one in solved if one), None)
+            if text:
+                yield f"{symbol} = {text}"
+                known.add(symbol)
+        if not known & set(left):
+            raise UserError(f"{graph.name}: no argument is {left[0]} long; capture it with fixed sizes")
+        left = [one for one in left if one not in known]
 
 
 def _module(graph: Graph, state: Sequence[Entry]) -> str:

@@ -135,7 +135,7 @@ def drawn_values(
         if isinstance(one.type, TensorType):
             found[one.name] = _placed(described[one.name].draw(one.type, device, symbols), one.type)
         else:
-            found[one.name] = numbers.get(one.name, 1)
+            found[one.name] = numbers.get(one.name, symbols.get(one.name, 1))
     return found
 
 

@@ -77,10 +77,35 @@ class Entry(Record):
     best: Answer | None = None
     tried: Mapping[str, str] = {}
     """Rung -> what came of it, in one line; `verified` where it gave a kernel."""
+    inductor_ms: float | None = None
+    """What Inductor's own kernels for the graph take by the cost model, where the judge found them right."""
 
     def merged(self, other: Entry) -> Entry:
         """Both: the faster kernel, and what was tried by either, this one's word first."""
-        return Entry(best=faster_of(self.best, other.best), tried={**other.tried, **self.tried})
+        return Entry(
+            best=faster_of(self.best, other.best),
+            tried={**other.tried, **self.tried},
+            inductor_ms=other.inductor_ms if self.inductor_ms is None else self.inductor_ms,
+        )
+
+
+def against_inductor(verdict: Verdict, inductor_ms: float | None) -> Verdict:
+    """The verdict with torch.compile's modelled time no less than what Inductor's own kernels take by the same model.
+
+    The judge models torch.compile as if it fused whatever could be, without having its kernels. A measured time stays.
+    """
+    timing = verdict.timing
+    if inductor_ms is None or timing is None or timing.kind != "modelled" or "compile" not in timing.baseline_ms:
+        return verdict
+    ratio = max(1.0, inductor_ms / timing.baseline_ms["compile"])
+    low, high = timing.speedup_ci["compile"]
+    fair = timing.model_copy(
+        update={
+            "baseline_ms": {**timing.baseline_ms, "compile": ratio * timing.baseline_ms["compile"]},
+            "speedup_ci": {**timing.speedup_ci, "compile": (ratio * low, ratio * high)},
+        }
+    )
+    return verdict.model_copy(update={"timing": fair})
 
 
 class Key(BaseModel):

@@ -32,7 +32,7 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
 from kernelwright.records import FASTER, Verdict
 from kernelwright.rollouts import Verifier
-from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row
+from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, against_inductor
 from kernelwright.search.ladder import Contractions, Ladder, Sizes, Writer, one_line, pose
 from kernelwright.search.share import eager_ms
 
@@ -140,7 +140,6 @@ class _Search:
             why = next(iter(known.tried.values()), "")
             rows = known.best.rows if known.best else ()
             return Found(known.best, rows, "" if known.best else why, True, self._elapsed)
-        self._shrink()
         try:
             options = self._options()
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
@@ -159,34 +158,18 @@ class _Search:
 
     shapes: Sizes = field(default_factory=dict)
     """Small values of the graph's symbols."""
+    inductor_ms: float | None = None
+    """What Inductor's own kernels for the whole take, by the cost model."""
     captured: Graph | None = None
     """The graph as it was given, where its free sizes have been written as symbols since."""
 
     def _shrink(self) -> None:
-        """Write free sizes as symbols, so that a judge without a GPU has small ones; not where the graph has symbols."""
-        if self.graph.symbols:
-            return
-        small = shrink(self.graph, self.values)
-        if small.graph.symbols and "small" in small.shapes:
-            self.captured, self.graph, self.shapes = self.graph, small.graph, small.shapes
+        small, self.shapes = shrunk(self.graph, self.values)
+        if small is not self.graph:
+            self.captured, self.graph = self.graph, small
 
     def _small(self, group: Group) -> Sizes:
-        """Small values of a group's symbols, which are named by place: what the same dimensions are in the whole. Nothing
-        where one of them is no dimension of what the group reads."""
-        types, found = self.graph.types(), dict[str, dict[str, int]]()
-        for name, chosen in self.shapes.items():
-            known = {**{one.name: one.hint for one in self.graph.symbols}, **chosen}
-            of_group: dict[str, int] = {}
-            for argument, old in zip(group.graph.arguments, group.inputs, strict=True):
-                before = types[old]
-                if isinstance(argument.type, TensorType) and isinstance(before, TensorType):
-                    for now, then in zip(argument.type.shape, before.shape, strict=True):
-                        if isinstance(now, str) and now.isidentifier():
-                            of_group[now] = sizes.evaluate(then, known)
-            if of_group.keys() != {one.name for one in group.graph.symbols}:
-                return {}
-            found[name] = of_group
-        return found
+        return sizes_of(self.graph, self.shapes, group)
 
     @property
     def _key(self) -> Key:
@@ -214,8 +197,10 @@ class _Search:
         """Ways to run the whole, the likely fastest first. Raises _TimeUp where time ends without any."""
         s, found = self.settings, []
         with self.open_judge() as verifier:
+            rungs = self.rungs()  # both begin to warm up meanwhile
+            self._shrink()
             ladder = Ladder(
-                verifier, self.rungs(), self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
+                verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
                 protocol=s.protocol, gpu=s.gpu, watch=self.watch,
             )  # fmt: skip
             if len(self.graph.nodes) <= LONG:
@@ -230,16 +215,13 @@ class _Search:
     def _in_one_piece(self, ladder: Ladder) -> list[_Option]:
         whole = alone(self.graph)
         group = whole.groups[0]
-        values = self.values and dict(
-            zip(
-                (one.name for one in group.graph.arguments),
-                (self.values.get(n) for n in group.inputs),
-                strict=True,
-            )
-        )
         entry = ladder.search(
-            group.graph, until=self._until(_RUNGS_UNTIL), values=values, shapes=self._small(group)
+            group.graph,
+            until=self._until(_RUNGS_UNTIL),
+            values=examples_of(whole, self.values)[group.graph.digest],
+            shapes=self._small(group),
         )
+        self.inductor_ms = entry.inductor_ms
         if entry.best is None:
             self.failed.update(entry.tried)
             return []
@@ -251,7 +233,7 @@ class _Search:
         distinct = whole.distinct()
         cost = {digest: eager_ms(groups[0].graph, sheet) * len(groups) for digest, groups in distinct.items()}
         order = sorted(distinct, key=lambda digest: -cost[digest])
-        examples = self._examples(whole)
+        examples = examples_of(whole, self.values)
 
         def search(digest: str) -> Entry:
             group = distinct[digest][0]
@@ -281,17 +263,6 @@ class _Search:
         )
         return [_Option(whole, kept, self.rows)] if kept else []
 
-    def _examples(self, whole: Partition) -> dict[str, dict[str, Any]]:
-        """Values for the arguments of each distinct group, as far as the module's own arguments give them."""
-        known = self.values or {}
-        found = {}
-        for digest, groups in whole.distinct().items():
-            names = [one.name for one in groups[0].graph.arguments]
-            found[digest] = {
-                name: known[old] for name, old in zip(names, groups[0].inputs, strict=True) if old in known
-            }
-        return found
-
     # -- the whole before a judge ----------------------------------------------------------------------------
 
     def _judged(self, options: list[_Option]) -> Found:
@@ -319,6 +290,7 @@ class _Search:
                         raise _TimeUp
                     break
                 self.watch(self.graph.name, "whole", judged.outcome.value)
+                judged = against_inductor(judged, self.inductor_ms)
                 if judged.outcome is Outcome.INFRASTRUCTURE_ERROR:
                     raise UserError(
                         f"the judge failed on the whole: {one_line(judged.detail)}; see kernelwright doctor"
@@ -352,6 +324,46 @@ class _Search:
         if slower and not said:
             return "every verified kernel is slower than the faster of eager and torch.compile"
         return f"no kernel was verified ({'; '.join(said[:2]) or 'it has nothing to compute'})"
+
+
+def shrunk(graph: Graph, values: Mapping[str, Any] | None) -> tuple[Graph, Sizes]:
+    """The graph with its free sizes as symbols, and small values for them, for a judge without a GPU; the graph as it is where
+    it has symbols already, or no small sizes run."""
+    if graph.symbols:
+        return graph, {}
+    small = shrink(graph, values)
+    serves = small.graph.symbols and "small" in small.shapes
+    return (small.graph, small.shapes) if serves else (graph, {})
+
+
+def sizes_of(graph: Graph, shapes: Sizes, group: Group) -> Sizes:
+    """Small values of the symbols of a group, which are named by place: what the same dimensions are in the whole. Those
+    that the whole was captured with where what the group reads does not tell them."""
+    types, found = graph.types(), dict[str, dict[str, int]]()
+    for name, chosen in shapes.items():
+        known = {**{one.name: one.hint for one in graph.symbols}, **chosen}
+        seen = {
+            argument.name: tuple(sizes.evaluate(size, known) for size in type_.shape)
+            for argument, old in zip(group.graph.arguments, group.inputs, strict=True)
+            if isinstance(type_ := types.get(old), TensorType)
+        }
+        try:
+            found[name] = sizes.bind(group.graph, seen, known)
+        except ValueError:
+            return {"small": {one.name: one.hint for one in group.graph.symbols}}
+    return found
+
+
+def examples_of(whole: Partition, values: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Values for the arguments of each distinct group, as far as the module's own arguments give them."""
+    known = values or {}
+    found = {}
+    for digest, groups in whole.distinct().items():
+        names = [one.name for one in groups[0].graph.arguments]
+        found[digest] = {
+            name: known[old] for name, old in zip(names, groups[0].inputs, strict=True) if old in known
+        }
+    return found
 
 
 def row_of(number: int, groups: list[Group], entry: Entry, share: float) -> Row:

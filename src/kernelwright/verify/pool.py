@@ -33,6 +33,7 @@ from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.interpret.verification import InterpretedHearing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
+from kernelwright.verify.sandbox import zygote as zygotes
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shards import WORKERS, Shards
 from kernelwright.verify.verification import Hearing
@@ -55,6 +56,8 @@ class VerifierPool:
     that of a binary with few registers.
     On a GPU a kernel is clocked until half the 95 % interval of its time is `timing_precision` of it.
     `judges` are processes that share the judge's own work where there is no GPU; 0: as many as the workers need.
+    `kept`: start from the process that forks workers which an earlier pool left, and leave it to the next: it holds
+    no secret and runs no candidate.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
     """
 
@@ -74,6 +77,7 @@ class VerifierPool:
         timing_precision: float = PRECISION,
         judges: int = 0,
         proofs: bool = False,
+        kept: bool = False,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
@@ -100,6 +104,7 @@ class VerifierPool:
         ]
         self.sanitize = sanitize and not sanitizer.unavailable(self.backend)
         self._zygote: Zygote | None = None
+        self._kept = kept
         self._closed = False
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="hearing")
@@ -151,7 +156,16 @@ class VerifierPool:
         self._threads.shutdown(wait=True, cancel_futures=True)
         if self._shards is not None:
             self._shards.close(abort)
+        with self._lock:
+            left, self._zygote = (self._zygote, None) if self._kept else (None, self._zygote)
+        if left is not None:
+            zygotes.leave(left)
         self._end_processes()
+
+    def start(self) -> None:
+        """Begin to warm up what a first verdict would wait for; returns at once."""
+        if self._shards is None:
+            self._current_zygote()
 
     def _end_processes(self) -> None:
         with self._lock:
@@ -174,7 +188,8 @@ class VerifierPool:
             if self._zygote is None or not self._zygote.alive:
                 if self._zygote is not None:
                     self._zygote.close()
-                self._zygote = Zygote(self.judge.target.name)
+                name = self.judge.target.name
+                self._zygote = zygotes.take(name) if self._kept else Zygote(name)
             return self._zygote
 
     def at_work(self) -> AbstractContextManager[Any]:

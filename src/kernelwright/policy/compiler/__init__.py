@@ -22,7 +22,7 @@ from kernelwright.graph import Graph
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.policy.compiler.worker import SECONDS, Answer, Compiler, Contractions
 
-__all__ = ["Answer", "CannotCompile", "Compiler", "write"]
+__all__ = ["Answer", "CannotCompile", "Compiler", "start", "write"]
 
 
 def write(
@@ -47,6 +47,11 @@ def write(
         kind, _, detail = answer.reason.partition(": ")
         raise CannotCompile(kind, detail)
     return answer.code
+
+
+def start(target: str = "h200") -> None:
+    """Start the helper process that `write` asks; returns at once, while it imports."""
+    _shared(target)
 
 
 @functools.cache

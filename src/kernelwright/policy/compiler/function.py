@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kernelwright.graph.types import Graph, NumberType, TensorType
+from kernelwright.graph.sizes import solve
 from kernelwright.policy.compiler import helpers, kernels, wrapper
 from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.naming import Names, local_names
@@ -371,55 +371,28 @@ class _Host:
             else:
                 lines.append(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {label}.shape")
             known |= set(new)
-        for symbol in wanted:
-            if symbol not in known:
-                lines.append(f"{self.symbols[symbol]} = {self._solved(symbol, known)}")
-                known.add(symbol)
-        return lines
+        solved: dict[str, str] = {}
+        while missing := [one for one in wanted if one not in known]:
+            left = [one for one in (*missing, *self.symbols) if one not in known]
+            told = next(((one, text) for one in left if (text := self._solved(one, known))), None)
+            if told is None:
+                raise CannotCompile("size", f"{missing[0]} cannot be told from any shape")
+            solved[told[0]] = told[1]
+            known.add(told[0])
+        needed = [one for one in solved if one in wanted]
+        for one in reversed(solved):  # what others are solved from stands before them
+            read = re.findall(r"\w+", " ".join(solved[other] for other in needed))
+            needed += [one] if one not in needed and self.symbols[one] in read else []
+        return lines + [f"{self.symbols[one]} = {solved[one]}" for one in solved if one in needed]
 
     def _solved(self, symbol: str, known: set[str]) -> str:
-        """The symbol from a size that is a formula over it and symbols that are known."""
+        """The symbol from a size that is a formula over it and symbols that are known; "" where there is none."""
         for label, kind in self.lowered.types.items():
             for axis, dim in enumerate(kind.shape):
                 found = solve(str(dim), symbol, f"{label}.shape[{axis}]", known)
                 if found is not None:
                     return self.text(ast.parse(found, mode="eval").body)
-        raise CannotCompile("size", f"{symbol} cannot be told from any shape")
-
-
-def untold(graph: Graph) -> list[str]:
-    """Symbols of a graph that the shapes of its arguments do not tell."""
-    known = {one.name for one in graph.arguments if isinstance(one.type, NumberType)}
-    shapes = [
-        str(dim) for one in graph.arguments if isinstance(one.type, TensorType) for dim in one.type.shape
-    ]
-    left = [one.name for one in graph.symbols if one.name not in known and one.name not in shapes]
-    known |= {one.name for one in graph.symbols if one.name in shapes}
-    while True:
-        found = [name for name in left if any(solve(dim, name, "size", known) for dim in shapes)]
-        if not found:
-            return left
-        known.update(found)
-        left = [name for name in left if name not in found]
-
-
-def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | None:
-    """An expression for `symbol`, given that `formula` is the size at `place`; None where there is no such."""
-    import sympy
-
-    names = set(re.findall(r"[A-Za-z_]\w*", formula))
-    if symbol not in names or not names - {symbol} <= set(known) or "//" in formula:
-        return None
-    space = {name: sympy.Symbol(name, positive=True, integer=True) for name in names}
-    size = sympy.Symbol("size_", positive=True, integer=True)
-    roots = sympy.solve(sympy.Eq(eval(formula, {"__builtins__": {}}, space), size), space[symbol])
-    if len(roots) != 1:
-        return None
-    top, bottom = sympy.fraction(sympy.together(roots[0]))
-    if size in bottom.free_symbols:
-        return None
-    text = f"({top}) // ({bottom})" if bottom != 1 else str(top)
-    return re.sub(r"\bsize_\b", place, text)
+        return ""
 
 
 class _Tidy(ast.NodeTransformer):

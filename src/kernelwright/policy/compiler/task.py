@@ -20,9 +20,8 @@ from typing import Any
 from kernelwright.errors import UserError
 from kernelwright.graph import Argument, Graph
 from kernelwright.graph.family import Formulas, NoFamily, unify
-from kernelwright.graph.sizes import evaluate
+from kernelwright.graph.sizes import evaluate, untold
 from kernelwright.graph.types import NumberType, TensorType
-from kernelwright.policy.compiler.function import untold
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape, constants

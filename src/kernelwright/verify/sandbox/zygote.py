@@ -6,6 +6,7 @@ child confines itself (`sandbox/confine.py`) and serves (`sandbox/service.py`). 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import gc
@@ -67,6 +68,17 @@ def _can_be_written(folder: str) -> bool:
         return False
 
 
+def _environment() -> tuple[tuple[str, str], ...]:
+    """Variables that a zygote gets from here."""
+    return tuple(
+        sorted(
+            (name, value)
+            for name, value in os.environ.items()
+            if name in _KEPT or name.startswith(("CUDA_", "NVIDIA_"))
+        )
+    )
+
+
 class Zygote:
     """The judge's handle. Thread-safe: one request at a time."""
 
@@ -78,11 +90,8 @@ class Zygote:
         self.target_name = target_name
         self._lock = threading.Lock()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name in _KEPT or name.startswith(("CUDA_", "NVIDIA_"))
-        }
+        environment = dict(_environment())
+        self.made_for = (target_name, _environment())
         environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= _TRITON_ENVIRONMENT
         # What device processes compile, kept while there is a judge; whoever of the two lives longer takes it away.
@@ -194,6 +203,40 @@ class Zygote:
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._binaries, ignore_errors=True)
+
+
+_spare: list[Zygote] = []
+"""One at most: warm, and at nobody's service."""
+_spare_lock = threading.Lock()
+
+
+def take(target_name: str) -> Zygote:
+    """A zygote: the spare one where it serves, which saves seconds, else a new one."""
+    with _spare_lock:
+        found = _spare.pop() if _spare else None
+    if found is not None:
+        if found.alive and found.made_for == (target_name, _environment()):
+            return found
+        found.close()
+    return Zygote(target_name)
+
+
+def leave(zygote: Zygote) -> None:
+    """Keep a zygote without children for the next that asks; it ends with this program."""
+    with _spare_lock:
+        before = _spare.pop() if _spare else None
+        if zygote.alive:
+            _spare.append(zygote)
+    for one in (before, None if zygote.alive else zygote):
+        if one is not None:
+            one.close()
+
+
+@atexit.register
+def _close_spare() -> None:
+    with _spare_lock:
+        while _spare:
+            _spare.pop().close()
 
 
 def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name: str) -> None:
