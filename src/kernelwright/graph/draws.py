@@ -30,6 +30,8 @@ INLINE = 32
 _LOWEST = -1e4
 """Floats below this are a mask's `never`."""
 _CARRIES = frozenset({"view", "move"})
+_PICKS = frozenset({"gather", "index", "_unsafe_index", "index_select"})
+"""Their values are some of their first argument's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +132,8 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
             bound(args[1], args[2])
         carried = operators.kind(node.op) in _CARRIES or node.op == "aten._to_copy.default"
         read = set(node.refs())
+        if name in _PICKS and isinstance(args[0], Ref):
+            carried, read = True, {args[0].ref}
         for value in node.outputs:
             if carried and len(read) == 1 and value is not None:
                 source[value.name] = source.get(next(iter(read)), "")

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import ast
 import re
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.errors import UserError
-from kernelwright.graph import operators, sizes
+from kernelwright.graph import sizes
 from kernelwright.graph.partition import Group, Partition
-from kernelwright.graph.types import DtypeArg, Graph, Node, Operand, Other, Ref, Size, TensorType
+from kernelwright.graph.public import call
+from kernelwright.graph.types import Graph, Node, TensorType
 
 ENTRY = "kernel"
 """The function that a kernel's text defines."""
 _IMPORTS = ("import torch", "import torch.nn as nn", "import triton", "import triton.language as tl")
-_FLOATS = {"inf": 'float("inf")', "-inf": 'float("-inf")', "nan": 'float("nan")'}
 _MODULE = """
 class ModelNew(nn.Module):
     def __init__(self, *arguments):
@@ -248,81 +247,6 @@ def _calls(step: object, numbers: Mapping[str, int]) -> list[str]:
         return [f"{made} = {ENTRY}_{numbers[step.graph.digest]}({', '.join(step.inputs)})"]
     nodes: tuple[Node, ...] = step.nodes  # type: ignore[attr-defined]
     return [call(node) for node in nodes]
-
-
-def call(node: Node) -> str:
-    """A node as one statement, by torch's public name where it has one: `y = torch.mul(x, 2.0)`."""
-    args = [operand(one) for one in node.args]
-    kwargs = [f"{key}={operand(value)}" for key, value in node.kwargs]
-    names = [value.name if value is not None else "_" for value in node.outputs]
-    made = ", ".join(names) + ("," if len(names) == 1 and _lists(node.op) else "")
-    plain = f"{public_name(node.op)}({', '.join([*args, *kwargs])})"
-    return f"{made} = {_special(node, args) or plain}"
-
-
-def public_name(op: str) -> str:
-    """Where torch shows an operator: `torch.mul`, `torch.nn.functional.linear`, else `torch.ops.aten.mul.Tensor`."""
-    import torch
-
-    space, name, *_ = op.split(".")
-    if space == "aten" and not name.startswith("_") and op not in _SAME_NAME_ONLY:
-        if name in _FUNCTIONAL:
-            return f"torch.nn.functional.{name}"
-        if isinstance(getattr(torch, name, None), types.BuiltinFunctionType):
-            return f"torch.{name}"
-        if name in _METHODS:
-            return f"torch.Tensor.{name}"
-    return f"torch.ops.{op}"
-
-
-_FUNCTIONAL = frozenset([
-    "linear", "scaled_dot_product_attention", "gelu", "silu", "mish", "elu", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu",
-    "relu6", "softplus", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "pixel_shuffle",
-])  # fmt: skip
-"""Operators that torch.nn.functional has with the operator's own arguments."""
-_METHODS = frozenset(
-    ["expand", "view", "repeat", "contiguous", "masked_fill", "unfold", "expand_as", "view_as"]
-)
-_SAME_NAME_ONLY = frozenset(["aten.max.other", "aten.min.other"])
-
-
-def _special(node: Node, args: list[str]) -> str:
-    """Operators whose public form has other arguments; "" for all others."""
-    kwargs = {key: operand(value) for key, value in node.kwargs}
-    if node.op == "aten._to_copy.default" and set(kwargs) == {"dtype"}:
-        return f"{args[0]}.to({kwargs['dtype']})"
-    if node.op in ("aten._softmax.default", "aten._log_softmax.default") and args[2] == "False":
-        return f"torch.{node.op.split('.')[1][1:]}({args[0]}, {args[1]})"
-    if node.op == "aten.slice.Tensor" and not kwargs:
-        dim, start, end, step = [*args[1:], *("0", "None", "None", "1")[len(args) - 1 :]]
-        if dim.isdigit():
-            end = "None" if end == str(2**63 - 1) else end
-            tail = f":{step}" if step != "1" else ""
-            return f"{args[0]}[{':, ' * int(dim)}{start.replace('None', '')}:{end.replace('None', '')}{tail}]"
-    if node.op == "aten._unsafe_view.default":
-        return f"torch.reshape({', '.join(args)})"
-    return ""
-
-
-def _lists(op: str) -> bool:
-    """Whether an operator returns one list of tensors."""
-    returns = operators.resolve(op)._schema.returns
-    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
-
-
-def operand(one: Operand) -> str:
-    """An operator's argument as Python."""
-    if isinstance(one, Ref):
-        return one.ref
-    if isinstance(one, Size):
-        return one.size
-    if isinstance(one, DtypeArg):
-        return f"torch.{one.dtype}"
-    if isinstance(one, Other):
-        return _FLOATS.get(one.other, one.other)
-    if isinstance(one, tuple):
-        return "[" + ", ".join(operand(part) for part in one) + "]"
-    return repr(one)
 
 
 def _size_lines(graph: Graph) -> Iterator[str]:

@@ -50,6 +50,8 @@ _RUNS, _REDUCED = 4, 4
 _FEW = 1 << 24
 """Elements of inputs and outputs up to which roundings are looked at."""
 _FAR, _FAR_SLACK = 3.0, 8.0
+_FINITE = 0.05
+"""Share of an output that is finite at least, where the rest is masked."""
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """Of inputs below zero: factor on the absolute value, and distance from zero."""
 _REACH = 1.4
@@ -586,12 +588,7 @@ def make_case(
         )
         for e, h in zip(exact, honest, strict=True)
     ]
-    shares = [
-        float((e.judged | e.infinite if special else e.judged).sum()) / e.judged.numel()
-        for e in expected
-        if e.judged is not None and e.infinite is not None
-    ]
-    if shares and min(shares) < 0.5:
+    if not all(_has_meaning(one, special) for one in expected):
         return None
     if protocol.calibrated:
         expected = _unlucky(module, draw, protocol, expected, exact)
@@ -674,6 +671,19 @@ def _strayed_nearby(module: torch.nn.Module, draw: Callable[[], Any], protocol: 
         errors = [strayed(right, output.detach()) for right, output in zip(exact, made, strict=True)]
         most = [max(pair) for pair in zip(errors, most or errors, strict=True)]
     return most
+
+
+def _has_meaning(expected: Expected, special: bool) -> bool:
+    """Whether most of an output is finite, or minus infinity in fp64 as well, as scores that a softmax shall not see are; of
+    `special` values any infinity will do."""
+    judged, infinite = expected.judged, expected.infinite
+    if judged is None or infinite is None:
+        return True
+    masked = infinite if special else infinite & (expected.value.view(infinite.shape) < 0)
+    count = judged.numel()
+    return float((judged | masked).sum()) >= 0.5 * count and (
+        special or float(judged.sum()) >= _FINITE * count
+    )
 
 
 def _unlucky(
