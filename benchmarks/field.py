@@ -1,7 +1,9 @@
 """Measures the pipeline on submodules of fourteen packages, harvested at run time: see benchmarks/field/__init__.py.
 
     python benchmarks/field.py capture --site FOLDER                             # everything, both dtypes
-    python benchmarks/field.py capture --site FOLDER --package timm --limit 20   # twenty modules, spread over its models
+    python benchmarks/field.py capture --site FOLDER --package timm --limit 20   # twenty modules, drawn at random
+    python benchmarks/field.py groups --site FOLDER --limit 20                   # then benchmarks/groups.py
+    python benchmarks/field.py whole --site FOLDER --from field-groups.jsonl --sample 30
     python benchmarks/field.py report field-capture.jsonl
 
 `FOLDER` is where the packages were installed (the command is in benchmarks/field/__init__.py). Rows go to `--out`, and
@@ -15,6 +17,7 @@ import argparse
 import json
 import os
 import queue
+import random
 import subprocess
 import sys
 import threading
@@ -24,7 +27,7 @@ from typing import Any
 
 from field.measure import STAGES
 from field.report import table
-from field.sources import PACKAGES
+from field.sources import MEASUREMENT_ONLY, PACKAGES
 
 from kernelwright.errors import UserError
 
@@ -97,7 +100,10 @@ def measure(given: argparse.Namespace) -> None:
         for package in given.package or PACKAGES:
             done = [line["key"] for line in found if line["key"].startswith(f"{package}:")]
             order = {"stage": given.stage, "package": package, "dtypes": dtypes, "limit": given.limit}
-            order |= {"site": given.site, "done": done}
+            only = _sampled(given, package)
+            if given.among and not only:
+                continue
+            order |= {"site": given.site, "done": done, "seed": given.seed, "only": only}
             try:
                 for key, row in run(order, given.seconds):
                     file.write(json.dumps({"key": key, "row": row}) + "\n")
@@ -106,6 +112,23 @@ def measure(given: argparse.Namespace) -> None:
             except UserError as error:
                 print(error, file=sys.stderr)
     print(report(out))
+
+
+def _sampled(given: argparse.Namespace, package: str) -> dict[str, list[str]]:
+    """Keys by model, of a sample of the modules in the rows file `--from`; half of them of packages for measurement only."""
+    if not given.among:
+        return {}
+    lines = [json.loads(line) for line in given.among.read_text().splitlines()]
+    found: dict[str, list[str]] = {}
+    for kept in (True, False):
+        rows = [
+            one for one in lines
+            if one["row"] and "ok" in one["row"] and (one["row"]["package"] in MEASUREMENT_ONLY) == kept
+        ]  # fmt: skip
+        for one in random.Random(given.seed).sample(rows, min(given.sample // 2, len(rows))):
+            if one["row"]["package"] == package:
+                found.setdefault(one["row"]["model"], []).append(one["key"])
+    return found
 
 
 def report(path: Path) -> str:
@@ -133,8 +156,16 @@ def main() -> None:
             "--package", action="append", choices=sorted(PACKAGES), help="one or several; all by default"
         )
         one.add_argument(
-            "--limit", type=int, default=0, help="modules a package, spread over its models; 0: all"
+            "--limit",
+            type=int,
+            default=0,
+            help="modules a package, drawn at random from as many models; 0: all",
         )
+        one.add_argument("--seed", type=int, default=1, help="of what is drawn")
+        one.add_argument(
+            "--from", dest="among", type=Path, help="rows of another stage: a sample of their modules"
+        )
+        one.add_argument("--sample", type=int, default=30, help="modules drawn with --from")
         one.add_argument("--dtype", choices=("float32", "bfloat16", "both"), default="both")
         one.add_argument(
             "--seconds", type=float, default=180.0, help="for one module, then its worker is replaced"

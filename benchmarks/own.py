@@ -1,14 +1,19 @@
 """Measures the pipeline on the thirty modules of benchmarks/own_modules/, 45 seconds each on two cores.
 
 python benchmarks/own.py list                          # calls each once
-python benchmarks/own.py capture                       # the rows go to own-capture.jsonl, written anew
-python benchmarks/own.py capture --only geglu --only focal_loss
+python benchmarks/own.py capture                       # the rows go to own-capture.jsonl; what is there is not measured again
+python benchmarks/own.py whole --only geglu --only focal_loss
+GROUPS=own-groups python benchmarks/own.py groups      # then benchmarks/groups.py own-groups.jsonl
+
+For `whole` each module has a process of its own, so that what it starts and imports is paid within its budget.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +23,29 @@ from field.report import table
 from own_modules import MODULES, Entry
 
 
-def rows(entries: list[Entry], stage: str) -> list[dict[str, Any]]:
-    """A row a module, in order; prints a line for each."""
-    found = []
-    for entry in entries:
-        case = entry.make()
-        row = {"package": "own", "class": entry.name, "dtype": entry.dtype, **STAGES[stage](case)}
-        print(
-            entry.name, entry.dtype, row["seconds"], "ok" if row["ok"] else row.get("message", row["cause"])
-        )
-        found.append(row)
-        torch._dynamo.reset()
-    return found
+def measured(entry: Entry, stage: str) -> dict[str, Any]:
+    """A module's row, made here."""
+    case = entry.make()
+    row = {"package": "own", "class": entry.name, "dtype": entry.dtype, **STAGES[stage](case)}
+    torch._dynamo.reset()
+    return row
+
+
+def apart(entry: Entry, stage: str) -> dict[str, Any]:
+    """The same, made in a process of its own."""
+    command = [sys.executable, __file__, stage, "--only", entry.name, "--row"]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if ended.returncode:
+        cause = f"{stage}: its process ended with {ended.returncode}"
+        return {
+            "package": "own",
+            "class": entry.name,
+            "dtype": entry.dtype,
+            "ok": False,
+            "cause": cause,
+            "seconds": 0,
+        }
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
 
 
 def main() -> None:
@@ -39,6 +55,7 @@ def main() -> None:
     parser.add_argument("stage", choices=("list", *STAGES))
     parser.add_argument("--only", action="append", choices=[one.name for one in MODULES], metavar="NAME")
     parser.add_argument("--out", default="", help="own-STAGE.jsonl by default")
+    parser.add_argument("--row", action="store_true", help="print the row of one module, and keep none")
     given = parser.parse_args()
     chosen = [one for one in MODULES if not given.only or one.name in given.only]
     if given.stage == "list":
@@ -48,9 +65,23 @@ def main() -> None:
                 module(*args, **kwargs)
             print(entry.name, entry.dtype)
         return
-    found = rows(chosen, given.stage)
+    torch.set_num_threads(1)
+    if given.row:
+        print(json.dumps(measured(chosen[0], given.stage)))
+        return
     out = Path(given.out or f"own-{given.stage}.jsonl")
-    out.write_text("".join(json.dumps(row) + "\n" for row in found))
+    found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {row["class"] for row in found}
+    with out.open("a") as file:
+        for entry in chosen:
+            if entry.name in done:
+                continue
+            row = (apart if given.stage == "whole" else measured)(entry, given.stage)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            found.append(row)
+            how = "ok" if row["ok"] else row.get("message", row["cause"])
+            print(entry.name, entry.dtype, row["seconds"], how, flush=True)
     print(table(found))
 
 

@@ -17,7 +17,8 @@ Install the packages beside torch, in a folder of their own, without their depen
 sources/     models by package: configurations as published, shrunk only in depth, random weights
 harvest.py   a model's submodules with the arguments of one real call, deduplicated
 measure.py   one harvested module through a stage of the pipeline, as a row
-eager_time.py  modelled eager time of a graph's nodes
+whole.py     stages `groups` and `whole`
+intervals.py exact intervals of shares
 cause.py     what went wrong, in words that say nothing of the module
 worker.py    one model in a process of its own, a row a line
 report.py    rows to the table

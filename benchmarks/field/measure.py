@@ -2,10 +2,10 @@
 
 `capture`    the forward as one graph that agrees with the module on secret values, in its dtype and in fp64; one that
              breaks into several graphs does not count
-`partition`  its groups: how many, and which share of nodes and of modelled eager time (bfloat16 or float32 on an H200)
-             they hold, which bounds from above what own kernels can hold; every group is a graph that validates
+`groups`     its groups as tasks, which `benchmarks/groups.py` searches for kernels
+`whole`      a kernel for the whole, by the way of `kernelwright.optimize`: see whole.py
 
-Does not time or judge kernels.
+Does not time kernels on a GPU.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from typing import Any
 import torch
 
 from field.cause import cause
-from field.eager_time import node_times
+from field.whole import measure_groups, measure_whole
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
-from kernelwright.graph.partition import partition
-from kernelwright.hardware import target
 
 Row = dict[str, Any]
 Case = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
@@ -48,36 +46,11 @@ def measure_capture(case: Case) -> Row:
     return row | {"ok": True, "seconds": round(time.monotonic() - started, 2)}
 
 
-def measure_partition(case: Case) -> Row:
-    """As `measure_capture`, and `groups`, `distinct`, `grouped` nodes, `eager_us` and `grouped_us` modelled."""
-    module, args, kwargs = case
-    started = time.monotonic()
-    try:
-        graph = capture(module, args, kwargs, breaks=False).graph
-    except Exception as error:  # whatever capture lets through is what is measured
-        return {"ok": False} | _failure("capture", error, started)
-    try:
-        split = partition(graph)
-        times = dict(zip(graph.nodes, node_times(graph, target("h200")), strict=True))
-    except Exception as error:  # the same of partition
-        return {"ok": False} | _failure("partition", error, started)
-    grouped = {node for group in split.groups for node in group.nodes}
-    total = sum(times.values())
-    row: Row = {
-        "ok": True,
-        "nodes": len(times),
-        "groups": len(split.groups),
-        "distinct": len(split.distinct()),
-    }
-    row["grouped"] = sum(node in grouped for node in times)
-    row |= {
-        "eager_us": round(total, 1),
-        "grouped_us": round(sum(times[node] for node in times if node in grouped), 1),
-    }
-    return row | {"seconds": round(time.monotonic() - started, 2)}
-
-
-STAGES: dict[str, Callable[[Case], Row]] = {"capture": measure_capture, "partition": measure_partition}
+STAGES: dict[str, Callable[[Case], Row]] = {
+    "capture": measure_capture,
+    "groups": measure_groups,
+    "whole": measure_whole,
+}
 
 
 def _failure(stage: str, error: BaseException, started: float) -> Row:

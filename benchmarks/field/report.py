@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from field.intervals import exact
 from field.sources import MEASUREMENT_ONLY
 
 Row = dict[str, Any]
@@ -22,16 +23,7 @@ def table(rows: Sequence[Row]) -> str:
     for dtype in ("float32", "bfloat16"):
         lines.append(_line(f"all, {dtype}", [row for row in rows if row.get("dtype") == dtype]))
     lines.append(_line("all", rows))
-    split = [row for row in counted if "grouped" in row]
-    if split:
-        totals = {
-            key: sum(row[key] for row in split)
-            for key in ("groups", "nodes", "grouped", "eager_us", "grouped_us")
-        }
-        lines.append(
-            f"\n{totals['groups']} groups of {len(split)} modules hold {totals['grouped'] / totals['nodes']:.1%} of ATen "
-            f"nodes and {totals['grouped_us'] / max(totals['eager_us'], 1e-9):.1%} of modelled eager time\n"
-        )
+    lines += _wholes(counted)
     causes = Counter(
         ("measurement only" if row["package"] in MEASUREMENT_ONLY else "open", row["cause"])
         for row in counted
@@ -42,6 +34,27 @@ def table(rows: Sequence[Row]) -> str:
     skipped = Counter(row.get("unfit") or row.get("harvest") for row in rows if "ok" not in row)
     lines += [f"{count:5}  not counted: {why}" for why, count in skipped.most_common()]
     return "\n".join(lines)
+
+
+def _wholes(rows: Sequence[Row]) -> list[str]:
+    """What the rows of the stage `whole` say besides: time, shares, and what `optimize` would have returned."""
+    good = [row for row in rows if row["ok"] and "own_nodes" in row]
+    if not good:
+        return []
+    low, high = exact(len(good), len(rows))
+    total = {key: sum(row[key] for row in good) for key in ("own_nodes", "nodes", "own_us", "eager_us")}
+    return [
+        "",
+        f"- verified whole: {len(good)} of {len(rows)}, {len(good) / len(rows):.1%} [{low:.1%}, {high:.1%}], exact 95 %",
+        f"- no slower than the faster of eager and torch.compile, modelled: {sum(row['kept'] for row in good)}",
+        f"- of those verified, in own kernels: {total['own_nodes'] / total['nodes']:.1%} of nodes, "
+        f"{total['own_us'] / max(total['eager_us'], 1e-9):.1%} of modelled eager time",
+        f"- within 45 s of CPU time: {sum(row['cpu'] <= 45 for row in good)}; of wall clock: "
+        f"{sum(row['seconds'] <= 45 for row in good)}; load {min(row['load'] for row in rows)} to "
+        f"{max(row['load'] for row in rows)}",
+        f"- median CPU {median(row['cpu'] for row in rows):.0f} s, a second call {median(row['second'] for row in good):.2f} s",
+        "",
+    ]
 
 
 def _line(name: str, rows: Sequence[Row]) -> str:

@@ -1,13 +1,15 @@
 """One package's modules through a stage, in a process of its own: a line of JSON as each begins and as each ends.
 
-The order comes as JSON on stdin: stage, package, dtypes, limit, site, and the keys that are `done`. Whoever started it ends it when a module takes too long, and starts another with that module among `done`. What the
-packages print goes to stderr. Of packages for measurement only, the line keeps no message.
+The order comes as JSON on stdin: stage, package, dtypes, limit, seed, site, the keys that are `done`, and those to measure
+`only`, by model, where not all are. Whoever started it ends it when a module takes too long, and starts another with that
+module among `done`. What the packages print goes to stderr. Of packages for measurement only, the line keeps no message.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import random
 import sys
 import warnings
 from collections.abc import Iterator
@@ -30,16 +32,20 @@ def main() -> None:
     sys.path.append(order["site"])
     done = set(order["done"])
     models = list(sources(order["package"]).values())
-    for source in _spread(models, order["limit"] or len(models)):
+    only: dict[str, list[str]] = order["only"]
+    if only:
+        models = [one for one in models if one.name in only]
+    for source in _drawn(models, order["limit"], order["seed"]):
         key = f"{source.package}:{source.name}:{order['limit'] or 'all'}:{'+'.join(order['dtypes'])}"
         if key in done:
             continue
         _say(lines, {"begin": key})
         modules = _harvested(lines, key, source)
-        each = -(-order["limit"] // len(models)) if order["limit"] else len(modules)
-        for one in _spread(modules, each):
+        each = -(-order["limit"] // len(models))
+        for one in _drawn(modules, each, order["seed"]):
             for dtype in order["dtypes"]:
-                _measured(lines, done, one, dtype, order["stage"])
+                if not only or f"{one.package}:{one.digest}:{dtype}" in only[source.name]:
+                    _measured(lines, done, one, dtype, order["stage"])
         _say(lines, {"key": key, "row": None})
         del modules
         torch._dynamo.reset()
@@ -76,11 +82,12 @@ def _measured(lines: TextIO, done: set[str], one: Harvested, dtype: str, stage: 
     _say(lines, {"key": key, "row": row})
 
 
-def _spread(items: list[Any], count: int) -> Iterator[Any]:
-    """At most `count` of them, evenly spread."""
-    count = min(count, len(items))
-    for at in range(count):
-        yield items[at * len(items) // count]
+def _drawn(items: list[Any], count: int, seed: int) -> Iterator[Any]:
+    """So many of them at random, in their order; all where `count` is 0."""
+    places = range(len(items))
+    chosen = random.Random(seed).sample(places, min(count, len(items))) if count else places
+    for at in sorted(chosen):
+        yield items[at]
 
 
 def _say(lines: TextIO, line: dict[str, Any]) -> None:
