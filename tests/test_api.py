@@ -39,6 +39,9 @@ class AtenRung:
     def __init__(self, target: str, contractions: str = "own") -> None:
         pass
 
+    def start(self) -> None:
+        pass
+
     def write(self, graph: Graph, task: Task, seconds: float) -> str:
         type(self).asked += 1
         if why := type(self).refuses(graph):

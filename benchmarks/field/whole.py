@@ -172,7 +172,7 @@ def _group(groups: list[Group], values: Any, shapes: Any) -> Row:
     if not place.exists():
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            task = pose(group.graph, values, policy="partial", shapes=shapes)
+            task = pose(group.graph, values, policy="partial", shapes=shapes, precision="default")
         except UserError as error:
             return row | {"unposed": cause("task", error)}
         place.write_text(task.model_dump_json())

@@ -170,3 +170,22 @@ def test_unknowns_that_cannot_be_solved_are_pinned() -> None:
     known.unify(d * d + e, known.fresh(8) * 4)
     assert known.now(d).constant == 5
     assert isinstance(known.now(d), Expr)
+
+
+RULES: dict[str, tuple[Any, tuple[torch.Tensor, ...], int]] = {
+    "prelu": (lambda x, w: F.prelu(x, w), (torch.randn(2, 12, 10), torch.rand(12)), 3),
+    "windows": (lambda x: x.unfold(1, 4, 2).sum(-1), (torch.randn(3, 20),), 2),
+    "patches": (lambda x: F.unfold(x, 3, stride=2, padding=1), (torch.randn(2, 6, 16, 20),), 4),
+    "grid": (lambda x, g: F.grid_sample(x, g), (torch.randn(2, 6, 9, 10), torch.rand(2, 7, 8, 2)), 6),
+    "ceil": (lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), (torch.randn(2, 6, 16, 21),), 4),
+    "instance norm": (lambda x: F.instance_norm(x), (torch.randn(2, 6, 16, 20),), 4),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_these_operators_leave_their_sizes_free(name: str) -> None:
+    function, given, free = RULES[name]
+    part = capture(function, given).part
+    small = shrink(part.graph, part.arguments)
+    assert len(small.graph.symbols) >= free
+    assert set(small.shapes) == {"small", "small_odd"}

@@ -114,12 +114,9 @@ def partition(graph: Graph) -> Partition:
 
 
 def alone(graph: Graph) -> Partition:
-    """The whole graph as one group."""
+    """The whole graph as one group, under its own names."""
     inputs = tuple(one.name for one in graph.arguments)
-    whole = subgraph(graph, graph.nodes, inputs, graph.results, graph.name)
-    return Partition(
-        graph, (Group(whole, (*inputs, *numbers_of(whole, len(inputs))), graph.results, graph.nodes),)
-    )
+    return Partition(graph, (Group(graph, inputs, graph.results, graph.nodes),))
 
 
 def numbers_of(graph: Graph, tensors: int) -> tuple[str, ...]:

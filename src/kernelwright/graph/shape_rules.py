@@ -245,16 +245,46 @@ def _pool(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     padding = arg(node, 3, 0)
     average = name.startswith("avg")
     dilation = 1 if average else arg(node, 4, 1)
-    ceil = arg(node, 4 if average else 5, False)
-    if ceil:
-        rules.unknowns.pin(*x[-count:])
-        out = [as_expr(int(one)) for one in _types_shape(node)[-count:]]
-    else:
-        out = []
-        for at in range(count):
-            k, s, p, d = (_at(one, at) for one in (kernel, stride, padding, dilation))
-            out.append(rules.unknowns.floor(x[len(x) - count + at] + (2 * p - d * (k - 1) - 1), s) + 1)
+    out = []
+    for at, made in enumerate(_types_shape(node)[-count:]):
+        k, s, p, d = (_at(one, at) for one in (kernel, stride, padding, dilation))
+        size = rules.unknowns.floor(x[len(x) - count + at] + (2 * p - d * (k - 1) - 1), s) + 1
+        # What is left over of a row is the same at every size, and so is whether `ceil_mode` adds a window for it.
+        out.append(size + (int(made) - rules.unknowns.hint(size)))
     return [[*x[:-count], *out]] * len(node.outputs), node.args
+
+
+def _prelu(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    x, w = rules.shape(node.args[0]), rules.shape(node.args[1])
+    if len(x) > 1 and len(w) == 1 and rules.unknowns.hint(w[0]) != 1:
+        rules.same(w[0], x[1])
+    return [x], node.args
+
+
+def _windows(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """unfold: the places of a window along one dimension, the window behind."""
+    x = rules.shape(node.args[0])
+    dim, size, step = _at(node.args[1], 0) % len(x), _at(node.args[2], 0), _at(node.args[3], 0)
+    x[dim] = rules.unknowns.floor(x[dim] - size, step) + 1
+    return [[*x, as_expr(size)]], node.args
+
+
+def _patches(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """im2col: channels times the window, and all of its places."""
+    x = rules.shape(node.args[0])
+    places, window = as_expr(1), 1
+    for at in range(2):
+        k, d, p, s = (_at(node.args[place], at) for place in (1, 2, 3, 4))
+        places = places * (rules.unknowns.floor(x[at - 2] + (2 * p - d * (k - 1) - 1), s) + 1)
+        window *= k
+    return [[*x[:-3], x[-3] * window, places]], node.args
+
+
+def _grid(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """grid_sampler: as many places as the grid has."""
+    x, grid = rules.shape(node.args[0]), rules.shape(node.args[1])
+    rules.same(x[0], grid[0])
+    return [[*x[:2], *grid[1:-1]]], node.args
 
 
 def _adaptive(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
@@ -585,7 +615,8 @@ _RULES: dict[str, Rule] = {
     "mv": _matmul, "dot": _matmul, "addmv": _matmul, "scaled_dot_product_attention": _attention,
     "convolution": _convolution, "layer_norm": _layer_norm, "rms_norm": _layer_norm, "native_layer_norm": _layer_norm,
     "group_norm": _group_norm, "native_group_norm": _group_norm, "batch_norm": _batch_norm,
-    "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit_functional": _batch_norm,
+    "prelu": _prelu, "unfold": _windows, "im2col": _patches, "grid_sampler_2d": _grid, "grid_sampler_3d": _grid,
+    "_native_batch_norm_legit": _batch_norm, "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit_functional": _batch_norm,
     "_softmax": _like_first, "_log_softmax": _like_first,
     "reshape": _reshape, "view": _reshape, "_unsafe_view": _reshape, "expand": _expand, "permute": _permute,
     "transpose": _permute, "t": _permute, "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select,

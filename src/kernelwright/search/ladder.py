@@ -182,12 +182,14 @@ class Ladder:
         shapes: Sizes | None = None,
         posed: Graph | None = None,
         task: Task | None = None,
+        written: Callable[[str, Rung], str] | None = None,
     ) -> Entry:
         """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then.
 
         `values` are example values by argument: weights as they are, so that draws are like them. `shapes` are small values
         of the graph's symbols. `posed` is the same graph with its free sizes as symbols: rungs and judge see that. `task` is
-        what `pose` makes of all that, where it is known. A rung that runs out of time is not noted as failed.
+        what `pose` makes of all that, where it is known; `written` makes the text that is judged of a rung's, by default one
+        that calls the kernel. A rung that runs out of time is not noted as failed.
         """
         known = self.lookup(graph) or Entry()
         waiting = [rung for rung in self.rungs if rung.name not in known.tried]
@@ -203,7 +205,8 @@ class Ladder:
         for rung in waiting:
             if until is not None and time.monotonic() >= until:
                 break
-            found = self._ask(rung, graph, posed or graph, task, until)
+            made = written or (lambda code, rung: candidate(code, posed or graph))
+            found = self._ask(rung, graph, posed or graph, task, until, made)
             if found is None:
                 break
             self.watch(graph.name, rung.name, found.tried[rung.name])
@@ -219,7 +222,10 @@ class Ladder:
             future.cancel()
             return None
 
-    def _ask(self, rung: Writer, graph: Graph, posed: Graph, task: Task, until: float | None) -> Entry | None:
+    def _ask(
+        self, rung: Writer, graph: Graph, posed: Graph, task: Task, until: float | None,
+        written: Callable[[str, Rung], str],
+    ) -> Entry | None:  # fmt: skip
         """What came of one rung; None where time ran out or the judge failed."""
         seconds = 60.0 if until is None else max(1.0, until - time.monotonic())
         try:
@@ -229,7 +235,7 @@ class Ladder:
         except CannotWrite as why:
             return Entry(tried={rung.name: one_line(str(why))})
         try:
-            verdict = self.judge(task, candidate(code, posed), until)
+            verdict = self.judge(task, written(code, rung.name), until)
         except UserError as error:  # of the graph, as it is posed: no rung can help
             return Entry(tried={rung.name: one_line(str(error))})
         if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:

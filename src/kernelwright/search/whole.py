@@ -6,16 +6,17 @@
 
 1. What the cache knows of the whole is the answer, good or bad.
 2. The rungs are asked for the graph in one piece, unless it is long; that is one group.
-3. Where that gives nothing, or other rungs than the compiler may do better on less, the graph falls into groups; each
-   distinct one goes up the ladder, those that take most time first. A group's kernel is used where it is not slower
-   than the faster of eager and torch.compile; ATen does the rest.
-4. What was stitched goes before a judge with secrets of its own; the fastest that it accepts is the answer.
+3. Where that gives nothing, is not worth it, or a GPU's clock can tell which of two is the faster, the graph falls into
+   groups; each distinct one goes up the ladder, those that take most time first. A group's kernel is used where it is
+   not slower than the faster of eager and torch.compile; ATen does the rest.
+4. What was stitched of groups goes before a judge with secrets of its own; the fastest that is accepted is the answer.
 
 Time: rungs until 70 % of the budget, the last judge until its end; then it is cut off. Does not guarantee an answer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,9 +31,9 @@ from kernelwright.graph.shrink import shrink
 from kernelwright.graph.stitch import candidate, stitch
 from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
-from kernelwright.records import FASTER, Verdict
+from kernelwright.records import FASTER, Candidate, Verdict
 from kernelwright.rollouts import Verifier
-from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, against_inductor
+from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
 from kernelwright.search.ladder import Contractions, Ladder, Sizes, Writer, one_line, pose
 from kernelwright.search.share import eager_ms
 
@@ -40,8 +41,8 @@ LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
 ENOUGH = 0.98
 """Of the faster baseline's speed, from which on a kernel counts as no slower: within a clock's noise."""
-_RUNGS_UNTIL = 0.7
-"""Share of the budget after which no rung is asked any more."""
+_WHOLE_UNTIL, _RUNGS_UNTIL = 0.5, 0.7
+"""Shares of the budget after which no rung is asked any more, for the graph in one piece and for its groups."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,9 @@ class _Option:
     whole: Partition
     kernels: dict[str, Answer]
     rows: tuple[Row, ...]
+
+    verdict: Verdict | None = None
+    """Of its text, where that has been judged as it stands."""
 
     def text(self) -> str:
         codes = {digest: one.code for digest, one in self.kernels.items()}
@@ -205,28 +209,36 @@ class _Search:
             )  # fmt: skip
             if len(self.graph.nodes) <= LONG:
                 found += self._in_one_piece(ladder)
-            others = [rung for rung in ladder.rungs if rung.name != "compiler"]
-            if (not found or others) and time.monotonic() < self._until(_RUNGS_UNTIL):
+            # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
+            settled = found and not s.gpu and _worth_it(found[0].kernels[self.graph.digest].verdict)
+            if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
                 found += self._in_groups(ladder)
             if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
                 raise _TimeUp
         return found
 
     def _in_one_piece(self, ladder: Ladder) -> list[_Option]:
-        whole = alone(self.graph)
-        group = whole.groups[0]
+        """Judged as the stitched file that it becomes, so that it is judged once."""
+        whole, digest = alone(self.graph), self.graph.digest
+
+        def written(code: str, rung: Rung) -> str:
+            return candidate(stitch(whole, {digest: code}, notes={digest: rung}), self.graph, "run")
+
         entry = ladder.search(
-            group.graph,
-            until=self._until(_RUNGS_UNTIL),
-            values=examples_of(whole, self.values)[group.graph.digest],
-            shapes=self._small(group),
+            self.graph,
+            until=self._until(_WHOLE_UNTIL),
+            values=self.values,
+            shapes=self.shapes,
+            written=written,
         )
         self.inductor_ms = entry.inductor_ms
         if entry.best is None:
             self.failed.update(entry.tried)
             return []
-        row = row_of(1, [group], entry, 1.0)
-        return [_Option(whole, {group.graph.digest: entry.best}, (row,))]
+        row = row_of(1, list(whole.groups), entry, 1.0)
+        judged = entry.best.verdict
+        same = judged.candidate_digest == Candidate(code=written(entry.best.code, entry.best.rung)).digest
+        return [_Option(whole, {digest: entry.best}, (row,), judged if same else None)]
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
         whole, sheet = partition(self.graph), target_sheet(self.settings.target)
@@ -269,22 +281,26 @@ class _Search:
         """The fastest option that another judge accepts. Raises _TimeUp."""
         refused = ""
         best: Found | None = None
-        with self.open_judge() as verifier:
+        with contextlib.ExitStack() as opened:
+            verifier: Verifier | None = None
             for option in options:
                 text = option.text()
                 policy: Literal["full", "partial"] = (
                     "full" if option.own and self.settings.contractions == "own" else "partial"
                 )
-                task = pose(
-                    self.graph,
-                    self.values,
-                    policy=policy,
-                    shapes=self.shapes,
-                    precision=self.settings.precision,
-                )
-                judged = Ladder(verifier, [], self.cache).judge(
-                    task, candidate(text, self.graph, "run"), self._until(1.0)
-                )
+                judged = option.verdict
+                if judged is None:
+                    verifier = verifier or opened.enter_context(self.open_judge())
+                    task = pose(
+                        self.graph,
+                        self.values,
+                        policy=policy,
+                        shapes=self.shapes,
+                        precision=self.settings.precision,
+                    )
+                    judged = Ladder(verifier, [], self.cache).judge(
+                        task, candidate(text, self.graph, "run"), self._until(1.0)
+                    )
                 if judged is None:
                     if best is None:
                         raise _TimeUp

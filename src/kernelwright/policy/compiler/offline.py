@@ -100,6 +100,8 @@ def _host() -> None:
     import torch
     from torch.utils._sympy.value_ranges import SymPyValueRangeAnalysis, ValueRanges
 
+    # With symbols its cache costs more than it saves: a fifth of a compilation.
+    torch._dynamo.config.fake_tensor_cache_enabled = False
     # The CPU's convolution libraries choose themselves by size, which a symbolic trace would have to remember.
     torch._C._set_nnpack_enabled(False)
     torch._C._set_mkldnn_enabled(False)
