@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from modules import Decoder, examples
 
 from kernelwright.errors import UserError
-from kernelwright.graph.agree import agree
+from kernelwright.graph.agree import _distance, agree
 from kernelwright.graph.capture import Part, capture
 from kernelwright.graph.types import Node
 
@@ -107,3 +107,10 @@ def test_positive_inputs_stay_positive() -> None:
 def test_random_operators_are_told() -> None:
     with pytest.raises(UserError, match="draws random numbers; call eval"):
         agree(capture(nn.Dropout(0.5).train(), (torch.randn(4),)).part)
+
+
+def test_a_masks_least_number_is_another_one_in_fp64_and_hides_no_difference() -> None:
+    never = torch.tensor([-3.4e38, 1.0, 2.0])
+    assert _distance(never, torch.tensor([-1.7e308, 1.0, 2.0], dtype=torch.float64)) == 0.0
+    assert _distance(never, torch.tensor([-3.4e38, 1.0, 3.0])) > 0.1
+    assert _distance(never, torch.tensor([3.4e38, 1.0, 2.0])) > 0.1

@@ -34,6 +34,11 @@ _NATIVE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 4e-2, torch
 """The same in a dtype of results, or of what they are computed in."""
 
 
+_NEVER = 1e30
+"""Magnitude from which on a number is a mask's `never`: the least of a dtype, which is another one in fp64. Beside it no
+other difference would show."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Agreement:
     """How far graph and module were apart, as a share of the largest value of the result."""
@@ -223,9 +228,11 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
         return 0.0
     left, right = one.double(), other.double()
     finite = left.isfinite() & right.isfinite()
-    same = (left == right) | (left.isnan() & right.isnan())
+    never = (left.abs() >= _NEVER) & (right.abs() >= _NEVER) & (left.sign() == right.sign())
+    same = (left == right) | (left.isnan() & right.isnan()) | never
     if not bool((finite | same).all()):
         return float("inf")
+    finite &= ~never
     if not bool(finite.any()):
         return 0.0
     gap = float((left - right).abs()[finite].max())
