@@ -11,6 +11,7 @@ from modules import Decoder, Language, Output, examples
 from torch.utils import _pytree as pytree
 
 from kernelwright.errors import UserError
+from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
 from kernelwright.graph.fx import to_fx
@@ -213,3 +214,24 @@ def test_stays_whole_what_has_a_name() -> None:
 
     graph = capture(function, (torch.randn(3, 4), torch.randn(4, 4))).graph
     assert [node.op.split(".")[1] for node in graph.nodes] == ["linear", "gelu", "layer_norm", "_softmax"]
+
+
+def test_arguments_that_name_a_dtype_are_held_fixed() -> None:
+    class Cast(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor, *, wanted: torch.dtype, times: float = 2.0) -> torch.Tensor:
+            return self.linear(x).to(wanted) * times
+
+    module, x = Cast().eval(), torch.randn(2, 4)
+    captured = capture(module, (x,), {"times": 3.0, "wanted": torch.bfloat16})
+    assert captured.how == "export"
+    assert {one.origin for one in captured.graph.arguments if one.role == "weight"} == {
+        "linear.weight",
+        "linear.bias",
+    }
+    assert agree(captured.part).native < 4e-2
+    with pytest.raises(UserError, match="captured for"):
+        captured.bind((x,), {"times": 3.0, "wanted": torch.float16})

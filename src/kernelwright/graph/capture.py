@@ -137,9 +137,11 @@ def capture(
     from Dynamo where export fails. Raises UserError, in one line, for what cannot be captured.
     """
     args, kwargs = tuple(args), dict(kwargs or {})
+    label = name or _label(module)
+    if any(isinstance(one, _NAMES) for one in (*args, *kwargs.values())):
+        return _with_names(module, args, kwargs, dynamic, breaks, label)
     called, prefix = _as_module(module)
     _check(called, args, kwargs)
-    label = name or _label(module)
     reasons: list[Exception] = []
     with _tracing(args, kwargs):
         for symbols in (True, False) if dynamic else (False,):
@@ -161,6 +163,38 @@ def capture(
             if parts:
                 return Captured(parts, "dynamo")
     raise _explained(reasons)
+
+
+_NAMES = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+"""Arguments that name something, which torch.export does not take."""
+
+
+def _with_names(
+    module: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic: bool, breaks: bool, name: str
+) -> Captured:  # fmt: skip
+    """`capture` with the arguments that are names held fixed: None stands in their place while torch traces."""
+    places = {at: one for at, one in enumerate(args) if isinstance(one, _NAMES)}
+    words = {key: one for key, one in kwargs.items() if isinstance(one, _NAMES)}
+
+    def run(*given: Any, **named: Any) -> Any:
+        return module(*(places.get(at, one) for at, one in enumerate(given)), **{**named, **words})
+
+    owner = module if isinstance(module, torch.nn.Module) else getattr(module, "__self__", None)
+    held = _Function(run, owner if isinstance(owner, torch.nn.Module) else None)
+    plain = tuple(None if at in places else one for at, one in enumerate(args))
+    found = capture(
+        held, plain, {**kwargs, **dict.fromkeys(words)}, dynamic=dynamic, breaks=breaks, name=name
+    )
+    if found.how == "dynamo":
+        return found
+    part = found.parts[0]
+    flat = pytree.tree_leaves((args, _ordered(kwargs, part.call.inputs)))
+    leaves: tuple[Any, ...] = tuple(
+        (one,) if isinstance(one, _NAMES) else leaf for one, leaf in zip(flat, part.call.leaves, strict=True)
+    )
+    call = dataclasses.replace(part.call, leaves=leaves)
+    graph = _without_prefix(part.graph, "owner.")
+    return Captured((dataclasses.replace(part, graph=graph, call=call),), found.how)
 
 
 def _tried(
