@@ -77,8 +77,8 @@ def _own(graph: Graph, found: Any) -> Row:
     total = eager_ms(graph, sheet)
     if len(found.rows) == 1 and found.rows[0].count == 1 and found.rows[0].share == 1.0:
         left = [node for node in computing if _by_aten(node, found.answer.code)]
-        held = graph.model_copy(update={"nodes": tuple(one for one in graph.nodes if one not in left)})
-        return _shares(len(computing) - len(left), len(computing), eager_ms(held, sheet), total)
+        own = total - eager_ms(graph, sheet, left)
+        return _shares(len(computing) - len(left), len(computing), own, total)
     kept = sum(one.share for one in found.rows if one.rung != "aten")
     return _shares(round(kept * len(computing)), len(computing), kept * total, total)
 

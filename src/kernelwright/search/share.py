@@ -7,7 +7,7 @@ dtype, and one launch each. Good for an order and for shares; a measured time is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kernelwright.graph import Graph, Node, TensorType, operators, sizes
 from kernelwright.graph.execute import DTYPES
@@ -18,11 +18,12 @@ from kernelwright.hardware import Target
 Types = Mapping[str, TensorType | NumberType]
 
 
-def eager_ms(graph: Graph, target: Target) -> float:
-    """Milliseconds of one pass, modelled, at the sizes that the graph was captured with."""
+def eager_ms(graph: Graph, target: Target, nodes: Iterable[Node] | None = None) -> float:
+    """Milliseconds of one pass, or of some of its `nodes`, modelled, at the sizes that the graph was captured with."""
     types = graph.types()
     hints = {one.name: one.hint for one in graph.symbols}
-    return math.fsum(_node_ms(node, types, hints, target) for node in graph.nodes if part_of(node) != "free")
+    counted = graph.nodes if nodes is None else nodes
+    return math.fsum(_node_ms(node, types, hints, target) for node in counted if part_of(node) != "free")
 
 
 def _node_ms(node: Node, types: Types, hints: Mapping[str, int], target: Target) -> float:

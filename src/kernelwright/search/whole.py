@@ -258,11 +258,7 @@ class _Search:
 
         with ThreadPoolExecutor(self.settings.workers) as threads:
             entries = dict(zip(order, threads.map(search, order), strict=True))
-        left = sum(
-            eager_ms(self.graph.model_copy(update={"nodes": step.nodes}), sheet)
-            for step in whole.steps
-            if isinstance(step, Left)
-        )
+        left = sum(eager_ms(self.graph, sheet, step.nodes) for step in whole.steps if isinstance(step, Left))
         total = sum(cost.values()) + left or 1.0
         kept = {
             digest: entry.best
