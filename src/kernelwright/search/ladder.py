@@ -103,6 +103,8 @@ class LibraryRung:
             return print_triton(program)
         except Unsupported as why:
             raise CannotWrite(str(why)) from None
+        except (KeyError, ValueError, IndexError) as error:  # sizes of a form that its printers do not know
+            raise CannotWrite(f"the library has no form for the graph ({type(error).__name__})") from None
 
 
 class UserRung:
