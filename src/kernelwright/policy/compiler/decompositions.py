@@ -34,6 +34,7 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
     }
     if contractions == "auto":
         found["aten.scaled_dot_product_attention.default"] = _whole_attention
+        found["aten.convolution.default"] = _whole_convolution
     return found
 
 
@@ -118,24 +119,60 @@ def _whole_attention(
     return _attention_operator()(query, key, value, attn_mask, is_causal, scale, enable_gqa)
 
 
+def _whole_convolution(
+    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, extra: Any, groups: Any
+) -> Any:  # fmt: skip
+    """The same where the number of groups is a symbol, as of a depthwise convolution, which Inductor would fix."""
+    if not pooling.symbolic(groups):
+        return NotImplemented
+    return _convolution_operator()(x, weight, bias, stride, padding, dilation, transposed, extra, groups)
+
+
 @functools.cache
 def _attention_operator() -> Any:
+    def shape_only(query: Any, key: Any, value: Any, *_: Any) -> Any:
+        return query.new_empty([*query.shape[:-1], value.shape[-1]])
+
+    return _operator(
+        "attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale, "
+        "bool enable_gqa) -> Tensor",
+        shape_only,
+    )
+
+
+@functools.cache
+def _convolution_operator() -> Any:
+    def shape_only(
+        x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, extra: Any, groups: Any
+    ) -> Any:  # fmt: skip
+        places = []
+        for at, size in enumerate(x.shape[2:]):
+            window = dilation[at] * (weight.shape[2 + at] - 1) + 1
+            if transposed:
+                places.append((size - 1) * stride[at] - 2 * padding[at] + window + extra[at])
+            else:
+                places.append((size + 2 * padding[at] - window) // stride[at] + 1)
+        channels = weight.shape[1] * groups if transposed else weight.shape[0]
+        return x.new_empty([x.shape[0], channels, *places])
+
+    return _operator(
+        "grouped_convolution(Tensor x, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+        "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+        shape_only,
+    )
+
+
+def _operator(schema: str, shape_only: Callable[..., Any]) -> Any:
     """An operator that Inductor does not know and so leaves whole; it is traced and never run."""
     import torch
 
     library = torch.library.Library("kernelwright", "FRAGMENT")
-    library.define(
-        "attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale, "
-        "bool enable_gqa) -> Tensor"
-    )
-
-    def shape_only(query: Any, key: Any, value: Any, *_: Any) -> Any:
-        return query.new_empty([*query.shape[:-1], value.shape[-1]])
-
-    library.impl("attention", shape_only, "CompositeExplicitAutograd")
-    library.impl("attention", shape_only, "Meta")
+    library.define(schema)
+    name = schema.partition("(")[0]
+    library.impl(name, shape_only, "CompositeExplicitAutograd")
+    library.impl(name, shape_only, "Meta")
     _KEPT.append(library)
-    return torch.ops.kernelwright.attention.default
+    return getattr(torch.ops.kernelwright, name).default
 
 
 _KEPT: list[Any] = []

@@ -233,7 +233,7 @@ class _Host:
         call = f"{step.function}({', '.join(texts)})"
         if step.given:
             return call
-        whole = ".contiguous()" if step.function.endswith("attention") else ""
+        whole = ".contiguous()" if step.contiguous else ""
         return f"{self.tensors[step.result.name]} = {call}{whole}"
 
     def _operand(self, value: Any) -> str:

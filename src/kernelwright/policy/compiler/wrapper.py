@@ -76,6 +76,8 @@ class Library:
     result: Tensor
     given: bool
     """Whether it writes to a buffer that was made before (`out=`)."""
+    contiguous: bool = False
+    """Whether the kernels take its result to be so: of an operator whose strides Inductor does not know."""
 
 
 _PUBLIC = {
@@ -86,6 +88,7 @@ _PUBLIC = {
     "baddbmm": "torch.baddbmm",
     "convolution": "torch.convolution",
     "attention": "torch.nn.functional.scaled_dot_product_attention",
+    "grouped_convolution": "torch.convolution",
 }
 """Calls of Inductor's wrapper that may stay, by their last name."""
 
@@ -228,7 +231,8 @@ class _Reader:
         options = {
             word.arg: self._argument(word.value) for word in call.keywords if word.arg and word.arg != "out"
         }
-        self.plan.steps.append(Library(public, arguments, options, result, given))
+        ours = "torch.ops.kernelwright." in ast.unparse(call.func)
+        self.plan.steps.append(Library(public, arguments, options, result, given, ours))
         return result
 
     def _argument(self, node: ast.expr) -> Any:
