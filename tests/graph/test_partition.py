@@ -1,6 +1,7 @@
 """Groups: one contraction or a chain of reductions with its maps each; put together again they are the graph."""
 
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from graph.building import Builder, attention_block, linear, rms_norm, values_of
 from kernelwright.graph import operators
 from kernelwright.graph.execute import execute
 from kernelwright.graph.partition import Group, Left, Partition, part_of, partition
-from kernelwright.graph.types import DtypeArg, Graph, Ref
+from kernelwright.graph.stitch import stitch
+from kernelwright.graph.types import Argument, DtypeArg, Graph, Node, Ref, Size, Symbol, TensorType, Value
 
 
 def shown(found: Partition) -> list[str]:
@@ -196,3 +198,32 @@ def drawn(rng: random.Random) -> Graph:
         ])()  # fmt: skip
         known.append(made)
     return b.graph(*rng.sample(known, k=rng.randint(1, 3)))
+
+
+def test_a_group_is_given_the_sizes_that_what_it_reads_does_not_tell() -> None:
+    heads, size = Symbol(name="s0", hint=4), Symbol(name="s1", hint=8)
+    x = Argument(name="x", type=TensorType(dtype="float32", shape=(2, "s0*s1")))
+    w = Argument(name="w", type=TensorType(dtype="float32", shape=("s0", "s1")))
+    apart = TensorType(dtype="float32", shape=(2, "s0", "s1"))
+    view = Node(
+        op="aten.reshape.default",
+        args=(Ref(ref="x"), (2, Size(size="s0"), Size(size="s1"))),
+        outputs=(Value(name="v", type=apart),),
+    )
+    y = Node(op="aten.relu.default", args=(Ref(ref="v"),), outputs=(Value(name="y", type=apart),))
+    whole = partition(Graph(arguments=(x, w), nodes=(view, y), results=("y",), symbols=(heads, size)))
+    (group,) = whole.groups
+    assert group.inputs == ("x", "s0", "s1")
+    assert [one.name for one in group.graph.arguments] == ["x0", "s0", "s1"]
+    value = torch.randn(2, 32)
+    (made,) = execute(group.graph, [value, 4, 8])
+    torch.testing.assert_close(made, value.view(2, 4, 8).relu())
+    text = stitch(
+        whole,
+        {
+            group.graph.digest: "import torch\n\n\ndef kernel(x, s0, s1):\n    return x.view(2, s0, s1).relu()\n"
+        },
+    )
+    space: dict[str, Any] = {}
+    exec(text, space)
+    torch.testing.assert_close(space["run"](value, torch.empty(4, 8))[0], made)

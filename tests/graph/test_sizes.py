@@ -46,3 +46,17 @@ def test_what_no_argument_tells_is_said() -> None:
 
 def test_a_graph_without_symbols_stays() -> None:
     assert sizes.independent(relu(3, 4, symbols=())) == relu(3, 4, symbols=())
+
+
+def test_sizes_are_solved_from_formulas_that_are_linear_in_them() -> None:
+    assert sizes.solve("3*s0*s1", "s0", "x.shape[1]", {"s1"}) == "(x.shape[1]) // (3*s1)"
+    assert sizes.solve("s0 + 2", "s0", "x.shape[1]", set()) == "x.shape[1] - 2"
+    assert sizes.solve("s0*s1", "s0", "x.shape[1]", set()) is None
+    assert sizes.solve("s0//2", "s0", "x.shape[1]", set()) is None
+    assert sizes.solve("s0*s0", "s0", "x.shape[1]", set()) is None
+
+
+def test_a_symbol_that_nothing_tells_keeps_its_number() -> None:
+    fixed = sizes.tellable(relu("s0*s1", result=("s0", "s1")))
+    assert len(fixed.symbols) == 1
+    assert sizes.untold(fixed) == []

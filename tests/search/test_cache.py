@@ -11,7 +11,7 @@ from graph.building import Builder
 from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Timing, Verdict
-from kernelwright.search.cache import Answer, Entry, KernelCache, Key
+from kernelwright.search.cache import Answer, Entry, KernelCache, Key, against_inductor
 
 
 def graph() -> Graph:
@@ -125,3 +125,19 @@ def test_a_folder_that_cannot_be_written_costs_one_line(
         assert cache.put(KEY, Entry(best=answer())).best == answer()
     assert cache.get(KEY) == Entry(best=answer())
     assert capsys.readouterr().err.count("not kept for the next time") == 1
+
+
+def test_torch_compile_is_modelled_no_faster_than_its_own_kernels() -> None:
+    timing = Timing(
+        kind="modelled", target="h200", candidate_ms=2.0, candidate_ci=(2.0, 2.0), baseline_ms={"eager": 4.0, "compile": 1.0},
+        speedup_ci={"eager": (2.0, 2.0), "compile": (0.5, 0.5)},
+    )  # fmt: skip
+    verdict = Verdict(task_id="t", outcome=Outcome.CORRECT, gate=Gate.TIMING, timing=timing)
+    fair = against_inductor(verdict, 2.5).timing
+    assert fair is not None
+    assert fair.baseline_ms == {"eager": 4.0, "compile": 2.5}
+    assert fair.speedup_ci["compile"] == (1.25, 1.25)
+    assert against_inductor(verdict, 0.5) == verdict
+    measured = timing.model_copy(update={"kind": "measured"})
+    clocked = verdict.model_copy(update={"timing": measured})
+    assert against_inductor(clocked, 2.5) == clocked

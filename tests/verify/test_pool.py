@@ -418,6 +418,19 @@ def test_a_zygote_forks_nothing_for_a_judge_that_has_gone() -> None:
     assert not os.path.exists(f"/proc/{pid}")
 
 
+def test_pools_that_keep_it_hand_on_the_process_that_forks() -> None:
+    with VerifierPool(workers=1, backend="interpret", kept=True) as pool:
+        pool.start()
+        first = pool._current_zygote()
+    with VerifierPool(workers=1, backend="interpret", kept=True) as pool:
+        assert pool._current_zygote() is first
+        assert pool.verify(RELU, GOLD).correct
+    with VerifierPool(workers=1, backend="interpret") as pool:
+        pool.start()
+        assert pool._current_zygote() is not first
+    first.close()
+
+
 def test_time_is_counted_from_when_a_process_was_there() -> None:
     """A zygote that is still warming up costs no candidate its hearing."""
     with VerifierPool(workers=1, backend="interpret", deadline_s=1.5) as pool:
