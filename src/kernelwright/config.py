@@ -143,9 +143,6 @@ class SftConfig(Section):
     kinds: tuple[Kind, ...] = ("translate", "write", "repair", "improve")
     plans: bool = True
     """Whether completions begin with the plan. Without, reinforcement pays the code alone."""
-    renamings: int = Field(0, ge=0)
-    """Copies of each lowered example under other names of arguments and attributes and with the constructor in another
-    hand, so that these are copied from the prompt and not remembered. An epoch is longer by them."""
     shares: Mapping[Kind, Annotated[float, Field(ge=0)]] = {}
     """How much of each kind's examples an epoch goes through, drawn anew in each, such as `{ repair = 0.3 }`; a kind
     not named: all of them."""

@@ -7,8 +7,6 @@ fastest attention applies. The order is a function of (seed, epoch) alone: a res
 from __future__ import annotations
 
 import math
-import random
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,15 +19,9 @@ from kernelwright.config import Kind, Recipe
 from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids, prompt_ids
 from kernelwright.prompts import example_pair
-from kernelwright.prompts.constructors import varied
-from kernelwright.prompts.renaming import relabelled, renamed
-from kernelwright.records import Example, Supervised
+from kernelwright.records import Supervised
 from kernelwright.train.processes import on_all_cores
 
-PIECE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,11}")
-"""What of a vocabulary may be part of a name."""
-RELABELLED = 0.35
-"""Share of an example's copies that have other names for launches, too: in the others these say what is done."""
 IGNORED = -100
 """Label of a token that is not trained on."""
 LIKE = 50
@@ -55,37 +47,20 @@ class Rows:
         return np.diff(self.starts)
 
 
-def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised], renamings: int = 0) -> Rows:
-    """The examples of the kinds that the recipe wants which fit the context; none may be left. Each is there under
-    `renamings` other sets of names and with as many constructors, too."""
+def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
+    """The examples of the kinds that the recipe wants which fit the context; none may be left."""
 
-    pieces = [
-        piece
-        for number in range(len(tokenizer) if renamings else 0)
-        if PIECE.fullmatch(piece := tokenizer.decode([number]).strip())
-    ]
-
-    def pair(asked: tuple[int, int, Supervised]) -> tuple[NDArray[np.int32], int]:
-        place, copy, example = asked
-        if copy and isinstance(example, Example):
-            chance = random.Random(f"{recipe.seed}:{place}:{copy}")
-            example = renamed(varied(example, chance), chance, pieces)
-            if chance.random() < RELABELLED:
-                example = relabelled(example, chance)
+    def pair(example: Supervised) -> tuple[NDArray[np.int32], int]:
         if not recipe.sft.plans:
             example = example.model_copy(update={"plan": ""})
-        prompt, text = example_pair(example, recipe.data.style, recipe.data.answer, recipe.data.think)
+        data = recipe.data
+        prompt, text = example_pair(example, data.style, data.answer, data.think)
         question = prompt_ids(tokenizer, prompt)
         return np.array(question + completion_ids(tokenizer, text), np.int32), len(question)
 
-    wanted = [
-        (place, copy, example)
-        for place, example in enumerate(examples)
-        for copy in range(1 + renamings * isinstance(example, Example))
-        if example.kind in recipe.sft.kinds
-    ]
+    wanted = [example for example in examples if example.kind in recipe.sft.kinds]
     tokens, asked, kinds = [np.empty(0, np.int32)], [], []
-    for (_, _, example), (row, question) in zip(wanted, on_all_cores(pair, wanted), strict=True):
+    for example, (row, question) in zip(wanted, on_all_cores(pair, wanted), strict=True):
         if len(row) <= recipe.model.context:
             tokens.append(row)
             asked.append(question)
@@ -96,7 +71,7 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised], re
 
 def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
     """`tokenised`, or a UserError when no example is left to train on."""
-    rows = tokenised(recipe, tokenizer, examples, recipe.sft.renamings)
+    rows = tokenised(recipe, tokenizer, examples)
     wanted = sum(example.kind in recipe.sft.kinds for example in examples)
     if not any(recipe.sft.shares.get(kind, 1.0) for kind in rows.kinds):
         raise UserError(

@@ -446,10 +446,9 @@ def _data(recipe: Recipe, out: Path) -> tuple[Epoch, str]:
 
 
 def _shares(recipe: Recipe, kinds: Mapping[Kind, int]) -> dict[str, int]:
-    """How many examples of each kind an epoch goes through, copies under other names among them."""
+    """How many examples of each kind an epoch goes through."""
     config = recipe.sft
-    copies = 1 + config.renamings
-    return {k: round(copies * n * config.shares.get(k, 1.0)) for k, n in kinds.items() if k in config.kinds}
+    return {k: round(n * config.shares.get(k, 1.0)) for k, n in kinds.items() if k in config.kinds}
 
 
 def _mean_length(recipe: Recipe, train: Sequence[Supervised], out: Path) -> float | None:

@@ -45,8 +45,7 @@ def run_sft(
     train, held = held_out(recipe.sft, examples, validation)
     rows = training_rows(recipe, tokenizer, train)
     trainer = sft_trainer(recipe, model, tokenizer, rows, steps_dir, curves)
-    copies = min(recipe.sft.renamings, 1)
-    collate = Collator(tokenised(recipe, tokenizer, held, copies), tokenizer.pad_token_id)
+    collate = Collator(tokenised(recipe, tokenizer, held), tokenizer.pad_token_id)
     best = _best(recipe, trainer, collate, steps_dir)
     if held:
         batch = trainer.args.per_device_train_batch_size
