@@ -96,8 +96,8 @@ def _streamed(engine: Any, hear: Callable[[int, Sequence[int], Sequence[float]],
 
 @contextmanager
 def uncompiled(wanted: bool) -> Iterator[None]:
-    """Within it TRL starts its engine without torch.compile: on a CPU compiled code keeps the packed weights that it was made
-    with, whatever is loaded later."""
+    """Within it TRL starts its engine without torch.compile: on a CPU weights are packed into what the layers call, and compiled
+    code might keep those of before."""
     if not wanted:
         yield
         return
