@@ -2,6 +2,7 @@
 
     DIR/parts/pairs-000012.jsonl            what was accepted, as `Pair`; of `practice-...`, tasks alone
     DIR/parts/pairs-000012.rejected.jsonl   what was not, as `Refused`, with its verdict
+    DIR/parts/pairs-000012.survivors.jsonl  kernels with a planted fault that the judge accepted, to be read by a person
     DIR/parts/pairs-000012.done.json        counts and seconds: written last, so a chunk without it is made again
 
 Problems hang on settings and number alone: it does not matter who makes which chunk, in what order, or how often. Where a
@@ -78,15 +79,19 @@ def make_chunk(
     counts[f"graphs: {chunk.kind}"] += len(problems)
     made: list[Record] = [one.task for one in problems] if chunk.kind == "practice" else []
     refused: list[Record] = []
+    survivors: list[Record] = []
     if chunk.kind == "pairs":
         assert verifier is not None
         for asked in [ask(one, verifier) for one in problems]:
             decided = decide(settings, asked)
             made += decided.pairs
             refused += decided.refused
+            survivors += decided.survivors
             counts.update(decided.counts)
     _write(parts / f"{chunk.name}.jsonl", made)
     _write(parts / f"{chunk.name}.rejected.jsonl", refused)
+    if survivors:
+        _write(parts / f"{chunk.name}.survivors.jsonl", survivors)
     told = {"counts": dict(counts), "seconds": round(time.perf_counter() - start, 2)}
     write_text(parts / f"{chunk.name}.done.json", json.dumps(told))
 

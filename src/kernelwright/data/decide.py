@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class Refused(Record):
-    """A kernel of ours that the judge rejected."""
+    """A kernel that the judge rejected, or accepted with a fault in it."""
 
     task: Task
     plan: str
+    """The answer's plan; of a survivor the fault's kind."""
     code: str
     verdict: Verdict
 
@@ -39,6 +40,8 @@ class Decided(Record):
 
     pairs: tuple[Pair, ...] = ()
     refused: tuple[Refused, ...] = ()
+    survivors: tuple[Refused, ...] = ()
+    """Kernels with a planted fault that the judge accepted."""
     counts: Mapping[str, int] = {}
 
 
@@ -72,7 +75,12 @@ def decide(settings: CorpusSettings, asked: Asked) -> Decided:
         for answer, verdict in judged
         if not verdict.correct
     )
-    return Decided(pairs=tuple(pairs), refused=refused, counts=dict(counts))
+    survivors = tuple(
+        Refused(task=problem.task, plan=fault.kind, code=fault.code, verdict=verdict)
+        for fault, future in zip(problem.broken, broken, strict=True)
+        if (verdict := fair(future)).correct
+    )
+    return Decided(pairs=tuple(pairs), refused=refused, survivors=survivors, counts=dict(counts))
 
 
 def _improvements(
