@@ -3,7 +3,7 @@
 python benchmarks/own.py list                          # calls each once
 python benchmarks/own.py capture                       # the rows go to own-capture.jsonl; what is there is not measured again
 python benchmarks/own.py whole --only geglu --only focal_loss
-GROUPS=own-groups python benchmarks/own.py groups      # then benchmarks/groups.py own-groups.jsonl
+FIELD_GROUPS=own-groups python benchmarks/own.py groups      # then benchmarks/groups.py own-groups.jsonl
 
 For `whole` each module has a process of its own, so that what it starts and imports is paid within its budget.
 """

@@ -139,7 +139,7 @@ def cpu_seconds() -> float:
 
 
 def measure_groups(case: Case) -> Row:
-    """`groups`: digest, how often, nodes and modelled eager us of each distinct one; their tasks go to the folder GROUPS."""
+    """`groups`: digest, how often, nodes and modelled eager us of each distinct one; their tasks go to the folder FIELD_GROUPS."""
     module, args, kwargs = case
     began, spent = time.monotonic(), cpu_seconds()
     try:
@@ -167,7 +167,7 @@ def _group(groups: list[Group], values: Any, shapes: Any) -> Row:
     nodes = sum(part_of(node) != "free" for node in group.nodes)
     us = 1e3 * eager_ms(group.graph, target("h200"))
     row: Row = {"digest": group.graph.digest, "count": len(groups), "nodes": nodes, "eager_us": round(us, 1)}
-    folder = Path(os.environ.get("GROUPS", "field-groups"))
+    folder = Path(os.environ.get("FIELD_GROUPS", "field-groups"))
     place = folder / f"{group.graph.digest}.json"
     if not place.exists():
         folder.mkdir(parents=True, exist_ok=True)
