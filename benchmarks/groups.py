@@ -25,10 +25,11 @@ from field.intervals import exact
 from field.sources import MEASUREMENT_ONLY
 from field.whole import cpu_seconds, reason
 
-from kernelwright.graph import Graph
 from kernelwright.records import FASTER, Task
 from kernelwright.search.cache import KernelCache
-from kernelwright.search.ladder import CompilerRung, Ladder, LibraryRung
+from kernelwright.search.cases import of_task
+from kernelwright.search.ladder import Ladder
+from kernelwright.search.rungs import CompilerRung, LibraryRung
 from kernelwright.search.whole import ENOUGH
 from kernelwright.verify import VerifierPool
 
@@ -74,8 +75,8 @@ def one_group(group: Row, folder: Path, ladder: Ladder, seconds: float) -> Row:
     if "unposed" in group:
         return row | {"cause": group["unposed"], "seconds": 0.0}
     task = Task.model_validate_json((folder / f"{group['digest']}.json").read_text())
-    graph = Graph.model_validate_json(task.graph)
-    entry = ladder.search(graph, task=task, until=began + seconds)
+    case = of_task(task)
+    entry = ladder.search(case.graph, form=case.form, shapes=case.shapes, until=began + seconds)
     row |= {"seconds": round(time.monotonic() - began, 1), "cpu": round(cpu_seconds() - spent, 1)}
     row["load"] = round(os.getloadavg()[0], 1)
     if entry.best is not None:

@@ -1,6 +1,7 @@
 """The library: a module in, a drop-in out, saved, loaded, exported, cached; and one line for each kind of bad input."""
 
 import importlib.util
+import json
 import sys
 import time
 import warnings
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from kernelwright.graph.stitch import candidate, stitch
 from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
-from kernelwright.search.ladder import CannotWrite
+from kernelwright.search.rungs import CannotWrite
 
 X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
@@ -42,7 +43,7 @@ class AtenRung:
     def start(self) -> None:
         pass
 
-    def write(self, graph: Graph, task: Task, seconds: float) -> str:
+    def write(self, graph: Graph, sizes: Any, seconds: float) -> str:
         type(self).asked += 1
         if why := type(self).refuses(graph):
             raise CannotWrite(why)
@@ -55,10 +56,10 @@ class EmptyLibrary:
 
     name = "library"
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, precision: str) -> None:
         pass
 
-    def write(self, graph: Graph, task: Task, seconds: float) -> str:
+    def write(self, graph: Graph, sizes: Any, seconds: float) -> str:
         raise CannotWrite("no loop nest fits")
 
 
@@ -97,8 +98,9 @@ def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr("kernelwright.cli.read.judge", judge)
-    monkeypatch.setattr(api, "CompilerRung", AtenRung)
-    monkeypatch.setattr(api, "LibraryRung", EmptyLibrary)
+    monkeypatch.setattr("kernelwright.search.rungs.CompilerRung", AtenRung)
+    monkeypatch.setattr("kernelwright.search.rungs.LibraryRung", EmptyLibrary)
+    monkeypatch.setattr(api, "RUNGS", ("compiler", "library"))
     for cls, name, value in [
         (AtenRung, "asked", 0), (AtenRung, "refuses", staticmethod(lambda graph: "")), (Judge, "gain", 2.0),
         (Judge, "takes", 0.0), (Judge, "accepts", staticmethod(lambda candidate: True)),
@@ -111,11 +113,15 @@ def block() -> Block:
     return Block().requires_grad_(False).eval()
 
 
-def optimized(module: nn.Module, *args: Any, folder: Any = False, **options: Any) -> tuple[Any, list[str]]:
-    """(what came out, warnings)."""
+def optimized(
+    module: Any, *inputs: Any, folder: Any = False, args: bool = True, **options: Any
+) -> tuple[Any, list[str]]:
+    """(what came out, warnings); without `args` the one input as it is."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        found = kernelwright.optimize(module, args, cache=folder, quiet=True, **options)
+        found = kernelwright.optimize(
+            module, inputs if args else inputs[0], cache=folder, quiet=True, **{"seconds": 300.0, **options}
+        )
     return found, [str(one.message) for one in heard if one.category is RuntimeWarning]
 
 
@@ -130,6 +136,35 @@ def test_a_module_comes_back_with_its_kernels(tmp_path: Path) -> None:
     assert len(runs) == 1
     assert fast.verdict.speedup() == 2.0
     assert [row.rung for row in fast.verified.rows] == ["compiler"]
+
+
+def gated(x: Tensor, gate: Tensor) -> Tensor:
+    return x * torch.sigmoid(gate) + OFFSET
+
+
+OFFSET = torch.linspace(0, 1, 8)
+
+
+def test_a_function_comes_back_as_a_module_with_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast, said = optimized(gated, X, X)
+    assert said == []
+    assert isinstance(fast, Optimized)
+    runs = counted(fast)
+    torch.testing.assert_close(fast(X, X), gated(X, X))
+    assert len(runs) == 1
+    AtenRung.refuses = staticmethod(lambda graph: "none today")
+    assert optimized(gated, X, X)[0] is gated
+
+
+class Both(NamedTuple):
+    x: Tensor
+    y: Tensor
+
+
+def test_a_named_tuple_is_one_argument() -> None:
+    fast, said = optimized(Says(lambda both: Both(both.x + both.y, both.x * 2)), Both(X, X + 1), args=False)
+    assert said == []
+    torch.testing.assert_close(fast(Both(X, X + 1)).x, X + (X + 1))
 
 
 def test_the_second_call_asks_nobody(tmp_path: Path) -> None:
@@ -235,6 +270,7 @@ def test_an_exported_layer_runs_the_kernels_on_the_modules_own_weights(tmp_path:
     fast, _ = optimized(module, X)
     package = kernelwright.export(fast, tmp_path / "gelu-kernel")
     assert package == tmp_path / "gelu-kernel" / "build" / "torch-universal" / "gelu_kernel"
+    assert json.loads((package.parent / "metadata.json").read_text())["name"] == "gelu-kernel"
     spec = importlib.util.spec_from_file_location("gelu_kernel", package / "__init__.py")
     assert spec is not None
     assert spec.loader is not None
@@ -247,6 +283,31 @@ def test_an_exported_layer_runs_the_kernels_on_the_modules_own_weights(tmp_path:
     assert set(vars(layer)) <= {"__module__", "forward", "__doc__", "has_backward", "can_torch_compile"}
     with pytest.raises(UserError, match="runs no kernel"):
         kernelwright.export(module, tmp_path / "x")
+
+
+class Gelu(nn.Module):
+    """Its first parameter has another name than self."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(this, x: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(this.inner(x))
+
+
+def test_kernelize_puts_the_exported_layer_into_a_model(tmp_path: Path) -> None:
+    kernels = pytest.importorskip("kernels")
+    cls = kernels.use_kernel_forward_from_hub("Gelu")(Gelu)
+    model = nn.Sequential(cls(), cls()).requires_grad_(False).eval()
+    fast, _ = optimized(model[0], X)
+    kernelwright.export(fast, tmp_path / "gelu-kernel")
+    wanted = model(X)
+    layer = kernels.LocalLayerRepository(tmp_path / "gelu-kernel", layer_name="Gelu")
+    with kernels.use_kernel_mapping({"Gelu": {"cpu": layer}}):
+        made = kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu", use_fallback=False)
+    assert made[0].forward.__func__.__module__.endswith(".layers")
+    torch.testing.assert_close(made(X), wanted)
 
 
 class Says(nn.Module):
@@ -276,7 +337,9 @@ def hooked() -> nn.Module:
 
 
 BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
-    "no module": (lambda: "text", lambda: (X,), "str is no nn.Module"),  # type: ignore[dict-item,return-value]
+    "no module": (lambda: "text", lambda: (X,), "'text' is neither a module nor a function"),  # type: ignore[dict-item,return-value]
+    "a class": (lambda: Block, lambda: (X,), "Block is a class; make an instance of it"),  # type: ignore[dict-item,return-value]
+    "a method": (lambda: block().forward, lambda: (X,), "forward is a method; pass the module itself"),  # type: ignore[dict-item,return-value]
     "no tensor": (lambda: Says(lambda: 1), lambda: (), "no tensor among the example inputs|has no tensor"),
     "branches on data": (
         lambda: Says(lambda x: x if x.sum() > 0 else -x), lambda: (X,), "depend on the values of tensors",

@@ -96,7 +96,11 @@ def test_the_whole_job_can_be_stopped_and_ends_with_a_table_and_a_report(
     assert "frontend" in (out / "report.html").read_text()
 
     folder = RunFolder(out)
-    assert len(folder.sub("optimize").rows("rollouts.jsonl", Rollout)) >= demo.SAMPLES
+    for place in ("optimize", *(f"examples/{Path(one).stem}" for one in demo.FIRST)):
+        work = folder.sub(*place.split("/"))
+        assert json.loads(work.file("found.json").read_text())["rung"] in ("compiler", "library")
+        assert "class ModelNew" in work.file("kernel.py").read_text()
+        assert work.rows("rollouts.jsonl", Rollout)
     steps = [row["step"] for row in folder.lines("curves.jsonl") if row["stage"] == "sft"]
     assert steps == [1, 2, 3, 4]
     spent = json.loads((out / "seconds.json").read_text())

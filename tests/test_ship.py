@@ -140,7 +140,7 @@ def test_default_is_what_was_shipped(shipped: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(policies, "DEFAULT_FOLDER", shipped)
     policy = load_policy("default")
     assert policy.name == "default"
-    from kernelwright.search import style_of
+    from kernelwright.search.asks import style_of
 
     assert style_of(policy) == "lowered"
     prompt = Prompt(

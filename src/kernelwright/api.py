@@ -1,4 +1,4 @@
-"""The package as a library: a module in, a drop-in module out that runs verified kernels.
+"""The package as a library: a module or function in, a drop-in out that runs verified kernels.
 
     import kernelwright
 
@@ -16,7 +16,7 @@ import json
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,19 @@ from kernelwright.precision import named
 from kernelwright.records import FASTER
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
-from kernelwright.search.ladder import CompilerRung, Contractions, LibraryRung
-from kernelwright.search.whole import ENOUGH, Found, Settings, Told, search_whole
+from kernelwright.search.cases import Case, of_captured
+from kernelwright.search.ladder import Watch
+from kernelwright.search.rungs import AnyRung, Contractions, key_of, rungs_of
+from kernelwright.search.whole import ENOUGH, Found, Settings
 
-__all__ = ["Optimized", "VerifiedModule", "export", "load", "optimize", "save"]
+__all__ = ["Optimized", "VerifiedModule", "captured_of", "export", "load", "optimize", "save", "settings_of"]
+
+RUNGS = ("compiler", "library", "model")
+"""Asked by default; with a GPU kernels are tuned, too."""
 
 
 def optimize(
-    module: nn.Module,
+    module: nn.Module | Callable[..., Any],
     example_inputs: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
@@ -58,31 +63,40 @@ def optimize(
     precision: str = "default",
     workers: int = 0,
     cache: bool | str | Path = True,
+    rungs: Sequence[str] = (),
+    model: str = "default",
     quiet: bool = False,
-) -> nn.Module:
+) -> Any:
     """`module` by way of verified Triton kernels, as an `Optimized`; `module` itself, with a warning that says why, where
-    none was verified within `seconds`, or the whole is slower than the faster of eager and torch.compile.
+    none was verified within `seconds`, or the whole is slower than the faster of eager and torch.compile. A function comes
+    back as a module.
 
     `example_inputs` (one tensor, or a tuple) and `kwargs` are what forward takes, at the sizes and types wanted;
     `dynamic` keeps the first two dimensions of inputs free where the module allows it. `target` is the GPU to write for
     (by default the one that is here, else h200). With `contractions="own"` products and convolutions are kernels, too.
     `precision`: default (PyTorch's default flags), ieee, tf32; bf16 and fp16 say what the module is in already.
-    `cache` is a folder for kernels (True: the user's own, False: none).
+    `cache` is a folder for kernels (True: the user's own, False: none). `rungs` are those of the ladder that are asked
+    (compiler, library, model, tune), `model` is the policy of that rung.
 
     Raises UserError, in one line, for what cannot be captured and for bad options; the module is unchanged then.
     """
     from kernelwright.cli import show
 
     began = time.monotonic()
-    settings, arch = _settings(seconds, target, contractions, backend, protocol, precision, workers)
-    inputs = tuple(example_inputs) if isinstance(example_inputs, list | tuple) else (example_inputs,)
+    settings, arch, asked = settings_of(
+        seconds, target, contractions, backend, protocol, workers, rungs, model, precision
+    )
+    single = not isinstance(example_inputs, list | tuple) or hasattr(example_inputs, "_fields")
+    inputs = (example_inputs,) if single else tuple(example_inputs)
     captured, found = searched(
-        module, inputs, kwargs, settings, KernelCache(_folder(cache)), dynamic=dynamic, backend=backend, workers=workers,
-        began=began, watch=(lambda graph, rung, what: None) if quiet else show.told,
+        module, inputs, kwargs, settings, KernelCache.of(cache), asked, dynamic=dynamic, backend=backend, began=began,
+        watch=(lambda tried: None) if quiet else show.told,
     )  # fmt: skip
-    name = type(module).__name__
+    name = captured.graph.name
     if not quiet and found.rows:
-        show.console(stderr=True).print(show.groups(found))
+        show.console(stderr=True).print(
+            show.groups(found.rows, found.answer.verdict if found.answer else None)
+        )
     why = found.reason or _slower(found)
     if found.answer is None or why:
         warnings.warn(f"{name} stays as it is: {why}", RuntimeWarning, stacklevel=2)
@@ -98,22 +112,22 @@ def optimize(
         versions=versions(),
         example=_example(captured, inputs, kwargs or {}, dynamic),
     )
-    made: nn.Module = drop_in(module, verified, _call(captured), _constants(captured))
+    made: nn.Module = drop_in(_watched(module, captured), verified, captured.part.call, _constants(captured))
     return made
 
 
 def searched(
-    module: nn.Module,
+    module: nn.Module | Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None,
     settings: Settings,
     cache: KernelCache,
+    rungs: Sequence[AnyRung] = (),
     *,
     dynamic: bool = False,
     backend: str = "auto",
-    workers: int = 0,
     began: float | None = None,
-    watch: Told = lambda graph, rung, what: None,
+    watch: Watch = lambda tried: None,
 ) -> tuple[Captured, Found]:
     """The graph that `optimize` captures, and what it finds for it, whether that would be kept or not.
 
@@ -123,26 +137,29 @@ def searched(
     from kernelwright.cli import read
 
     began = time.monotonic() if began is None else began
-    captured = _captured(module, args, kwargs, dynamic)
-
-    def checked() -> list[Any]:
-        compiler = CompilerRung(settings.target, settings.contractions)
-        compiler.start()
-        with _without_hooks(module):
-            agree(captured.part)
-        return [compiler, LibraryRung(settings.target)]
-
-    found = search_whole(
-        captured.graph,
-        captured.part.arguments,
-        lambda: read.judge(None, backend, settings.protocol, settings.target, workers),
-        checked,
+    asked = rungs or rungs_of(
+        settings.rungs, settings.target, settings.contractions, precision=settings.precision
+    )
+    captured = captured_of(module, args, kwargs, dynamic)
+    found = case_of(module, captured).search(
+        lambda: read.judge(None, backend, settings.protocol, settings.target, settings.workers),
+        lambda: asked,
         cache,
         settings,
         began=began,
         watch=watch,
     )
     return captured, found
+
+
+def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
+    """A captured module as what is searched for; it is compared with its graph before anything is."""
+
+    def check() -> None:
+        with _without_hooks(module):
+            agree(captured.part)
+
+    return of_captured(captured, check)
 
 
 def save(optimized: nn.Module, path: str | Path) -> Path:
@@ -168,28 +185,45 @@ def load(path: str | Path, module: nn.Module) -> nn.Module:
     if not verified.verdict.correct:
         raise UserError(f"load: {path} holds a kernel that was not accepted; optimize again")
     args, kwargs, dynamic = _recalled(verified, path, module)
-    captured = _captured(module, args, kwargs, dynamic)
+    captured = captured_of(module, args, kwargs, dynamic)
     if captured.graph.digest != verified.graph.digest:
         raise UserError(
-            f"load: {path} was found for another module than this {type(module).__name__} (it computes something else, or "
+            f"load: {path} was found for another module than this {captured.graph.name} (it computes something else, or "
             "has other sizes, types or mode); optimize this one"
         )
-    made: nn.Module = drop_in(module, verified, _call(captured), _constants(captured))
+    made: nn.Module = drop_in(_watched(module, captured), verified, captured.part.call, _constants(captured))
     return made
 
 
-def _captured(
-    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None, dynamic: bool
+def _watched(module: nn.Module | Callable[..., Any], captured: Captured) -> nn.Module:
+    """What a drop-in is made of: the module itself, or a module that calls the function."""
+    return module if isinstance(module, nn.Module) else captured.part.module
+
+
+def captured_of(
+    module: nn.Module | Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: bool = False,
 ) -> Captured:
-    """The module's one graph. Raises UserError."""
-    name = type(module).__name__
-    if not isinstance(module, nn.Module):
-        raise UserError(f"{name} is no nn.Module; pass a module and its example inputs")
-    if isinstance(module, torch.jit.ScriptModule):
+    """The one graph of a module or function. Raises UserError."""
+    name = (
+        type(module).__name__ if isinstance(module, nn.Module) else getattr(module, "__name__", repr(module))
+    )
+    if not callable(module) or isinstance(module, type):
+        kind = (
+            "a class; make an instance of it"
+            if isinstance(module, type)
+            else "neither a module nor a function"
+        )
+        raise UserError(f"{name} is {kind}, and pass it with its example inputs")
+    if isinstance(getattr(module, "__self__", None), nn.Module):
+        raise UserError(f"{name} is a method; pass the module itself, or a function that calls it")
+    if isinstance(module, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         raise UserError(f"{name} is a TorchScript module, which cannot be captured; pass the original")
     if isinstance(module, Optimized):
         raise UserError(f"{name} is optimized already; pass its .original to search again")
-    if hook := hooked(module):
+    if isinstance(module, nn.Module) and (hook := hooked(module)):
         raise UserError(
             f"{name}: {hook} has hooks, which a kernel for the whole would not call; remove them first"
         )
@@ -218,8 +252,11 @@ def _captured(
 
 
 @contextmanager
-def _without_hooks(module: nn.Module) -> Iterator[None]:
+def _without_hooks(module: nn.Module | Callable[..., Any]) -> Iterator[None]:
     """Hooks of the module itself are its caller's, before and after the kernel."""
+    if not isinstance(module, nn.Module):
+        yield
+        return
     names = ("_forward_hooks", "_forward_pre_hooks")
     kept = {name: module.__dict__[name] for name in names}
     try:
@@ -229,16 +266,18 @@ def _without_hooks(module: nn.Module) -> Iterator[None]:
         module.__dict__.update(kept)
 
 
-def _settings(
-    seconds: float,
-    target: str,
-    contractions: Contractions,
-    backend: str,
-    protocol: str,
-    precision: str,
-    workers: int,
-) -> tuple[Settings, str]:
-    """Settings, and the architecture that kernels are compiled for. Raises UserError."""
+def settings_of(
+    seconds: float = 45.0,
+    target: str = "",
+    contractions: Contractions = "auto",
+    backend: str = "auto",
+    protocol: str = "strict",
+    workers: int = 0,
+    rungs: Sequence[str] = (),
+    model: str = "default",
+    precision: str = "default",
+) -> tuple[Settings, str, list[AnyRung]]:
+    """Settings, the architecture that kernels are compiled for, and the ladder's rungs. Raises UserError."""
     if contractions not in ("own", "auto"):
         raise UserError(f"unknown contractions {contractions!r}: choose own or auto")
     if seconds <= 0:
@@ -248,6 +287,8 @@ def _settings(
         gpu, arch = "", sheet.arch
     else:
         gpu, arch = torch.cuda.get_device_name(), arch_of()
+    names = tuple(rungs) or (*RUNGS, *(("tune",) if gpu else ()))
+    asked = rungs_of(names, sheet.name, contractions, precision=named(precision), model=model)
     settings = Settings(
         seconds,
         sheet.name,
@@ -256,8 +297,9 @@ def _settings(
         protocol=protocol,
         gpu=gpu,
         workers=workers or 2,
+        rungs=tuple(map(key_of, asked)),
     )
-    return settings, arch
+    return settings, arch, asked
 
 
 def _slower(found: Found) -> str:
@@ -269,18 +311,6 @@ def _slower(found: Found) -> str:
         f"its kernels are right, and {timing.speedup(FASTER):.2f} times as fast as the faster of eager and torch.compile "
         f"({timing.kind} on {timing.target})"
     )
-
-
-def _folder(cache: bool | str | Path) -> Path | None:
-    from kernelwright.verify.store import default_folder
-
-    if cache is False:
-        return None
-    return default_folder() / "kernels" if cache is True else Path(cache)
-
-
-def _call(captured: Captured) -> Any:
-    return captured.part.call
 
 
 def _constants(captured: Captured) -> dict[str, torch.Tensor]:

@@ -1,5 +1,5 @@
-"""The main job on a laptop: kernels for three modules by the package's own model, where its weights are installed; then
-data, stages of training, an evaluation after each, a kernel for an example, a report.
+"""The main job on a laptop: kernels for three modules by the ladder; then data, stages of training, an evaluation after
+each, a kernel for an example by the ladder with the model just trained, a report.
 
     python -m kernelwright.demo --seed 0 [--recipe FILE] [--out DIR] [KEY=VALUE]...
 
@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 
     from kernelwright.config import Recipe
     from kernelwright.runs import RunFolder
-    from kernelwright.search import Found
 
 RECIPE, EXAMPLE = "recipes/laptop.toml", "examples/squared_relu.py"
-SAMPLES = 8
-"""Kernels asked of an agent in a turn for the example."""
 SECONDS = 40.0
 """Of search for the example."""
 FIRST = ("examples/linear_silu.py", "examples/rmsnorm_gelu.py", "examples/soft_targets.py")
-FIRST_SECONDS = 20.0
+FIRST_SECONDS = 40.0
 """Of search for each of these."""
 
 
@@ -56,60 +53,59 @@ def run(path: Path, seed: int, out: Path, overrides: Sequence[str] = ()) -> int:
     recipe = load_recipe(path, [f"seed={seed}", *overrides])
     console = show.console()
     console.print(f"{path.name} with seed {seed}: {', '.join(recipe.stages)}; the run is in {out}")
-    with_default(recipe, RunFolder(out), console)
+    for example in FIRST:
+        work = RunFolder(out).sub("examples", Path(example).stem)
+        searched(recipe, example, work, FIRST_SECONDS)
+        show_example(example, work, console)
     folder = pipeline.run(recipe, out, resume=True)
     with pipeline.timed(folder, "optimize"):
-        found = optimized(recipe, folder)
+        searched(recipe, EXAMPLE, folder.sub("optimize"), SECONDS, model=str(folder.path))
     folder.finish("optimize")
     page = build_report([folder.path], folder.file("report.html"))
     show_stages(recipe, folder, console)
-    show_example(EXAMPLE, found, folder.sub("optimize"), console)
+    show_example(EXAMPLE, folder.sub("optimize"), console)
     console.print(f"\nreport {page}")
     return 0
 
 
-def with_default(recipe: Recipe, folder: RunFolder, console: Console) -> None:
-    """Kernels for the modules of `FIRST` by the package's own model; the attempts are in RUN/examples."""
-    from kernelwright.models import DEFAULT_FOLDER
+def searched(recipe: Recipe, example: str, work: RunFolder, seconds: float, model: str = "") -> None:
+    """Kernels for an example, as the recipe judges, once: the search and its result are in `work`."""
+    from kernelwright.cli import optimize
 
-    if not list(DEFAULT_FOLDER.glob("*.safetensors")):
+    if work.done("optimize"):
         return
-    for example in FIRST:
-        work = folder.sub("examples", Path(example).stem)
-        found = searched(recipe, example, "default", work, FIRST_SECONDS, max_tokens=1024)
-        show_example(example, found, work, console)
-
-
-def optimized(recipe: Recipe, folder: RunFolder) -> Found:
-    """Ask the agents just trained for a kernel of the example; the attempts and the result are in RUN/optimize."""
-    work = folder.sub("optimize")
-    return searched(recipe, EXAMPLE, str(folder.path), work, SECONDS, recipe.eval.max_tokens)
-
-
-def searched(
-    recipe: Recipe, example: str, policy: str, work: RunFolder, seconds: float, max_tokens: int
-) -> Found:
-    """A kernel for an example, as the recipe judges; goes on where an earlier search stopped."""
-    from kernelwright.cli import read, show
-    from kernelwright.search import Settings, agents_of, optimize, write_result
-
-    task, judge = read.one_task(str(shipped(example))), recipe.verify
-    settings = Settings(
-        samples=SAMPLES, target=judge.target, max_tokens=max_tokens, seed=recipe.seed, seconds=seconds
+    judge = recipe.verify
+    wanted = optimize.asked(
+        str(shipped(example)),
+        seconds=seconds,
+        target=judge.target,
+        backend=judge.backend,
+        protocol=judge.protocol,
+        workers=judge.workers,
+        rungs=("compiler", "library", *(["model"] if model else [])),
+        model=model or "default",
     )
-    with show.Live() as live:
-        found = optimize(
-            task,
-            agents_of(policy),
-            work,
-            lambda: read.judge(task, judge.backend, judge.protocol, judge.target, judge.workers),
-            settings,
-            watch=live,
-            resume=True,
-        )
-    if found.best is not None:
-        write_result(found.best, work.file("kernel.py"))
-    return found
+    found, _ = optimize.run(wanted, work)
+    if found.answer is not None:
+        optimize.write_result(wanted.case.text(found.answer), found.answer.verdict, work.file("kernel.py"))
+    work.finish("optimize")
+
+
+def show_example(example: str, work: RunFolder, console: Console) -> None:
+    """What came out for an example, as it is in `work`."""
+    from kernelwright.cli import show
+    from kernelwright.records import Verdict
+    from kernelwright.search.cache import Row
+
+    known = work.read_json("found.json") or {}
+    verdict = Verdict.model_validate(known["verdict"]) if known["verdict"] else None
+    console.print(f"\n{example}", style="bold")
+    console.print(show.groups([Row.model_validate(row) for row in known["rows"]], verdict))
+    if verdict is None:
+        console.print(f"{known['reason']}; every attempt is in {work.path}/rollouts.jsonl")
+        return
+    console.print(show.verdict(verdict))
+    console.print(f"kernel {work.path}/kernel.py")
 
 
 def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
@@ -133,20 +129,6 @@ def show_stages(recipe: Recipe, folder: RunFolder, console: Console) -> None:
         f"all {sum(spent.values()):.0f} s",
         style="dim",
     )
-
-
-def show_example(example: str, found: Found, work: RunFolder, console: Console) -> None:
-    """What came out for an example, with its verdict."""
-    from kernelwright.cli import show
-
-    console.print(f"\n{example}, {SAMPLES} samples a turn", style="bold")
-    console.print(show.turns(found.turns))
-    if found.best is None:
-        show.unsolved(console, found)
-        console.print(f"every attempt is in {work.path}/rollouts.jsonl")
-        return
-    console.print(show.verdict(found.best.verdict))
-    console.print(f"kernel {work.path}/kernel.py")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from kernelwright.compile_backend import kernelwright_backend, last_report, use_source
 from kernelwright.compile_backend.operators import operator_for
@@ -182,16 +183,48 @@ def test_the_backend_is_found_by_name() -> None:
     assert "kernelwright" in torch._dynamo.list_backends()
 
 
-def test_operators_pass_opcheck() -> None:
+OPERATORS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "relu": (torch.relu, ((4, 8),)),
+    "gelu": (functional.gelu, ((4, 8),)),
+    "gelu by tanh": (lambda x: functional.gelu(x, approximate="tanh"), ((4, 8),)),
+    "silu and a product": (lambda x, y: functional.silu(x) * y, ((4, 8), (4, 8))),
+    "softmax": (lambda x: x.softmax(-1), ((4, 8),)),
+    "log softmax": (lambda x: x.log_softmax(0), ((4, 8),)),
+    "layer norm": (lambda x, w, b: functional.layer_norm(x, (8,), w, b), ((4, 8), (8,), (8,))),
+    "RMS norm": (lambda x, w: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * w, ((4, 8), (8,))),
+    "group norm": (lambda x: functional.group_norm(x, 2), ((2, 4, 6),)),
+    "sum over rows": (lambda x: x.sum(0), ((4, 8),)),
+    "mean and variance": (lambda x: (x.mean(-1), x.var(-1)), ((4, 8),)),
+    "largest and where": (lambda x: x.max(-1), ((4, 8),)),
+    "running sum": (lambda x: x.cumsum(-1), ((4, 8),)),
+    "linear": (functional.linear, ((4, 8), (6, 8), (6,))),
+    "batched product": (torch.bmm, ((2, 4, 8), (2, 8, 3))),
+    "convolution": (lambda x, w: functional.conv2d(x, w, padding=1), ((1, 2, 6, 6), (3, 2, 3, 3))),
+    "largest of windows": (lambda x: functional.max_pool2d(x, 2), ((1, 2, 6, 6),)),
+    "attention": (functional.scaled_dot_product_attention, ((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8))),
+    "parts side by side": (lambda x, y: torch.cat([x, y], -1), ((4, 8), (4, 3))),
+    "upsampling": (lambda x: functional.interpolate(x, scale_factor=2), ((1, 2, 4, 4),)),
+    "cross entropy": (lambda x: -x.log_softmax(-1)[:, 0].mean(), ((4, 8),)),
+    "rotation": (lambda x: torch.cat([-x[..., 4:], x[..., :4]], -1) * x, ((4, 8),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATORS, ids=list(OPERATORS))
+def test_operators_pass_opcheck(name: str) -> None:
+    function, shapes = OPERATORS[name]
+    values = [torch.rand(shape, dtype=torch.float64) + 0.1 for shape in shapes]
+    graph = capture(function, values).graph
+    torch.library.opcheck(operator_for(graph, CODE), values)
+
+
+def test_groups_with_weights_pass_opcheck() -> None:
     module, x = Block().to(torch.float64), torch.randn(3, 32, dtype=torch.float64)
-    captured = capture(module, (x,)).graph
-    checked = 0
-    for group in partition(captured).groups:
-        operator = operator_for(group.graph, CODE)
-        values = [_value(one.type) for one in group.graph.arguments]
-        torch.library.opcheck(operator, values)
-        checked += 1
-    assert checked >= 2
+    groups = partition(capture(module, (x,)).graph).groups
+    assert len(groups) >= 2
+    for group in groups:
+        torch.library.opcheck(
+            operator_for(group.graph, CODE), [_value(one.type) for one in group.graph.arguments]
+        )
 
 
 def _value(type_: Any) -> Any:

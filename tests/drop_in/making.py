@@ -12,6 +12,8 @@ from kernelwright.graph.stitch import stitch
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Verdict
 
+OFFSET = 3.0
+
 
 class Config:
     def __init__(self) -> None:

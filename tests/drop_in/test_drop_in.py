@@ -3,12 +3,14 @@
 import copy
 import io
 import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from drop_in import making
 from drop_in.making import Block, Config, Several, counted, made
 from torch import Tensor, nn
 
@@ -370,3 +372,77 @@ def test_a_scripted_module_is_refused() -> None:
     scripted = torch.jit.script(module)
     with pytest.raises(UserError, match="TorchScript"):
         drop_in(scripted, fast.verified, fast._kernelwright.call)
+
+
+SCALE, SETTINGS = 2.0, {"shift": 1.0}
+TABLE = torch.linspace(0, 1, 8)
+
+
+def scaled(x: Tensor) -> Tensor:
+    return x * SCALE
+
+
+class Reads(nn.Module):
+    """Reads globals itself, by a function and by a method."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.shifted(scaled(x)) + TABLE
+
+    def shifted(self, x: Tensor) -> Tensor:
+        return x + SETTINGS["shift"] + making.OFFSET
+
+
+def closing(factor: float) -> tuple[nn.Module, Callable[[float], None]]:
+    def to(value: float) -> None:
+        nonlocal factor
+        factor = value
+
+    class Closing(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * factor
+
+    return Closing(), to
+
+
+READ: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
+    "a global": (lambda m: m.setattr(sys.modules[__name__], "SCALE", 3.0), "SCALE, which a forward reads"),
+    "a global's contents": (lambda m: m.setitem(SETTINGS, "shift", 5.0), "SETTINGS, which a forward reads"),
+    "a global tensor": (lambda m: m.setattr(sys.modules[__name__], "TABLE", torch.ones(8)), "TABLE, which"),
+    "a global tensor in place": (lambda m: TABLE.mul_(2), "TABLE, which a forward reads"),
+    "a function": (lambda m: m.setattr(sys.modules[__name__], "scaled", lambda x: x), "scaled, which a forward reads"),
+    "another module's global": (lambda m: m.setattr(making, "OFFSET", 4.0), "making.OFFSET, which a forward reads"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", READ, ids=list(READ))
+def test_globals_that_a_forward_reads_end_the_kernels(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = made(Reads(), X)
+    runs = counted(fast)
+    before, said = told(fast, X)
+    assert said == []
+    do, why = READ[change]
+    do(monkeypatch)
+    answer, said = told(fast, X)
+    torch.testing.assert_close(answer, fast.original(X))
+    assert not torch.allclose(before, answer)
+    assert why in said[0]
+    assert len(runs) == 1
+
+
+def test_closures_that_a_forward_reads_end_the_kernels() -> None:
+    module, to = closing(2.0)
+    fast = made(module, X)
+    torch.testing.assert_close(fast(X), X * 2)
+    to(3.0)
+    answer, said = told(fast, X)
+    torch.testing.assert_close(answer, X * 3)
+    assert "factor, which a forward reads, was changed" in said[0]
+
+
+def test_a_method_patched_on_the_class_ends_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = made(Reads(), X)
+    fast(X)
+    monkeypatch.setattr(Reads, "shifted", lambda self, x: x * 0)
+    answer, said = told(fast, X)
+    torch.testing.assert_close(answer, fast.original(X))
+    assert "shifted" in said[0]

@@ -235,3 +235,10 @@ def test_arguments_that_name_a_dtype_are_held_fixed() -> None:
     assert agree(captured.part).native < 4e-2
     with pytest.raises(UserError, match="captured for"):
         captured.bind((x,), {"times": 3.0, "wanted": torch.float16})
+
+
+def test_one_tensor_given_twice_is_two_inputs() -> None:
+    x = torch.randn(4, 8)
+    captured = capture(lambda a, b: a * b.sigmoid(), (x, x))
+    assert [one.role for one in captured.graph.arguments] == ["input", "input"]
+    assert captured.graph.nodes[-1].refs() != (captured.graph.arguments[0].name,) * 2

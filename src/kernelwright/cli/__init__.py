@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 ACCEPTED, REJECTED, USAGE, INFRASTRUCTURE, INTERRUPTED = 0, 1, 2, 3, 130
-RESUMABLE = ("optimize", "train", "eval")
+RESUMABLE = ("train", "eval")
 """Commands that go on where they stopped when asked again with --resume."""
 
 

@@ -38,6 +38,7 @@ SUITES = (
     "a folder."
 )
 POLICIES = "default (the package's own model), a run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
+LADDER = "ladder (what optimize asks), compiler, library, model (one rung of it); or "
 
 Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
 Protocol = Annotated[
@@ -106,79 +107,73 @@ def _global(
 @app.command()
 def optimize(
     module: Annotated[
-        str, typer.Argument(metavar="MODULE", help="A .py in the KernelBench form, or a task's name.")
+        str,
+        typer.Argument(
+            metavar="TASK|FILE|pkg:NAME",
+            help="A task's name, a .py with Model and get_inputs, or a class or function beside a get_inputs.",
+        ),
     ],
-    policy: Policy = "default",
-    samples: Annotated[
-        int, typer.Option("-n", "--samples", help="Kernels asked of an agent in a turn.", min=1)
-    ] = 8,
-    turns: Annotated[int, typer.Option(help="Turns of an agent at most: repairs, improvements.", min=1)] = 3,
-    verdicts: Annotated[int, typer.Option(help="Candidates judged at most; 0: no limit.", min=0)] = 0,
-    seconds: Annotated[
-        float, typer.Option(help="After which nothing new is begun; 0: no limit.", min=0.0)
-    ] = 45.0,
-    tune: Annotated[bool, typer.Option(help="Tune block sizes, warps and stages at the end.")] = True,
-    target: Annotated[
-        str, typer.Option(help="Name a GPU to have the back end write for it, too (default: h200).")
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Default: NAME_triton.py here.")] = None,
+    seconds: Annotated[float, typer.Option(help="The budget; it holds within a tenth.", min=0.0)] = 45.0,
+    contractions: Annotated[
+        str,
+        typer.Option(
+            help="own: kernels do all the work; auto: products may stay with ATen where it is faster."
+        ),
+    ] = "own",
+    target: Annotated[str, typer.Option(help="The GPU to write for; default: the one here, else h200.")] = "",
+    kernel: Annotated[
+        Path | None,
+        typer.Option(metavar="MINE.py", help="A kernel that you have already: it is heard first."),
+    ] = None,
+    rungs: Annotated[
+        str,
+        typer.Option(
+            help="Who is asked, with commas: compiler, library, model, tune. Default: all that fit."
+        ),
     ] = "",
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Default: MODULE_triton.py here.")] = None,
-    temperature: Annotated[float, typer.Option(min=0.0)] = 0.8,
-    max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
+    policy: Policy = "default",
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write what was found there; - is stdout.")
+    ] = None,
+    cache: Annotated[bool, typer.Option(help="Use the kernels that were found before.")] = True,
     backend: Backend = "auto",
     protocol: Protocol = "strict",
     precision: Precision = "default",
     workers: Workers = 0,
-    seed: Seed = 0,
-    resume: Resume = False,
 ) -> int:
-    """Module in, best verified Triton kernel out, with its verdict.
+    """Module in, verified Triton kernels out, with the verdict of the whole: cache, compiler, library, model, tuning.
 
-    Exit code: 0 with a kernel that two judges accepted, 1 without one.
+    Prints a table of what was found for each part, and writes a report. Exit code: 0 with kernels that two judges
+    accepted, 1 without.
     """
-    from kernelwright.cli import read, show
-    from kernelwright.runs import RunFolder
-    from kernelwright.search import Settings, agents_of, write_result
-    from kernelwright.search import optimize as search
+    from kernelwright.cli import optimize as optimizing
+    from kernelwright.cli import read
 
-    out = read.place(out or Path(f"{Path(module).stem}_triton.py"))
-    if out.exists() and out.resolve() == Path(module).resolve():
-        raise UserError(f"{out} is the module itself; name another file with -o")
-    policies = agents_of(policy, target)
-    task = read.one_task(module, precision)
-    folder = RunFolder(out.with_suffix(".run"))
-    settings = Settings(
-        samples=samples,
-        turns=turns,
-        target=target or "h200",
-        temperature=temperature,
-        max_tokens=max_tokens,
-        seed=seed,
-        verdicts=verdicts,
-        seconds=seconds,
-        tune=tune,
+    out = read.place(
+        out or Path(f"{_slug(Path(module).stem if module.endswith('.py') else module)}_triton.py")
     )
-    with show.Live() as live:
-        found = search(
-            task,
-            policies,
-            folder,
-            lambda: read.judge(task, backend, protocol, target or "h200", workers),
-            settings,
-            watch=live,
-            resume=resume,
+    if json_file is not None and str(json_file) != "-":
+        read.place(json_file)
+    if out.exists() and out.resolve() in (Path(module).resolve(), kernel and kernel.resolve()):
+        raise UserError(
+            f"{out} is the {'module' if out.resolve() == Path(module).resolve() else 'kernel'} itself; name another file with -o"
         )
-    console = show.console()
-    console.print(show.turns(found.turns))
-    if found.best is None:
-        show.unsolved(console, found)
-        console.print(f"\nevery attempt is in {folder.path}/rollouts.jsonl; the module stays as it is")
-        return 1
-    verdict = write_result(found.best, out)
-    console.print()
-    console.print(show.code(found.best.candidate.code))
-    console.print(show.verdict(found.best.verdict))
-    console.print(f"\nkernel {out}\nverdict {verdict}\nattempts {folder.path}")
-    return 0
+    wanted = optimizing.asked(
+        module,
+        seconds=seconds,
+        target=target,
+        contractions=contractions,
+        backend=backend,
+        protocol=protocol,
+        workers=workers,
+        rungs=tuple(filter(None, rungs.split(","))),
+        model=policy,
+        kernel=kernel,
+        cache=cache,
+        precision=precision,
+    )
+    return optimizing.command(wanted, out, json_file)
 
 
 @app.command()
@@ -308,7 +303,7 @@ def train(
 @app.command("eval")
 def evaluate(
     suite: Annotated[str, typer.Option("-s", "--suite", help=SUITES)],
-    policy: Policy = "default",
+    policy: Annotated[str, typer.Option("-p", "--policy", help=LADDER + POLICIES)] = "default",
     samples: Annotated[int, typer.Option("-n", "--samples", help="Completions a task.", min=1)] = 1,
     agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
     kernels: Annotated[
@@ -340,16 +335,21 @@ def evaluate(
             help="Rewrite names that PyTorch has removed; what is right then counts as `migrated`.",
         ),
     ] = False,
+    seconds: Annotated[
+        float, typer.Option(help="Of search a task, for the ladder and its rungs.", min=1.0)
+    ] = 60.0,
+    contractions: Annotated[str, typer.Option(help="own or auto, for the ladder and its rungs.")] = "own",
     resume: Resume = False,
 ) -> int:
-    """Sample and verify every task of a suite.
+    """Sample and verify every task of a suite; with -p ladder, compiler, library or model search for each.
 
     Writes rollouts.jsonl and metrics.json as it goes.
     """
     from kernelwright.cli import pipeline, read, show
+    from kernelwright.search.suite import POLICIES as LADDER
 
     return pipeline.evaluate_suite(
-        read.suite(suite, limit, precision),
+        read.suite(suite, limit, precision, whole=policy in LADDER),
         policy,
         out or Path("runs") / f"eval-{_slug(suite)}-{_slug(policy)}",
         agent=agent,
@@ -373,6 +373,7 @@ def evaluate(
         },
         resume=resume,
         console=show.console(),
+        search={"seconds": seconds, "contractions": contractions, "precision": precision},
     )
 
 

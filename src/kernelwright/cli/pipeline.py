@@ -194,13 +194,19 @@ def evaluate_suite(
     sampling: dict[str, Any],
     resume: bool,
     console: Console,
+    search: dict[str, Any] | None = None,
 ) -> int:
-    """`kernelwright eval`: one policy on some tasks, with a table at the end. Returns the exit code."""
+    """`kernelwright eval`: one policy on some tasks, with a table at the end. Returns the exit code.
+
+    `search` are the settings where the policy is the ladder, or a rung of it.
+    """
     from kernelwright import rewards
     from kernelwright.cli import read, show
     from kernelwright.evaluate import evaluate, rollouts_of
     from kernelwright.policy import load_policy
-    from kernelwright.search import agents_of, style_of
+    from kernelwright.search.asks import style_of
+    from kernelwright.search.model import agents_of
+    from kernelwright.search.suite import POLICIES
 
     if agent not in get_args(Agent):
         raise UserError(f"unknown agent {agent!r}; valid: {', '.join(get_args(Agent))}")
@@ -213,6 +219,8 @@ def evaluate_suite(
         if not log.exists():
             raise UserError(f"{log}: no such file; --kernels wants a folder that eval or optimize wrote")
         shown = rollouts_of(log)
+    if spec in POLICIES:
+        return _evaluate_rungs(tasks, spec, out, judge, search or {}, resume, console)
     named = agents_of(spec, judge["target"])
     if agent not in named:
         raise UserError(f"policy {spec}: this run trained no {agent}; it has {', '.join(named)}")
@@ -233,6 +241,33 @@ def evaluate_suite(
         )
     console.print(show.metrics([(agent, summary)]))
     console.print(show.functions(summary) + show.gains([(agent, summary)]), style="dim", end="")
+    console.print(f"run {out}: see kernelwright report {out}")
+    return 0
+
+
+def _evaluate_rungs(
+    tasks: Sequence[Task],
+    policy: str,
+    out: Path,
+    judge: dict[str, Any],
+    search: dict[str, Any],
+    resume: bool,
+    console: Console,
+) -> int:
+    """The ladder, or one rung of it, on some tasks."""
+    from kernelwright import api
+    from kernelwright.cli import read, show
+    from kernelwright.search.suite import evaluate_rungs
+
+    settings, _, asked = api.settings_of(
+        search["seconds"], judge["target"], search["contractions"], judge["backend"], judge["protocol"], judge["workers"],
+        () if policy == "ladder" else (policy,), precision=search["precision"],
+    )  # fmt: skip
+    with read.judge_at(task=None, **judge) as one, read.judge_at(task=None, **judge) as other:
+        summary = evaluate_rungs(policy, tasks, out, (one, other), lambda: asked, settings, resume=resume)
+    console.print(show.metrics([(policy, summary)]))
+    won = ", ".join(f"{name} {count}" for name, count in summary["rungs"].items()) or "nobody"
+    console.print(f"kernels by {won}; not asked: {summary['not_asked'] or 'none'}", style="dim")
     console.print(f"run {out}: see kernelwright report {out}")
     return 0
 

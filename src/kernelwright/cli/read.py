@@ -1,23 +1,28 @@
-"""What a user names on the command line, read and checked: one task, a kernel, tasks that can be judged.
+"""What a user names on the command line, read and checked: one task, a module or function, a kernel, tasks that can be judged.
 
 Nothing of a kernel is executed here. References are the user's own and are trusted.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.errors import InfrastructureError, UserError, did_you_mean
 from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import load_suite, small_shapes
 from kernelwright.tasks.form import read_text
 
 if TYPE_CHECKING:
+    from kernelwright.search.cases import Case
+    from kernelwright.search.whole import Settings
     from kernelwright.verify import VerifierPool
     from kernelwright.verify.cluster import ClusterPool
     from kernelwright.verify.remote import RemotePool
@@ -39,11 +44,98 @@ def one_task(spec: str, precision: str = "default") -> Task:
     return asked_in(task, precision)
 
 
-def suite(spec: str, limit: int = 0, precision: str = "default") -> list[Task]:
-    """The first `limit` (0: all) tasks of a suite, asked in a precision, but for those that do not run in it. Raises UserError
-    when none of them can be judged."""
+_OBJECT = re.compile(r"(?P<home>[\w./~\\-]+):(?P<name>[A-Za-z_]\w*)")
+_SUITES = ("kernelbench", "tritonbench", "openai")
+
+
+def case(spec: str, settings: Settings) -> Case:
+    """What kernels are searched for: a task, or a class, module or function of a Python module, with its `get_inputs`.
+
+    A class is made with `get_init_inputs()`, where its module has one, and put in evaluation mode. `get_inputs()` returns
+    the arguments as a tuple or list, or keywords as a dict. Executes what it names. Raises UserError.
+    """
+    from kernelwright import api
+    from kernelwright.search.cases import of_task
+
+    match = _OBJECT.fullmatch(spec)
+    if match is None or match["home"] in _SUITES:
+        found = load_suite(spec)
+        if len(found) != 1:
+            raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
+        task = asked_in(small_shapes(found[0]), settings.precision)
+        return of_task(task, settings.contractions, large=bool(settings.gpu))
+    module, args, kwargs = live(match["home"], match["name"])
+    return api.case_of(module, api.captured_of(module, args, kwargs))
+
+
+def live(home: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """(module or function, arguments, keywords) of `name` in an importable module or a .py file. Raises UserError."""
+    import torch
+
+    there = _imported(home)
+    made = getattr(there, name, None)
+    if made is None:
+        known = [key for key, one in vars(there).items() if callable(one) and not key.startswith("_")]
+        raise UserError(
+            f"{home} has no {name}{did_you_mean(name, known)}; it defines {', '.join(known[:8]) or 'nothing'}"
+        )
+    if not hasattr(there, "get_inputs"):
+        raise UserError(
+            f"{home} has no get_inputs(); add one that returns what {name} is called with, as a tuple"
+        )
+    try:
+        with torch.no_grad():
+            if isinstance(made, type):
+                init = there.get_init_inputs() if hasattr(there, "get_init_inputs") else []
+                made = made(**init) if isinstance(init, dict) else made(*init)
+                made = made.eval() if isinstance(made, torch.nn.Module) else made
+            given = there.get_inputs()
+    except Exception as error:  # the user's own code
+        raise UserError(f"{home}:{name} raises {type(error).__name__}: {_one_line(error)}; mend it") from None
+    if isinstance(given, dict):
+        return made, (), given
+    return made, tuple(given) if isinstance(given, list | tuple) else (given,), {}
+
+
+def _imported(home: str) -> Any:
+    """A module by name or by path, executed."""
+    try:
+        if not home.endswith(".py"):
+            if "" not in sys.path:
+                sys.path.insert(0, "")  # as `python -m` would find it
+            return importlib.import_module(home)
+        path = Path(home).expanduser()
+        read_text(path)
+        known = importlib.util.spec_from_file_location(path.stem, path)
+        assert known is not None
+        assert known.loader is not None
+        made = sys.modules[path.stem] = importlib.util.module_from_spec(known)
+        known.loader.exec_module(made)
+        return made
+    except UserError:
+        raise
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{home}: there is no module {error.name}; install it, or give the path of a .py file"
+        ) from None
+    except Exception as error:  # the user's own code
+        raise UserError(
+            f"{home} raises {type(error).__name__} when imported: {_one_line(error)}; mend it"
+        ) from None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = False) -> list[Task]:
+    """The first `limit` (0: all) tasks of a suite, asked in a precision, but for those that do not run in it; with `whole`
+    those that no small sizes were found for, too. Raises UserError when none of them can be judged."""
     found = load_suite(spec)[: limit or None]
     good, bad = judgeable(found)
+    if whole:
+        small = {task.id: task for task in good}
+        return [asked_in(small.get(task.id, task), precision) for task in found]
     if bad:
         names = ", ".join(task.id for task in bad[:5]) + (", ..." if len(bad) > 5 else "")
         print(f"{len(bad)} of {len(found)} tasks left out, for no small sizes run: {names}", file=sys.stderr)

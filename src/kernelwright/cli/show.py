@@ -7,7 +7,6 @@ Colour only where the terminal wants it.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +17,9 @@ from rich.text import Text
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts.feedback import feedback, size
 from kernelwright.records import Cost, Rollout, Task, Timing, Verdict
-from kernelwright.search import Found, Turn, Watch, furthest
-from kernelwright.search.whole import Found as Whole
+from kernelwright.search.asks import rejected
+from kernelwright.search.cache import Row
+from kernelwright.search.ladder import Tried
 from kernelwright.tasks.tritonbench import Left
 
 
@@ -34,13 +34,13 @@ def console(stderr: bool = False) -> Console:
     return _Console(highlight=False, markup=False, emoji=False, soft_wrap=True, stderr=stderr)
 
 
-def told(graph: str, rung: str, what: str) -> None:
+def told(tried: Tried) -> None:
     """What came of a rung, as it comes."""
-    print(f"{plain(graph)}: {rung}: {plain(what)}", file=sys.stderr)
+    print(f"{plain(tried.graph)}: {tried.rung}: {plain(tried.what)}", file=sys.stderr, flush=True)
 
 
-def groups(found: Whole) -> Table:
-    """One row a distinct group of a module: share of time, who wrote its kernel, and how fast that is."""
+def groups(rows: Sequence[Row], whole: Verdict | None) -> Table:
+    """One row a distinct group of a module: share of time, who wrote its kernel, and how fast that is; and the whole."""
     table = Table(box=None, pad_edge=False)
     for name in ("group", "operators", "times", "share", "rung", "us", "over eager", "over compile"):
         table.add_column(name, justify="left" if name in ("operators", "rung") else "right")
@@ -48,12 +48,12 @@ def groups(found: Whole) -> Table:
     def times(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}x"
 
-    for row in found.rows:
+    for row in rows:
         us = "" if row.ms is None else f"{1e3 * row.ms:.1f}"
         why = f"{row.rung} ({plain(row.detail)[:80]})" if row.detail else row.rung
         cells = (str(row.number), plain(row.operators)[:60], str(row.count), f"{row.share:.0%}", why, us)
         table.add_row(*cells, times(row.over_eager), times(row.over_compile))
-    timing = found.answer.verdict.timing if found.answer else None
+    timing = whole.timing if whole else None
     if timing is not None:
         us = f"{1e3 * timing.candidate_ms:.1f}"
         over = times(timing.speedup("compile")) if "compile" in timing.baseline_ms else ""
@@ -158,35 +158,6 @@ def _moves(cost: Cost) -> str:
     return f"{size(cost.bytes)} in {cost.launches} launch{'es' if cost.launches != 1 else ''}"
 
 
-def turns(done: Sequence[Turn]) -> Table:
-    """One row a turn: what was asked, how many candidates were verified, and what the best kernel is worth by then."""
-    kind = next((t.best.verdict.timing.kind for t in done if t.best and t.best.verdict.timing), "")
-    columns = ("turn", "verified", "best, ms", f"{kind} gain".strip(), "s", "")
-    rows = table(*columns, right=columns[1:5])
-    for turn in done:
-        rows.add_row(*_turn(turn))
-    return rows
-
-
-def _turn(turn: Turn) -> list[str]:
-    timing = turn.best.verdict.timing if turn.best else None
-    note = "" if turn.improved else "handed on" if turn.best else "nothing verified"
-    if turn.stage == "again":
-        note = "other secrets" if turn.correct else "rejected"
-    return [
-        _named(turn.stage, turn.number, turn.kind),
-        f"{turn.correct}/{len(turn.rollouts)}",
-        "–" if timing is None else f"{timing.candidate_ms:.4g}",
-        "–" if timing is None else _times(timing.speedup()),
-        f"{turn.elapsed:.0f}",
-        note,
-    ]
-
-
-def _named(stage: str, number: int, kind: str) -> str:
-    return f"{stage} {number + 1}" if kind == stage else f"{stage} {number + 1}, {kind}"
-
-
 def tried(rollouts: Sequence[Rollout]) -> Table:
     """How the attempts ended: one row an outcome, furthest through the funnel first, with an example of what was said."""
     order = list(Outcome)
@@ -206,82 +177,18 @@ def tried(rollouts: Sequence[Rollout]) -> Table:
     return rows
 
 
-def unsolved(to: Console, found: Found) -> None:
-    """What was tried in vain, how far each attempt came, and what the best of them was told."""
-    last, accepted = furthest(found), sum(rollout.verdict.correct for rollout in found.rollouts)
-    once = f", {accepted} of them accepted once and none a second time" if accepted else ""
-    to.print(
-        f"\nno kernel for {found.task.id} was verified; {len(found.rollouts)} candidates were tried{once}\n"
-    )
-    if last is not None:
-        to.print(tried(found.rollouts))
+def unsolved(to: Console, reason: str, tries: Sequence[Rollout]) -> None:
+    """Why nothing was verified, how far each attempt came, and what the best of them was told."""
+    to.print(f"\n{plain(reason)}\n")
+    if tries:
+        to.print(tried(tries))
+        last = rejected(tries)[0] if rejected(tries) else tries[0]
         to.print(f"\nfurthest:\n{plain(feedback(last.verdict)) or plain(last.verdict.detail)}", style="dim")
 
 
 def code(text: str) -> Text:
     """A kernel's source, indented."""
     return Text("\n".join(f"    {line}".rstrip() for line in plain(text).rstrip().splitlines()) + "\n")
-
-
-class Live(Watch):
-    """A search as it goes, on stderr: a table in a terminal, elsewhere a line a turn; nothing when `quiet`."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
-        self._turns: list[Turn] = []
-        self._now: tuple[str, int, str, int] | None = None
-        self._heard = self._correct = 0
-        self._lock = threading.Lock()
-        self._live: Any = None
-
-    def __enter__(self) -> Live:
-        if sys.stderr.isatty() and not self.quiet:
-            from rich.live import Live as RichLive
-
-            self._live = RichLive(console=Console(stderr=True), refresh_per_second=4, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def begin(self, stage: str, number: int, kind: str, samples: int) -> None:
-        with self._lock:
-            self._now, self._heard, self._correct = (stage, number, kind, samples), 0, 0
-        self._show()
-
-    def heard(self, verdict: Verdict) -> None:
-        with self._lock:
-            self._heard += 1
-            self._correct += verdict.correct
-        self._show()
-
-    def end(self, turn: Turn) -> None:
-        self._turns.append(turn)
-        self._now = None
-        if self._live is None and not self.quiet:
-            name, correct, ms, gain, seconds, note = _turn(turn)
-            said = f"{name}: {correct} verified, best {ms} ms, gain {gain}, {seconds} s {note}"
-            print(said.rstrip(), file=sys.stderr, flush=True)
-        self._show()
-
-    def _show(self) -> None:
-        if self._live is None:
-            return
-        with self._lock:
-            rows = turns(self._turns)
-            if self._now is not None:
-                stage, number, kind, samples = self._now
-                rows.add_row(
-                    _named(stage, number, kind),
-                    f"{self._correct}/{self._heard}",
-                    "",
-                    "",
-                    "",
-                    f"of {samples} ...",
-                )
-            self._live.update(rows)
 
 
 def metrics(

@@ -13,10 +13,13 @@ from collections.abc import Sequence
 import torch
 
 from kernelwright.graph import Graph
-from kernelwright.graph.shrink import shrink
+from kernelwright.graph.shrink import Shrunk, shrink
 from kernelwright.search.cache import Answer, KernelCache
-from kernelwright.search.ladder import CompilerRung, Contractions, Ladder, LibraryRung
-from kernelwright.verify.store import default_folder
+from kernelwright.search.ladder import Ladder
+from kernelwright.search.rungs import Contractions, rungs_of
+
+RUNGS = ("compiler", "library")
+"""Asked for each graph."""
 
 
 class LadderSource:
@@ -24,7 +27,9 @@ class LadderSource:
 
     def __init__(self, target: str = "h200") -> None:
         self.target = target
-        self._cache = KernelCache(default_folder() / "kernels")
+        self._cache = KernelCache.of()
+        self._small: dict[str, Shrunk] = {}
+        """By digest: a graph is shrunk once."""
 
     def lookup(self, graph: Graph, contractions: Contractions) -> Answer | None:
         """What is known and verified, in milliseconds."""
@@ -45,7 +50,8 @@ class LadderSource:
             for graph in sorted(wanted, key=lambda one: -len(one.nodes)):
                 if time.monotonic() >= until:
                     break
-                small = shrink(graph)
+                small = self._small.get(graph.digest) or shrink(graph)
+                self._small[graph.digest] = small
                 sized = small.graph if "small" in small.shapes else graph
                 ladder.search(graph, until=until, posed=sized, shapes=small.shapes)
         found = sum(self.lookup(graph, contractions) is not None for graph in wanted)
@@ -53,5 +59,5 @@ class LadderSource:
 
     def _ladder(self, pool: object, contractions: Contractions) -> Ladder:
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-        rungs = [CompilerRung(self.target, contractions), LibraryRung(self.target)]
+        rungs = rungs_of(RUNGS, self.target, contractions)
         return Ladder(pool, rungs, self._cache, target=self.target, contractions=contractions, gpu=gpu)  # type: ignore[arg-type]

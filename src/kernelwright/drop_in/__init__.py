@@ -370,7 +370,7 @@ class _State:
         """Once a cause."""
         if why not in self.warned:
             self.warned.add(why)
-            name = type(self.original).__name__
+            name = self.verified.name
             warnings.warn(f"{name} runs without its kernel: {why}", RuntimeWarning, stacklevel=4)
 
 

@@ -4,10 +4,11 @@
     fingerprint.changed()          "" while nothing has changed, else what did, in one line
 
 Watched in every submodule: its class and that class's forward, its submodules, hooks, attributes (containers and
-configuration objects by what they hold, tensors by their version), its parameters' and buffers' names, dtypes and shapes.
+configuration objects by what they hold, tensors by their version), its parameters' and buffers' names, dtypes and shapes;
+and the globals and closures that its forward and the functions and methods that this one calls read (`reads.py`).
 Values of weights may change. Of the module itself hooks may come and go, for its caller runs them.
 
-Not seen: globals and closures that a forward reads, and what an attribute hides behind slots or C.
+Not seen: what an attribute hides behind slots or C.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from kernelwright.drop_in.reads import reads
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -85,6 +88,7 @@ class Fingerprint:
                 if id(value) not in known:
                     known.add(id(value))
                     self.shared.append((f"{one.path}.{name}".lstrip("."), value, contents))
+        self.read = [(one, _contents(one.get(), _DEPTH)) for one in reads(module)]
 
     def changed(self) -> str:
         """What has changed since, in one line; "" where nothing has."""
@@ -115,6 +119,9 @@ class Fingerprint:
         for name, value, contents in self.shared:
             if _contents(value, _DEPTH) != contents:
                 return f"attribute {name} was changed"
+        for read, was in self.read:
+            if _contents(read.get(), _DEPTH) != was:
+                return f"{read.name}, which a forward reads, was changed"
         return ""
 
 

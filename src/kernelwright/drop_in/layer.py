@@ -1,8 +1,9 @@
 """A drop-in as a folder in the layout of Hugging Face's `kernels`, for `kernelize`.
 
     export(fast, "block-kernel")
-    LocalLayerRepository(repo_path="block-kernel", package_name="block_kernel", layer_name="Block")
+    LocalLayerRepository(Path("block-kernel"), layer_name="Block")       # kernels 0.17; before, package_name="block_kernel" too
 
+    block-kernel/build/torch-universal/metadata.json                 who it is, for `kernels`
     block-kernel/build/torch-universal/block_kernel/__init__.py      names `layers`
     block-kernel/build/torch-universal/block_kernel/layers.py        a layer without state: its forward is put into modules
     block-kernel/build/torch-universal/block_kernel/stitched.py      the kernels, as they were judged
@@ -14,7 +15,9 @@ others. It does not watch the module as a drop-in does, and has no backward.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -85,7 +88,7 @@ def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
     given, verified = [], []
     for one in graph.arguments:
         table = "get_parameter" if one.role == "weight" else "get_buffer"
-        source = inputs[one.name] if one.role == "input" else f"self.{table}({one.origin!r})"
+        source = inputs[one.name] if one.role == "input" else f"{parameters[0]}.{table}({one.origin!r})"
         given.append(f"            {one.name}={source},")
         assert isinstance(one.type, TensorType)
         verified.append(f"    {one.name!r}: (torch.{one.type.dtype}, torch.Size({list(one.type.shape)})),")
@@ -104,8 +107,22 @@ def export(optimized: nn.Module, folder: str | Path, name: str = "") -> Path:
     write_text(
         root / "__init__.py", f'"""Kernels for {label}."""\n\nfrom . import layers\n\n__all__ = ["layers"]\n'
     )
+    write_text(root.parent / "metadata.json", json.dumps(_metadata(name, state.verified), indent=1) + "\n")
     write_text(Path(folder) / "verdict.json", state.verified.verdict.model_dump_json(indent=1) + "\n")
     return root
+
+
+def _metadata(name: str, verified: Any) -> dict[str, Any]:
+    """What `kernels` reads of a variant before it imports it; the code's digest tells versions apart in one process."""
+    digest = hashlib.sha256(verified.code.encode()).hexdigest()[:12]
+    return {
+        "id": f"_{name}_{digest}",
+        "name": name.strip("_").replace("_", "-").lower(),
+        "version": 1,
+        "license": "other",
+        "python-depends": [],
+        "backend": {"type": "cuda"},
+    }
 
 
 def _bare(signature: inspect.Signature) -> str:

@@ -136,7 +136,7 @@ def capture(
     `dynamic` keeps the first two dimensions of inputs as symbols where torch.export can, `breaks` takes several graphs
     from Dynamo where export fails. Raises UserError, in one line, for what cannot be captured.
     """
-    args, kwargs = tuple(args), dict(kwargs or {})
+    args, kwargs = _each_once((tuple(args), dict(kwargs or {})))
     label = name or _label(module)
     if any(isinstance(one, _NAMES) for one in (*args, *kwargs.values())):
         return _with_names(module, args, kwargs, dynamic, breaks, label)
@@ -195,6 +195,21 @@ def _with_names(
     call = dataclasses.replace(part.call, leaves=leaves)
     graph = _without_prefix(part.graph, "owner.")
     return Captured((dataclasses.replace(part, graph=graph, call=call),), found.how)
+
+
+def _each_once(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same call with a copy of each tensor that it has given before: export would take both for one input."""
+    seen: set[int] = set()
+
+    def apart(one: Any) -> Any:
+        if not isinstance(one, torch.Tensor):
+            return one
+        known = id(one) in seen
+        seen.add(id(one))
+        return one.detach().clone() if known else one
+
+    args, kwargs = pytree.tree_map(apart, call)
+    return args, kwargs
 
 
 def _tried(

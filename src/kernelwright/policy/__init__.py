@@ -5,7 +5,6 @@
     load_policy("some/model")                              a Hugging Face causal LM: a folder or a hub name
     load_policy("openai:http://localhost:8000/v1#qwen3")   any OpenAI-compatible endpoint
     load_policy("gold")                                    the built-in golds, for tests and for calibration
-    load_policy("compiler")                                torch Inductor's kernels, rewritten; no model
 
 A policy only talks. It neither parses nor judges what it said.
 """
@@ -58,17 +57,13 @@ def load_policy(spec: str, **options: Any) -> Policy:
         from kernelwright.policy.gold import GoldPolicy
 
         return GoldPolicy(**options)
-    if spec == "compiler":
-        from kernelwright.policy.compiler.policy import CompilerPolicy
-
-        return CompilerPolicy(**options)
     if spec.startswith("openai:"):
         from kernelwright.policy.openai import OpenAIPolicy
 
         return OpenAIPolicy.from_spec(spec, **options)
     if not spec.strip():
         raise UserError(
-            "no policy named; give default, a model folder, a hub name, openai:BASE_URL#MODEL, compiler, or gold"
+            "no policy named; give default, a model folder, a hub name, openai:BASE_URL#MODEL, or gold"
         )
     check_default(spec)
     if importlib.util.find_spec("transformers") is None:

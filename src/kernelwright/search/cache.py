@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from kernelwright.graph import Graph
 from kernelwright.records import Record, Verdict
 from kernelwright.runs import environment
+from kernelwright.verify.store import default_folder
 
 FORMAT = 1
 """Of the entries; others are left out."""
@@ -125,6 +126,8 @@ class Key(BaseModel):
     contractions: Literal["own", "auto"] = "own"
     protocol: str = "strict"
     """The rules that it was judged by."""
+    task: str = ""
+    """Digest of the task that it was judged on, where that is more than the graph."""
     gpu: str = ""
     """The GPU that it was measured on; empty where it was modelled."""
     versions: tuple[tuple[str, str], ...] = ()
@@ -153,6 +156,13 @@ def faster_of(one: Answer | None, other: Answer | None) -> Answer | None:
 
 class KernelCache:
     """Entries in a folder; without one, in memory only."""
+
+    @classmethod
+    def of(cls, place: bool | str | Path = True) -> Self:
+        """A folder's; True: this user's own, False: none."""
+        if place is False:
+            return cls(None)
+        return cls(default_folder() / "kernels" if place is True else Path(place))
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

@@ -1,124 +1,260 @@
-"""Kernels for graphs, rung by rung: what is known, the compiler's, the library's; each is judged, the best one kept.
+"""Kernels for graphs, rung by rung: what is known, then what each rung writes; all of it judged, the best one kept.
 
-    ladder = Ladder(verifier, [CompilerRung("h200")], KernelCache(folder), target="h200", contractions="own")
+    ladder = Ladder(verifier, rungs_of(("compiler", "library"), "h200", "own"), KernelCache(folder), contractions="own")
     ladder.lookup(graph)                            what is known of a graph: an Entry, or None; milliseconds
     ladder.search(graph, until=time.monotonic() + 20)    asks the rungs that were not asked yet, in order
 
-A rung writes text that defines `kernel` on the graph's arguments, or says in one line why it has none. Answers and
-failures are cached. Another rung is a class with `name` and `write`.
-
-Does not guarantee a kernel, nor that the one it has is faster than ATen: whoever uses it compares.
+Answers and failures are cached. Does not guarantee a kernel, nor that the one it has is faster than ATen: whoever uses it
+compares.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.stitch import candidate
 from kernelwright.graph.task import to_task
 from kernelwright.outcomes import Outcome
-from kernelwright.precision import named, precision_of
+from kernelwright.precision import named
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
-from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Rung, against_inductor
+from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Rung, against_inductor, faster_of
+from kernelwright.search.rungs import AnyRung, CannotWrite, Climb, Contractions, Writer, entry_of, key_of
 
-Contractions = Literal["own", "auto"]
+__all__ = [
+    "CannotWrite",
+    "Contractions",
+    "Form",
+    "Ladder",
+    "Sizes",
+    "Tried",
+    "function_form",
+    "one_line",
+    "pose",
+]
+
 Sizes = Mapping[str, Mapping[str, int]]
 """Shape set -> symbol -> size."""
 SMALL = ((4, 6, 5), (3, 7, 9))
 """Sizes of symbols, in order, of the small shape sets `small` and `small_odd`; repeated where there are more symbols."""
 
 
-class CannotWrite(Exception):
-    """Why a rung has no kernel for a graph, in one line."""
+@dataclass(frozen=True)
+class Tried:
+    """One thing that was tried, for whoever watches."""
+
+    graph: str
+    """The graph's name."""
+    rung: str
+    what: str
+    """What came of it, in one line."""
+    task: Task | None = None
+    candidate: Candidate | None = None
+    verdict: Verdict | None = None
+    """None where nothing was judged."""
 
 
-class Writer(Protocol):
-    """A rung."""
-
-    name: Rung
-
-    def write(self, graph: Graph, task: Task, seconds: float) -> str:
-        """Text that defines `kernel`, within `seconds`. Raises CannotWrite, and TimeoutError, which is not remembered."""
-        ...
+Watch = Callable[[Tried], object]
+"""Told of all that is tried, from any thread."""
 
 
-class CompilerRung:
-    """Inductor's kernels, rewritten to our form."""
+@dataclass(frozen=True)
+class Form:
+    """How kernels for a graph come before the judge: as the task says, with `text` around them."""
 
-    name: Rung = "compiler"
-
-    def __init__(self, target: str, contractions: Contractions = "own") -> None:
-        self.target, self.contractions = target, contractions
-        self._lock = threading.Lock()  # one helper process, one question at a time
-
-    def start(self) -> None:
-        """Begin to warm up what a first answer would wait for; returns at once."""
-        from kernelwright.policy.compiler import start
-
-        start(self.target)
-
-    def write(self, graph: Graph, task: Task, seconds: float) -> str:
-        from kernelwright.policy.compiler import CannotCompile, write
-
-        sets = [{name.lower(): size for name, size in one.items()} for one in task.shapes.values() if one]
-        ways: tuple[Contractions, ...] = ("own",) if self.contractions == "own" else ("auto", "own")
-        said = ""
-        for way in ways:
-            try:
-                with self._lock:
-                    return write(graph, contractions=way, target=self.target, sizes=sets, seconds=seconds)
-            except CannotCompile as error:
-                if str(error).startswith("timeout"):
-                    raise TimeoutError(str(error)) from None
-                said = said or str(error)
-        raise CannotWrite(said)
+    task: Task
+    text: Callable[[str, Rung], str]
+    """The candidate's code, of a text that defines `kernel`, `run` or `ModelNew`, and of who wrote it."""
+    modules: bool = True
+    """Whether the task is a module with a constructor, and not a graph."""
 
 
-class LibraryRung:
-    """A program of the library with its best known schedule."""
+def function_form(
+    graph: Graph,
+    values: Mapping[str, Any] | None = None,
+    shapes: Sizes | None = None,
+    policy: Literal["full", "partial"] = "full",
+    precision: str = "default",
+) -> Form:
+    """The graph as a task in function form. Raises UserError where no draw of its arguments serves."""
 
-    name: Rung = "library"
+    def text(code: str, rung: Rung) -> str:
+        entry = entry_of(code)
+        return code if entry == "module" else candidate(code, graph, entry)
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    task = pose(graph, values, policy=policy, shapes=shapes, precision=precision)
+    return Form(task, text, modules=False)
 
-    def write(self, graph: Graph, task: Task, seconds: float) -> str:
-        from kernelwright.synth.library import program_of
-        from kernelwright.synth.primitives import Unsupported
-        from kernelwright.synth.to_triton import print_triton
 
+class Ladder:
+    """Rungs, a judge and a cache. Thread-safe: several graphs may be searched at once."""
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        rungs: Sequence[AnyRung],
+        cache: KernelCache,
+        *,
+        target: str = "h200",
+        contractions: Contractions = "own",
+        precision: str = "default",
+        protocol: str = "strict",
+        gpu: str = "",
+        watch: Watch = lambda tried: None,
+    ) -> None:
+        self.verifier, self.rungs, self.cache, self.watch = verifier, list(rungs), cache, watch
+        self.facts: dict[str, Any] = {
+            "target": target, "contractions": contractions, "precision": precision, "protocol": protocol, "gpu": gpu,
+        }  # fmt: skip
+
+    def key(self, graph: Graph, form: Form | None = None) -> Key:
+        return Key.of(graph, task=form.task.digest if form and form.modules else "", **self.facts)
+
+    def lookup(self, graph: Graph, form: Form | None = None) -> Entry | None:
+        """What is known of a graph, without searching."""
+        known = self.cache.get(self.key(graph, form))
+        return known and _fair(known)
+
+    def search(
+        self,
+        graph: Graph,
+        *,
+        until: float | None = None,
+        values: Mapping[str, Any] | None = None,
+        shapes: Sizes | None = None,
+        posed: Graph | None = None,
+        form: Form | None = None,
+    ) -> Entry:
+        """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then.
+
+        `values` are example values by argument: weights as they are, so that draws are like them. `shapes` are small values
+        of the graph's symbols. `posed` is the same graph with its free sizes as symbols: rungs and judge see that. `form` is
+        how the judge sees it, where that is not function form. A rung that runs out of time is not noted as failed.
+        """
+        key = self.key(graph, form)
+        known = self.cache.get(key) or Entry()
+        waiting = [rung for rung in self.rungs if key_of(rung) not in known.tried]
+        if not waiting:
+            return _fair(known)
+        posed = posed or graph
+        policy: Literal["full", "partial"] = "full" if self.facts["contractions"] == "own" else "partial"
         try:
-            precision = "tf32" if precision_of(task).products else "ieee"
-            program = program_of(graph, self.target, precision)
-            if program is None:
-                raise CannotWrite("no loop nest of the library fits the graph")
-            return print_triton(program)
-        except Unsupported as why:
-            raise CannotWrite(str(why)) from None
-        except (KeyError, ValueError, IndexError) as error:  # sizes of a form that its printers do not know
-            raise CannotWrite(f"the library has no form for the graph ({type(error).__name__})") from None
+            form = form or function_form(posed, values, shapes, policy, self.facts["precision"])
+        except UserError as error:
+            return self.cache.put(key, Entry(tried={key_of(rung): str(error) for rung in waiting}))
+        for rung in waiting:
+            if until is not None and time.monotonic() >= until:
+                break
+            asked = _Asked(self, rung, graph, posed, form, list((shapes or {}).values()), known.best, until)
+            what = asked.ask()
+            if what is None:
+                break
+            known = self.cache.put(
+                key, Entry(best=asked.best, tried={key_of(rung): what}, inductor_ms=asked.inductor_ms)
+            )
+            if not asked.heard:
+                self.watch(Tried(graph.name, rung.name, what))
+        return _fair(known)
+
+    def judge(self, task: Task, code: str, until: float | None = None) -> Verdict | None:
+        """A verdict, waited for; None where time runs out first."""
+        return self.judged(task, [code], until)[0]
+
+    def judged(self, task: Task, codes: Sequence[str], until: float | None = None) -> list[Verdict | None]:
+        """Verdicts on several kernels, judged at once."""
+        futures = [self.verifier.submit(task, Candidate(code=code)) for code in codes]
+        found: list[Verdict | None] = []
+        for future in futures:
+            try:
+                found.append(future.result(None if until is None else max(0.0, until - time.monotonic())))
+            except (FutureTimeout, CancelledError):
+                future.cancel()
+                found.append(None)
+        return found
 
 
-class UserRung:
-    """A kernel that the user has already, for one graph."""
+class _Asked:
+    """One rung asked about one graph."""
 
-    name: Rung = "user"
+    def __init__(
+        self,
+        ladder: Ladder,
+        rung: AnyRung,
+        graph: Graph,
+        posed: Graph,
+        form: Form,
+        sizes: Sequence[Mapping[str, int]],
+        best: Answer | None,
+        until: float | None,
+    ) -> None:
+        self.ladder, self.rung, self.graph, self.posed, self.form = ladder, rung, graph, posed, form
+        self.sizes, self.best, self.until = sizes, best, until
+        self.heard = 0
+        self.failed = ""
+        """What the judge said of the kernel that came furthest."""
+        self._depth, self._better = -1, False
+        self.inductor_ms: float | None = None
+        """What Inductor's own kernels take."""
 
-    def __init__(self, code: str, digest: str) -> None:
-        self.code, self.digest = code, digest
+    def ask(self) -> str | None:
+        """What came of it in one line, `verified` with a kernel; None where time ran out or the judge failed."""
+        left = 60.0 if self.until is None else max(1.0, self.until - time.monotonic())
+        try:
+            if isinstance(self.rung, Writer):
+                [verdict] = self.hear([self.rung.write(self.posed, self.sizes, left)])
+                if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
+                    return None
+                return "verified" if verdict.correct else self.failed
+            before = self.heard
+            until = self.until or time.monotonic() + left
+            self.rung.climb(Climb(self.posed, self.form.task, self.best, self.hear, until, self.form.modules))
+            return "verified" if self._better else self.failed or f"none of {self.heard - before} is faster"
+        except TimeoutError:
+            return None
+        except (CannotWrite, UserError) as why:  # UserError: of the graph, as it is posed
+            return one_line(str(why))
 
-    def write(self, graph: Graph, task: Task, seconds: float) -> str:
-        if graph.digest != self.digest:
-            raise CannotWrite("the user's kernel is for another graph")
-        return self.code
+    def hear(self, codes: Sequence[str]) -> list[Verdict | None]:
+        """Judges kernels and keeps the best."""
+        full = [self.form.text(code, self.rung.name) for code in codes]
+        verdicts = self.ladder.judged(self.form.task, full, self.until)
+        for code, text, verdict in zip(codes, full, verdicts, strict=True):
+            if verdict is None:
+                continue
+            self.heard += 1
+            what = (
+                "verified"
+                if verdict.correct
+                else f"{verdict.outcome.value.replace('_', ' ')}: {verdict.detail}"
+            )
+            self.ladder.watch(
+                Tried(
+                    self.graph.name,
+                    self.rung.name,
+                    one_line(what),
+                    self.form.task,
+                    Candidate(code=text),
+                    verdict,
+                )
+            )
+            if verdict.correct:
+                made = Answer(graph=self.graph.digest, rung=self.rung.name, code=code, verdict=verdict)
+                # With products of its own it is not what torch.compile runs by default.
+                if self.rung.name == "compiler" and "tl.dot(" not in code:
+                    self.inductor_ms = made.ms
+                faster = faster_of(self.best, made)
+                self._better = self._better or faster is made
+                self.best = faster
+            elif (depth := list(Outcome).index(verdict.outcome)) > self._depth:
+                self._depth, self.failed = depth, one_line(what)
+        return verdicts
 
 
 def pose(
@@ -143,112 +279,6 @@ def pose(
     task = to_task(graph, f"graph/{graph.name}-{graph.digest}", values=values, shapes=sets)
     task = task.model_copy(update={"policy": policy, "min_share": 0.0 if policy == "partial" else 1.0})
     return task.model_copy(update={"precision": named(precision)})
-
-
-class Ladder:
-    """Rungs, a judge and a cache. Thread-safe: several graphs may be searched at once."""
-
-    def __init__(
-        self,
-        verifier: Verifier,
-        rungs: Sequence[Writer],
-        cache: KernelCache,
-        *,
-        target: str = "h200",
-        contractions: Contractions = "own",
-        precision: str = "default",
-        protocol: str = "strict",
-        gpu: str = "",
-        watch: Callable[[str, str, str], object] = lambda graph, rung, what: None,
-    ) -> None:
-        """`watch` is told (graph's name, rung, what came of it) from any thread."""
-        self.verifier, self.rungs, self.cache, self.watch = verifier, list(rungs), cache, watch
-        self.facts: dict[str, Any] = {
-            "target": target, "contractions": contractions, "precision": precision, "protocol": protocol, "gpu": gpu,
-        }  # fmt: skip
-
-    def key(self, graph: Graph) -> Key:
-        return Key.of(graph, **self.facts)
-
-    def lookup(self, graph: Graph) -> Entry | None:
-        """What is known of a graph, without searching."""
-        known = self.cache.get(self.key(graph))
-        return known and _fair(known)
-
-    def search(
-        self,
-        graph: Graph,
-        *,
-        until: float | None = None,
-        values: Mapping[str, Any] | None = None,
-        shapes: Sizes | None = None,
-        posed: Graph | None = None,
-        task: Task | None = None,
-        written: Callable[[str, Rung], str] | None = None,
-    ) -> Entry:
-        """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then.
-
-        `values` are example values by argument: weights as they are, so that draws are like them. `shapes` are small values
-        of the graph's symbols. `posed` is the same graph with its free sizes as symbols: rungs and judge see that. `task` is
-        what `pose` makes of all that, where it is known; `written` makes the text that is judged of a rung's, by default one
-        that calls the kernel. A rung that runs out of time is not noted as failed.
-        """
-        known = self.lookup(graph) or Entry()
-        waiting = [rung for rung in self.rungs if rung.name not in known.tried]
-        if not waiting:
-            return known
-        policy: Literal["full", "partial"] = "full" if self.facts["contractions"] == "own" else "partial"
-        try:
-            task = task or pose(
-                posed or graph, values, policy=policy, shapes=shapes, precision=self.facts["precision"]
-            )
-        except UserError as error:
-            return self.cache.put(self.key(graph), Entry(tried={rung.name: str(error) for rung in waiting}))
-        for rung in waiting:
-            if until is not None and time.monotonic() >= until:
-                break
-            made = written or (lambda code, rung: candidate(code, posed or graph))
-            found = self._ask(rung, graph, posed or graph, task, until, made)
-            if found is None:
-                break
-            self.watch(graph.name, rung.name, found.tried[rung.name])
-            known = self.cache.put(self.key(graph), found)
-        return _fair(known)
-
-    def judge(self, task: Task, code: str, until: float | None = None) -> Verdict | None:
-        """A verdict, waited for; None where time runs out first."""
-        future = self.verifier.submit(task, Candidate(code=code))
-        try:
-            return future.result(None if until is None else max(0.0, until - time.monotonic()))
-        except (FutureTimeout, CancelledError):
-            future.cancel()
-            return None
-
-    def _ask(
-        self, rung: Writer, graph: Graph, posed: Graph, task: Task, until: float | None,
-        written: Callable[[str, Rung], str],
-    ) -> Entry | None:  # fmt: skip
-        """What came of one rung; None where time ran out or the judge failed."""
-        seconds = 60.0 if until is None else max(1.0, until - time.monotonic())
-        try:
-            code = rung.write(posed, task, seconds)
-        except TimeoutError:
-            return None
-        except CannotWrite as why:
-            return Entry(tried={rung.name: one_line(str(why))})
-        try:
-            verdict = self.judge(task, written(code, rung.name), until)
-        except UserError as error:  # of the graph, as it is posed: no rung can help
-            return Entry(tried={rung.name: one_line(str(error))})
-        if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
-            return None
-        if not verdict.correct:
-            said = f"{verdict.outcome.value.replace('_', ' ')}: {verdict.detail}"
-            return Entry(tried={rung.name: one_line(said)})
-        best = Answer(graph=graph.digest, rung=rung.name, code=code, verdict=verdict)
-        # With products of its own it is not what torch.compile runs by default.
-        inductors = rung.name == "compiler" and verdict.timing and "tl.dot(" not in code
-        return Entry(best=best, tried={rung.name: "verified"}, inductor_ms=best.ms if inductors else None)
 
 
 def _fair(entry: Entry) -> Entry:

@@ -1,4 +1,4 @@
-"""The back end's last pass: hill climbing over a kernel's knobs, every variant judged like any other candidate.
+"""The last rung: hill climbing over a kernel's knobs, every variant judged like any other candidate.
 
 Steps are one knob up or down, or a block size together with the warps that work on it. They are tried a few at a
 time; as soon as one is faster, climbing goes on from there, and in the same direction first. Where no step is faster it
@@ -9,10 +9,14 @@ little slower (128 x 64 x 32 to 128 x 128 x 64 of a product). Ends when a few of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from kernelwright.records import Candidate, Rollout, Timing
+from kernelwright.records import Candidate, Timing, Verdict
 from kernelwright.rollouts import faster
+from kernelwright.search.cache import Rung
 from kernelwright.search.knobs import STAGES, WARPS, Knob, knobs, neighbours, turned
+from kernelwright.search.rungs import CannotWrite, Climb
 
 _DEAD_BAND = 0.01
 """Of modelled times."""
@@ -21,12 +25,56 @@ _ASIDE = 3
 _SLACK = 1.1
 """How much slower than the top those may be. As fast means that the knob does not matter."""
 Values = Mapping[str, int]
-Hear = Callable[[Sequence[Candidate]], list[Rollout]]
-"""Judges a few variants. Returns what was heard, which is nothing once the budget is spent."""
 
 
-def tune(best: Rollout, hear: Hear, at_once: int = 4) -> Rollout:
-    """The fastest variant of `best` that climbing finds; `best` itself where none is faster or it has no time."""
+class Judged(Protocol):
+    """A kernel with its verdict, such as a rollout."""
+
+    @property
+    def candidate(self) -> Candidate: ...
+
+    @property
+    def verdict(self) -> Verdict: ...
+
+
+J = TypeVar("J", bound=Judged)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel with its verdict."""
+
+    candidate: Candidate
+    verdict: Verdict
+
+
+class TuneRung:
+    """Climbs from the best verified kernel."""
+
+    name: Rung = "tune"
+
+    def __init__(self, at_once: int = 4) -> None:
+        self.at_once = at_once
+
+    def climb(self, climb: Climb) -> None:
+        if climb.best is None:
+            raise CannotWrite("there is no verified kernel to tune")
+
+        def hear(variants: Sequence[Candidate]) -> list[Variant]:
+            verdicts = climb.hear([one.code for one in variants]) if climb.left > 0 else []
+            return [Variant(one, v) for one, v in zip(variants, verdicts, strict=False) if v is not None]
+
+        first = Variant(Candidate(code=climb.best.code), climb.best.verdict)
+        if not knobs(climb.best.code, _launched(first)):
+            raise CannotWrite("the kernel has no block size, warps or stages that can be changed")
+        tune(first, hear, self.at_once)
+
+
+def tune(best: J, hear: Callable[[Sequence[Candidate]], list[J]], at_once: int = 4) -> J:
+    """The fastest variant of `best` that climbing finds; `best` itself where none is faster or it has no time.
+
+    `hear` judges a few variants and returns what was heard, which is nothing once the budget is spent.
+    """
     base = best.candidate.code
     launched = _launched(best)
     found = knobs(base, launched)
@@ -68,7 +116,7 @@ def worth_it(new: Timing | None, old: Timing | None) -> bool:
     return new.kind == "measured" or new.candidate_ms < (1 - _DEAD_BAND) * old.candidate_ms
 
 
-def milliseconds(rollout: Rollout) -> float:
+def milliseconds(rollout: Judged) -> float:
     """Of a verified kernel; untimed ones come last."""
     timing = rollout.verdict.timing
     return float("inf") if timing is None else timing.candidate_ms
@@ -94,7 +142,7 @@ def _towards(names: tuple[str, ...], up: bool) -> str:
     return f"{'+' if up else '-'} {' '.join(names)}"
 
 
-def _launched(rollout: Rollout) -> dict[str, dict[str, int]]:
+def _launched(rollout: Judged) -> dict[str, dict[str, int]]:
     """Options that each kernel was launched with, where all its launches agree."""
     seen: dict[str, set[tuple[int, int]]] = {}
     for launch in rollout.verdict.evidence.launches:

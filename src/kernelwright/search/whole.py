@@ -1,11 +1,12 @@
 """A whole module's graph: kernels for it in one piece or group by group, stitched, and judged again end to end.
 
-    found = search_whole(graph, values, judge, cache, settings)
+    found = search_whole(graph, values, judge, rungs, cache, settings)
     found.answer        the stitched file with the verdict of the whole, or None and `found.reason`
     found.rows          one a distinct group: operators, share of time, rung, times
 
-1. What the cache knows of the whole is the answer, good or bad.
-2. The rungs are asked for the graph in one piece, unless it is long; that is one group.
+1. What the cache knows of the whole is the answer, good or bad, where these rungs were asked before.
+2. The rungs are asked for the graph in one piece, unless it is long; that is one group. A kernel that the user has is
+   heard first.
 3. Where that gives nothing, is not worth it, or a GPU's clock can tell which of two is the faster, the graph falls into
    groups; each distinct one goes up the ladder, those that take most time first. A group's kernel is used where it is
    not slower than the faster of eager and torch.compile; ATen does the rest.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -28,13 +29,14 @@ from kernelwright.errors import UserError
 from kernelwright.graph import Graph, TensorType, sizes
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
 from kernelwright.graph.shrink import shrink
-from kernelwright.graph.stitch import candidate, stitch
+from kernelwright.graph.stitch import stitch
 from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
 from kernelwright.records import FASTER, Candidate, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
-from kernelwright.search.ladder import Contractions, Ladder, Sizes, Writer, one_line, pose
+from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form, one_line
+from kernelwright.search.rungs import AnyRung, Contractions, UserRung, entry_of
 from kernelwright.search.share import eager_ms
 
 LONG = 250
@@ -58,6 +60,8 @@ class Settings:
     """The GPU that times are measured on; empty: they are modelled."""
     workers: int = 2
     """Groups searched at once."""
+    rungs: tuple[str, ...] = ("compiler", "library")
+    """What the rungs' answers are remembered under: `rungs.key_of`."""
 
 
 @dataclass
@@ -70,10 +74,6 @@ class Found:
     """Why there is no answer, in one line."""
     cached: bool = False
     seconds: float = 0.0
-
-
-Told = Callable[[str, str, str], object]
-"""Called with (graph, rung, what came of it)."""
 
 
 class _TimeUp(Exception):
@@ -91,7 +91,16 @@ class _Option:
     verdict: Verdict | None = None
     """Of its text, where that has been judged as it stands."""
 
+    @property
+    def rung(self) -> Rung:
+        """Who wrote it; the compiler where several did."""
+        rungs = {one.rung for one in self.kernels.values()}
+        return rungs.pop() if len(rungs) == 1 else "compiler"
+
     def text(self) -> str:
+        only = next(iter(self.kernels.values())).code if len(self.kernels) == 1 else ""
+        if only and entry_of(only) == "module":
+            return only
         codes = {digest: one.code for digest, one in self.kernels.items()}
         return stitch(self.whole, codes, notes={digest: one.rung for digest, one in self.kernels.items()})
 
@@ -110,19 +119,27 @@ def search_whole(
     graph: Graph,
     values: Mapping[str, Any] | None,
     judge: Callable[[], AbstractContextManager[Verifier]],
-    rungs: Callable[[], list[Writer]],
+    rungs: Callable[[], Sequence[AnyRung]],
     cache: KernelCache,
     settings: Settings,
     *,
+    shapes: Sizes | None = None,
+    form: Form | None = None,
+    user: str = "",
     began: float | None = None,
-    watch: Told = lambda graph, rung, what: None,
+    watch: Watch = lambda tried: None,
 ) -> Found:
     """Kernels for a graph within the budget, counted from `began` on the monotonic clock.
 
-    `judge` opens a judge with secrets of its own each time; `values` are example values by argument. Raises
-    InfrastructureError when the judge itself fails.
+    `judge` opens a judge with secrets of its own each time; `rungs` is called where the cache has no answer. `values` are
+    example values by argument, `shapes` small values of the graph's symbols, `form` is how the judge sees the whole, where
+    that is not function form, and `user` the text of a kernel to begin with. Raises UserError when the judge itself fails.
     """
-    return _Search(graph, values, judge, rungs, cache, settings, began or time.monotonic(), watch).run()
+    search = _Search(
+        graph, values, judge, rungs, cache, settings, began or time.monotonic(), watch, form, user
+    )
+    search.shapes = shapes or {}
+    return search.run()
 
 
 @dataclass
@@ -130,20 +147,22 @@ class _Search:
     graph: Graph
     values: Mapping[str, Any] | None
     open_judge: Callable[[], AbstractContextManager[Verifier]]
-    rungs: Callable[[], list[Writer]]
+    rungs: Callable[[], Sequence[AnyRung]]
     cache: KernelCache
     settings: Settings
     began: float
-    watch: Told
+    watch: Watch
+    form: Form | None
+    user: str
     failed: dict[str, str] = field(default_factory=dict)
     """Rung -> why it has no kernel for the whole."""
 
     def run(self) -> Found:
         known = self.cache.get(self._key)
-        if known is not None:
-            why = next(iter(known.tried.values()), "")
+        if known is not None and known.tried.keys() >= set(self._asked):
             rows = known.best.rows if known.best else ()
-            return Found(known.best, rows, "" if known.best else why, True, self._elapsed)
+            why = "" if known.best else next(iter(known.tried.values()))
+            return Found(known.best, rows, why, True, self._elapsed)
         try:
             options = self._options()
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
@@ -153,9 +172,16 @@ class _Search:
             )
             return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
         found.seconds = self._elapsed
-        tried = {"whole": "verified" if found.answer else found.reason}
-        self.cache.put(self._key, Entry(best=found.answer, tried=tried))
+        what = "verified" if found.answer else found.reason
+        known = self.cache.put(self._key, Entry(best=found.answer, tried=dict.fromkeys(self._asked, what)))
+        if known.best is not None and known.best != found.answer:  # other rungs had a faster one before
+            return Found(known.best, known.best.rows, "", True, self._elapsed)
         return found
+
+    @property
+    def _asked(self) -> tuple[str, ...]:
+        """What the whole's entry in the cache is complete with."""
+        return (*((UserRung(self.user).key,) if self.user else ()), *self.settings.rungs)
 
     rows: tuple[Row, ...] = ()
     """Of the groups, as far as they were searched."""
@@ -168,6 +194,8 @@ class _Search:
     """The graph as it was given, where its free sizes have been written as symbols since."""
 
     def _shrink(self) -> None:
+        if self.form or self.shapes:
+            return
         small, self.shapes = shrunk(self.graph, self.values)
         if small is not self.graph:
             self.captured, self.graph = self.graph, small
@@ -186,6 +214,14 @@ class _Search:
             precision=s.precision,
             protocol=s.protocol,
             gpu=s.gpu,
+            task=self.form.task.digest if self.form and self.form.modules else "",
+        )
+
+    def _form(self, own: bool) -> Form:
+        """How the whole comes before the judge. Raises UserError where no draw of its arguments serves."""
+        policy: Literal["full", "partial"] = "full" if own else "partial"
+        return self.form or function_form(
+            self.graph, self.values, self.shapes, policy, self.settings.precision
         )
 
     @property
@@ -207,8 +243,11 @@ class _Search:
                 verifier, rungs, self.cache, target=s.target, contractions=s.contractions, precision=s.precision,
                 protocol=s.protocol, gpu=s.gpu, watch=self.watch,
             )  # fmt: skip
-            if len(self.graph.nodes) <= LONG:
+            if self.user or len(self.graph.nodes) <= LONG:
+                first = [UserRung(self.user)] if self.user else []
+                ladder.rungs = [*first, *rungs]
                 found += self._in_one_piece(ladder)
+                ladder.rungs = list(rungs)
             # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
             settled = found and not s.gpu and _worth_it(found[0].kernels[self.graph.digest].verdict)
             if not settled and time.monotonic() < self._until(_RUNGS_UNTIL):
@@ -222,26 +261,38 @@ class _Search:
         whole, digest = alone(self.graph), self.graph.digest
 
         def written(code: str, rung: Rung) -> str:
-            return candidate(stitch(whole, {digest: code}, notes={digest: rung}), self.graph, "run")
+            return outer.text(stitch(whole, {digest: code}, notes={digest: rung}), rung)
 
+        try:
+            outer = self._form(self.settings.contractions == "own")
+        except UserError as error:
+            self.failed["the graph"] = str(error)
+            return []
+
+        def text(code: str, rung: Rung) -> str:
+            return code if entry_of(code) == "module" else written(code, rung)
+
+        form = Form(outer.task, text, outer.modules)
         entry = ladder.search(
-            self.graph,
-            until=self._until(_WHOLE_UNTIL),
-            values=self.values,
-            shapes=self.shapes,
-            written=written,
+            self.graph, until=self._until(_WHOLE_UNTIL), values=self.values, shapes=self.shapes, form=form
         )
         self.inductor_ms = entry.inductor_ms
         if entry.best is None:
-            self.failed.update(entry.tried)
+            self.failed.update({key.partition(":")[0]: what for key, what in entry.tried.items()})
             return []
         row = row_of(1, list(whole.groups), entry, 1.0)
         judged = entry.best.verdict
-        same = judged.candidate_digest == Candidate(code=written(entry.best.code, entry.best.rung)).digest
+        same = judged.candidate_digest == Candidate(code=text(entry.best.code, entry.best.rung)).digest
         return [_Option(whole, {digest: entry.best}, (row,), judged if same else None)]
 
     def _in_groups(self, ladder: Ladder) -> list[_Option]:
         whole, sheet = partition(self.graph), target_sheet(self.settings.target)
+        if (
+            len(self.graph.nodes) <= LONG
+            and len(whole.groups) == 1
+            and whole.groups[0].nodes == self.graph.nodes
+        ):
+            return []  # it is one piece, which was searched already
         distinct = whole.distinct()
         cost = {digest: eager_ms(groups[0].graph, sheet) * len(groups) for digest, groups in distinct.items()}
         order = sorted(distinct, key=lambda digest: -cost[digest])
@@ -281,27 +332,21 @@ class _Search:
             verifier: Verifier | None = None
             for option in options:
                 text = option.text()
-                policy: Literal["full", "partial"] = (
-                    "full" if option.own and self.settings.contractions == "own" else "partial"
-                )
                 judged = option.verdict
                 if judged is None:
                     verifier = verifier or opened.enter_context(self.open_judge())
-                    task = pose(
-                        self.graph,
-                        self.values,
-                        policy=policy,
-                        shapes=self.shapes,
-                        precision=self.settings.precision,
-                    )
-                    judged = Ladder(verifier, [], self.cache).judge(
-                        task, candidate(text, self.graph, "run"), self._until(1.0)
-                    )
+                    form = self._form(option.own and self.settings.contractions == "own")
+                    full = form.text(text, option.rung)
+                    judged = Ladder(verifier, [], self.cache).judge(form.task, full, self._until(1.0))
+                    if judged is not None:
+                        what = judged.outcome.value.replace("_", " ")
+                        self.watch(
+                            Tried(self.graph.name, "whole", what, form.task, Candidate(code=full), judged)
+                        )
                 if judged is None:
                     if best is None:
                         raise _TimeUp
                     break
-                self.watch(self.graph.name, "whole", judged.outcome.value)
                 judged = against_inductor(judged, self.inductor_ms)
                 if judged.outcome is Outcome.INFRASTRUCTURE_ERROR:
                     raise UserError(
@@ -313,11 +358,9 @@ class _Search:
                         or f"the whole was refused ({judged.outcome.value.replace('_', ' ')}: {one_line(judged.detail)})"
                     )
                     continue
-                rungs = {one.rung for one in option.kernels.values()}
-                rung = rungs.pop() if len(rungs) == 1 else "compiler"
                 answer = Answer(
                     graph=(self.captured or self.graph).digest,
-                    rung=rung,
+                    rung=option.rung,
                     code=text,
                     verdict=judged,
                     rows=option.rows,

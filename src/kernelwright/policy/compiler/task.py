@@ -23,6 +23,7 @@ from kernelwright.graph.family import Formulas, NoFamily, unify
 from kernelwright.graph.sizes import evaluate, untold
 from kernelwright.graph.types import NumberType, TensorType
 from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.precision import precision_of
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape, constants
 from kernelwright.tasks.reference import Reference, on_meta
@@ -163,7 +164,7 @@ def _build(task: Task, overrides: Mapping[str, int]) -> Build:
         with torch.no_grad():
             reference = Reference(source)
             init = tuple(reference.init_inputs())
-            model, inputs = reference.module(), reference.inputs()
+            model, inputs = cast_to(precision_of(task).cast, reference.module(), reference.inputs())
     except Exception as error:  # a reference may raise anything
         raise CannotCompile("broken task", f"{type(error).__name__}: {error}"[:160]) from None
     try:
@@ -179,10 +180,23 @@ def _build(task: Task, overrides: Mapping[str, int]) -> Build:
         name: ("buffer", value) for name, value in model.named_buffers(remove_duplicate=False) if name in kept
     }
     things = {"model": model, "call": call, "values": part.values}
-    return Build(_sizes(task, overrides), init, _forward_only(graph), things, state)
+    return Build(_sizes(task, overrides), init, forward_only(graph), things, state)
 
 
-def _forward_only(graph: Graph) -> Graph:
+def cast_to(dtype: str, model: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Module and inputs with their floating-point numbers in `dtype`; empty: as they are."""
+    import torch
+
+    if not dtype:
+        return model, list(inputs)
+    kind = getattr(torch, dtype)
+    floats = [isinstance(one, torch.Tensor) and one.is_floating_point() for one in inputs]
+    return model.to(kind), [
+        one.to(kind) if is_float else one for one, is_float in zip(inputs, floats, strict=True)
+    ]
+
+
+def forward_only(graph: Graph) -> Graph:
     """The graph without new values of its buffers: forward's output does not depend on them."""
     if any(one.mutated and one.role == "input" for one in graph.arguments):
         raise CannotCompile("in-place input", "forward writes to what it is given")
@@ -298,8 +312,8 @@ def structure(graph: Graph) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def module(whole: Whole, code: str) -> str:
-    """The code with a `ModelNew` that holds the reference's state and calls `kernel`."""
+def module(whole: Whole, code: str, entry: str = "kernel") -> str:
+    """The code with a `ModelNew` that holds the reference's state and calls `kernel`, or `run`, which returns a tuple."""
     lines = [
         "class ModelNew(nn.Module):",
         f"    def __init__({', '.join(['self', *whole.signature])}):",
@@ -336,9 +350,13 @@ def module(whole: Whole, code: str) -> str:
         else:
             kind = whole.state[argument.origin][0]
             arguments.append(f"self.get_{kind}({argument.origin!r})")
-    lines += [f"        {line}" for line in _returned(whole, f"kernel({', '.join(arguments)})")]
-    head, _, rest = code.partition("import torch\n")
-    return f"{head}import torch\nimport torch.nn as nn\n{rest}\n\n" + "\n".join(lines) + "\n"
+    only = "[0]" if entry == "run" and len(whole.graph.results) == 1 else ""
+    lines += [f"        {line}" for line in _returned(whole, f"{entry}({', '.join(arguments)}){only}")]
+    if not re.search(r"^import torch\.nn as nn$", code, re.MULTILINE):
+        code = re.sub(
+            r"^import torch$", "import torch\nimport torch.nn as nn", code, count=1, flags=re.MULTILINE
+        )
+    return code.rstrip() + "\n\n\n" + "\n".join(lines) + "\n"
 
 
 def _owner(name: str) -> str:

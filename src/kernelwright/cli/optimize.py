@@ -1,0 +1,195 @@
+"""`kernelwright optimize`: kernels for a task, a module or a function, by the same search as `kernelwright.optimize`.
+
+    OUT                 the kernels with a ModelNew, as they were judged    OUT.verdict.json   the verdict of the whole
+    OUT.run/            report.html, found.json (the table), rollouts.jsonl (all that was judged), config, environment
+
+A second call finds the answer in the user's cache. Does not execute a kernel: the judge does.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.errors import UserError
+from kernelwright.records import Completion, Message, Prompt, Rollout, Verdict
+from kernelwright.runs import RunFolder, write_text
+
+if TYPE_CHECKING:
+    from kernelwright.search.cases import Case
+    from kernelwright.search.ladder import Tried
+    from kernelwright.search.rungs import AnyRung
+    from kernelwright.search.whole import Found, Settings
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is searched for, and how."""
+
+    case: Case
+    settings: Settings
+    rungs: Sequence[AnyRung]
+    backend: str = "auto"
+    user: str = ""
+    """Text of a kernel to begin with."""
+    cache: bool | str = True
+    began: float = 0.0
+
+
+def asked(
+    spec: str,
+    *,
+    seconds: float = 45.0,
+    target: str = "",
+    contractions: str = "own",
+    backend: str = "auto",
+    protocol: str = "strict",
+    workers: int = 0,
+    rungs: Sequence[str] = (),
+    model: str = "default",
+    kernel: Path | None = None,
+    cache: bool | str = True,
+    precision: str = "default",
+) -> Asked:
+    """The question that a command line puts. Raises UserError, in one line."""
+    from kernelwright import api
+    from kernelwright.cli import read
+    from kernelwright.tasks.form import read_text
+
+    began = time.monotonic()
+    settings, _, made = api.settings_of(
+        seconds,
+        target,
+        contractions,  # type: ignore[arg-type]  # it is checked there
+        backend,
+        protocol,
+        workers,
+        rungs,
+        model,
+        precision,
+    )
+    user = "" if kernel is None else read_text(kernel)
+    if kernel is not None:
+        _check_kernel(user, kernel)
+    return Asked(read.case(spec, settings), settings, made, backend, user, cache, began)
+
+
+def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found, list[Rollout]]:
+    """Search, and write what came of it into the folder, with a report. Returns it with all that was judged."""
+    from kernelwright.cli import read, show
+    from kernelwright.report import build_report
+    from kernelwright.search.cache import KernelCache
+
+    settings, lock = wanted.settings, Lock()
+    rows: list[Rollout] = []
+
+    def watch(tried: Tried) -> None:
+        with lock:
+            if not quiet:
+                show.told(tried)
+            if tried.verdict is not None:
+                rows.append(rollout_of(tried))
+
+    _emptied(folder)
+    config = {"task": wanted.case.name, **vars(settings), "rungs": list(settings.rungs)}
+    folder.start(config, resume=False)
+    found = wanted.case.search(
+        lambda: read.judge(None, wanted.backend, settings.protocol, settings.target, settings.workers),
+        lambda: wanted.rungs,
+        KernelCache.of(wanted.cache),
+        settings,
+        user=wanted.user,
+        began=wanted.began or None,
+        watch=watch,
+    )
+    folder.append("rollouts.jsonl", rows)
+    folder.write_json("found.json", as_json(wanted.case, found))
+    build_report([folder.path], folder.file("report.html"))
+    return found, rows
+
+
+def as_json(case: Case, found: Found) -> dict[str, Any]:
+    """What came of a search, with the file's text."""
+    answer = found.answer
+    return {
+        "task": case.name,
+        "reason": found.reason,
+        "rung": answer.rung if answer else None,
+        "seconds": round(found.seconds, 2),
+        "cached": found.cached,
+        "rows": [row.model_dump(mode="json", exclude={"schema_version"}) for row in found.rows],
+        "verdict": answer.verdict.model_dump(mode="json") if answer else None,
+        "code": case.text(answer) if answer else "",
+    }
+
+
+def command(wanted: Asked, out: Path, json_file: Path | None) -> int:
+    """The whole command. Returns the exit code."""
+    from kernelwright.cli import show
+
+    folder = RunFolder(out.with_suffix(".run"))
+    found, rows = run(wanted, folder)
+    console = show.console(stderr=str(json_file) == "-")
+    if found.rows:
+        console.print(show.groups(found.rows, found.answer.verdict if found.answer else None))
+    if json_file is not None:
+        text = json.dumps(as_json(wanted.case, found), indent=2) + "\n"
+        if str(json_file) == "-":
+            print(text, end="")
+        else:
+            write_text(json_file, text)
+    report = f"report {folder.path}/report.html"
+    if found.answer is None:
+        show.unsolved(console, f"{wanted.case.name}: {found.reason}", rows)
+        console.print(
+            f"\nevery attempt is in {folder.path}/rollouts.jsonl; the module stays as it is\n{report}"
+        )
+        return 1
+    verdict = write_result(wanted.case.text(found.answer), found.answer.verdict, out)
+    console.print()
+    console.print(show.verdict(found.answer.verdict))
+    console.print(f"\nkernel {out}\nverdict {verdict}\n{report}")
+    return 0
+
+
+def write_result(code: str, verdict: Verdict, out: Path) -> Path:
+    """Write the kernel to `out`, byte for byte what was verified, and its verdict beside it. Returns the latter."""
+    write_text(out, code)
+    return write_text(out.with_suffix(".verdict.json"), verdict.model_dump_json(indent=2) + "\n")
+
+
+def rollout_of(tried: Tried) -> Rollout:
+    """What was judged as a row of the log; the rung is its stage."""
+    assert tried.task is not None
+    assert tried.candidate is not None
+    assert tried.verdict is not None
+    message = Message(role="user", content=f"a kernel for {tried.graph}, by {tried.rung}")
+    return Rollout(
+        task_id=tried.task.id,
+        stage=tried.rung,
+        prompt=Prompt(task_id=tried.task.id, agent="frontend", messages=(message,), max_tokens=1),
+        completion=Completion(text="", policy=tried.rung),
+        candidate=tried.candidate,
+        verdict=tried.verdict,
+    )
+
+
+def _check_kernel(text: str, path: Path) -> None:
+    """Raises UserError for a file that is no kernel."""
+    from kernelwright.search.rungs import CannotWrite, entry_of
+
+    try:
+        entry_of(text)
+    except CannotWrite as why:
+        raise UserError(f"{path}: {why}; a kernel is `def kernel(x, w, ...)`, or a ModelNew") from None
+
+
+def _emptied(folder: RunFolder) -> None:
+    """Leaves nothing of an earlier search in the folder."""
+    for name in ("config.json", "environment.json", "rollouts.jsonl", "found.json", "report.html"):
+        folder.file(name).unlink(missing_ok=True)

@@ -1,0 +1,169 @@
+"""What kernels are searched for: a live module's graph, or a task's; and how what was found is written down.
+
+    case = of_captured(captured, check)          judged in function form, at small sizes that its graph allows
+    case = of_task(task)                         a task in the KernelBench form is judged as that, with its own shape sets
+    case.search(judge, rungs, cache, settings)   a Found; case.text(found.answer) is the file
+
+A task whose sizes cannot be read off (constants that no formula tells, no smaller sizes that run) is captured as it stands,
+like a live module, where it fits into memory. Its reference is executed here: tasks are trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.errors import UserError
+from kernelwright.graph import Graph
+from kernelwright.graph.agree import agree
+from kernelwright.graph.capture import Captured, capture
+from kernelwright.graph.partition import alone
+from kernelwright.graph.stitch import candidate, state_of, stitch
+from kernelwright.policy.compiler.reasons import CannotCompile
+from kernelwright.policy.compiler.task import cast_to, forward_only, module, read
+from kernelwright.precision import precision_of
+from kernelwright.records import Task
+from kernelwright.rollouts import Verifier
+from kernelwright.search.cache import Answer, KernelCache, Rung
+from kernelwright.search.ladder import Form, Sizes, Watch
+from kernelwright.search.rungs import AnyRung, CompilerRung, Contractions, entry_of
+from kernelwright.search.whole import Found, Settings, search_whole
+from kernelwright.tasks.reference import Reference, on_meta
+
+_LARGEST = 2 << 30
+"""Bytes of weights and inputs up to which a task is captured at its full size on a machine without a GPU."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One search's question."""
+
+    name: str
+    graph: Graph
+    values: Mapping[str, Any] | None = None
+    """Example values by argument."""
+    shapes: Sizes = field(default_factory=dict)
+    """Small values of the graph's symbols."""
+    form: Form | None = None
+    """How the judge sees the whole; None: in function form."""
+    check: Callable[[], object] = lambda: None
+    """Raises UserError where the graph is not what it was captured from."""
+
+    def search(
+        self,
+        judge: Callable[[], AbstractContextManager[Verifier]],
+        rungs: Callable[[], Sequence[AnyRung]],
+        cache: KernelCache,
+        settings: Settings,
+        *,
+        user: str = "",
+        began: float | None = None,
+        watch: Watch = lambda tried: None,
+    ) -> Found:
+        """Kernels within the budget; see `search_whole`."""
+
+        def checked() -> Sequence[AnyRung]:
+            made = rungs()
+            for rung in made:
+                if isinstance(rung, CompilerRung):
+                    rung.start()  # it warms up meanwhile
+            self.check()
+            return made
+
+        return search_whole(
+            self.graph, self.values, judge, checked, cache, settings,
+            shapes=self.shapes, form=self.form, user=user, began=began, watch=watch,
+        )  # fmt: skip
+
+    def text(self, answer: Answer) -> str:
+        """The answer as a file: with a `ModelNew` of the module's own state_dict, where it has no other tensors."""
+        if self.form:
+            return self.form.text(answer.code, answer.rung)
+        if entry_of(answer.code) == "module":
+            return answer.code
+        try:
+            state = stitch(alone(self.graph), {}, state=state_of(self.graph))
+        except UserError:  # tensors that no state_dict has
+            return candidate(answer.code, self.graph, "run")
+        return answer.code.rstrip() + "\n\n\n" + state[state.index("STATE = ") :]
+
+
+def of_captured(captured: Captured, check: Callable[[], object], name: str = "") -> Case:
+    """A live module's one graph. Raises UserError where it broke into several."""
+    return Case(name or captured.graph.name, captured.graph, captured.part.arguments, check=check)
+
+
+def of_task(task: Task, contractions: Contractions = "own", *, large: bool = False) -> Case:
+    """A task's graph. `large`: sizes do not matter, for there is a GPU. Raises UserError, in one line."""
+    if contractions == "auto":
+        task = task.model_copy(update={"policy": "partial", "min_share": 0.0})
+    if task.graph:
+        graph = Graph.model_validate_json(task.graph)
+        shapes = {
+            name: {key.lower(): size for key, size in one.items()}
+            for name, one in task.shape_sets("small").items()
+        }
+
+        def text(code: str, rung: Rung) -> str:
+            entry = entry_of(code)
+            return code if entry == "module" else candidate(code, graph, entry)
+
+        return Case(task.id, graph, shapes=shapes, form=Form(task, text, modules=False))
+    why = "it has no smaller sizes that run"
+    if task.shape_sets("small"):
+        try:
+            return _of_module(task)
+        except CannotCompile as error:
+            why = str(error)
+    return _at_full_size(task, why, large)
+
+
+def _of_module(task: Task) -> Case:
+    """In the KernelBench form: sizes are the task's constants. Raises CannotCompile."""
+    whole = read(task)
+    small = dict(zip(task.shape_sets("small"), whole.sizes[1:], strict=True))
+
+    def text(code: str, rung: Rung) -> str:
+        entry = entry_of(code)
+        return code if entry == "module" else module(whole, code, entry)
+
+    return Case(task.id, whole.graph, shapes=small if whole.graph.symbols else {}, form=Form(task, text))
+
+
+def _at_full_size(task: Task, why: str, large: bool) -> Case:
+    """As it stands. Raises UserError where it cannot be captured so, with `why` it was not otherwise."""
+    import torch
+
+    if not large and (size := _bytes(task)) > _LARGEST:
+        raise UserError(
+            f"{task.id}: {why}, and its full size takes {size / 2**30:.0f} GiB; give it smaller sizes in a task.toml"
+        )
+    try:
+        with torch.no_grad():
+            reference = Reference(task.source)
+            model, inputs = cast_to(precision_of(task).cast, reference.module(), reference.inputs())
+    except Exception as error:  # a reference may raise anything
+        said = " ".join(str(error).split())[:200]
+        raise UserError(f"task {task.id} raises {type(error).__name__}: {said}; mend the task") from None
+    try:
+        captured = capture(model, inputs, breaks=False)
+        graph = forward_only(captured.graph)
+    except (UserError, CannotCompile) as error:
+        raise UserError(f"task {task.id} cannot be captured: {error}") from None
+    return Case(task.id, graph, captured.part.arguments, check=lambda: agree(captured.part))
+
+
+def _bytes(task: Task) -> int:
+    """Of weights, buffers and inputs at full size; 0 where a task cannot be made without data."""
+    try:
+        with on_meta(task.source) as (model, inputs):
+            tensors = [
+                *model.parameters(),
+                *model.buffers(),
+                *(one for one in inputs if hasattr(one, "numel")),
+            ]
+            return sum(one.numel() * one.element_size() for one in tensors)
+    except Exception:  # some references cannot be made without data: they say so when they are made with it
+        return 0

@@ -1,0 +1,212 @@
+"""The model as a rung: asked for kernels of graphs that it knows, shown what was rejected, and then what was accepted.
+
+    frontend   `samples` kernels at once; what was rejected is shown again with the judge's word, until one is right
+    midend     the fastest so far with its profile, where answers get faster
+    backend    the same with the target's sheet, where a run trained one
+
+Before anything is asked it abstains, in one line: where its form of reference has a constructor and the graph has weights as
+arguments, where its card lists operators and the graph has others, where a prompt leaves no room for an answer.
+
+Does not guarantee an answer within its time: a prompt's samples are written to their end once they are begun.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kernelwright import candidates
+from kernelwright.errors import UserError
+from kernelwright.graph import Graph, operators
+from kernelwright.models import DEFAULT_FOLDER
+from kernelwright.policy import Policy, check_default, load_policy
+from kernelwright.records import Agent, Candidate, Completion, Prompt, Rollout, Verdict
+from kernelwright.search.asks import Asking, fitting, style_of
+from kernelwright.search.cache import Rung
+from kernelwright.search.rungs import CannotWrite, Climb
+
+AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
+_TURNS = 2
+"""Of each agent."""
+LEAST = 15.0
+"""Seconds that must be left for a model to be asked: what it has begun to write it writes to the end."""
+
+
+def agents_of(spec: str, target: str = "") -> dict[Agent, str]:
+    """Which policy answers for which agent.
+
+    A run folder that `train` wrote has a checkpoint for each stage that it trained (sft stands in for a missing
+    front end). Anything else plays front end and mid-end, and the back end too when a `target` is named. Raises UserError
+    where there is no such model.
+    """
+    check_default(spec)
+    stages = Path(spec).expanduser() / "stages"
+    if spec == "default" or not stages.is_dir():
+        return {agent: spec for agent in AGENTS if agent != "backend" or target}
+    trained = {agent: stages / agent / "checkpoint" for agent in AGENTS}
+    if not trained["frontend"].is_dir():
+        trained["frontend"] = stages / "sft" / "checkpoint"
+    found = {agent: str(path) for agent, path in trained.items() if path.is_dir()}
+    if "frontend" not in found:
+        raise UserError(
+            f"policy {spec}: this run has no finished sft or frontend stage; go on with kernelwright train --resume"
+        )
+    return found
+
+
+class ModelRung:
+    """A policy, asked turn by turn."""
+
+    name: Rung = "model"
+
+    def __init__(
+        self,
+        spec: str = "default",
+        target: str = "h200",
+        *,
+        samples: int = 8,
+        temperature: float = 0.8,
+        max_tokens: int = 1024,
+        seed: int = 0,
+        load: Callable[[str], Policy] = load_policy,
+    ) -> None:
+        """Raises UserError where `spec` names a run without a model."""
+        self.spec, self.target, self.samples = spec, target, samples
+        self.temperature, self.max_tokens, self.seed = temperature, max_tokens, seed
+        self.key = f"model:{spec}"
+        self._load, self._loaded = functools.cache(load), threading.Lock()
+
+    def climb(self, climb: Climb) -> None:
+        try:
+            named = agents_of(self.spec)
+        except UserError as error:
+            raise CannotWrite(str(error)) from None
+        if why := abstains(climb.graph, named["frontend"], climb.modules):
+            raise CannotWrite(f"not asked: {why}")
+        if climb.left < LEAST:
+            raise TimeoutError
+        rollouts: list[Rollout] = []
+        for agent in AGENTS:
+            for _ in range(_TURNS):
+                if (
+                    agent not in named
+                    or climb.left <= 0
+                    or (agent != "frontend" and not any(_right(rollouts)))
+                ):
+                    break
+                made = self._turn(climb, agent, named[agent], rollouts)
+                rollouts += made
+                right = list(_right(made))
+                if not made or (agent == "frontend") == bool(right):
+                    break
+        if not rollouts:
+            raise CannotWrite("its answers hold no kernel, or no prompt leaves room for one")
+
+    def _turn(self, climb: Climb, agent: Agent, spec: str, before: Sequence[Rollout]) -> list[Rollout]:
+        with self._loaded:  # one model at a time, and one caller
+            policy = self._load(spec)
+            asking = Asking(climb.task, style_of(policy), self.target, self.max_tokens, fitting(policy))
+            _, asked = asking.prompts(agent, before, self.samples)
+            asked = [one for one in asked if fitting(policy)(one)]
+            if not asked:
+                return []
+            said = policy.generate(
+                asked,
+                max(1, self.samples // len(asked)),
+                temperature=self.temperature,
+                seed=self.seed + 1000 * len(before),
+            )
+        if climb.left <= 0:
+            raise TimeoutError
+        return self._heard(
+            climb, agent, [(prompt, one) for prompt, group in zip(asked, said, strict=True) for one in group]
+        )
+
+    def _heard(self, climb: Climb, agent: Agent, said: Sequence[tuple[Prompt, Completion]]) -> list[Rollout]:
+        """Rollouts of what holds a kernel, each text once, judged."""
+        texts: dict[str, tuple[Prompt, Completion, Candidate]] = {}
+        for prompt, completion in said:
+            parsed = candidates.parse(completion.text, None, completion.finish_reason)
+            code = parsed.code if climb.modules else as_kernel(parsed.code)
+            if parsed.problem is None and code:
+                texts.setdefault(code, (prompt, completion, parsed))
+        verdicts = climb.hear(list(texts)) if texts else []
+        return [
+            _rollout(climb, agent, *texts[code], verdict)
+            for code, verdict in zip(texts, verdicts, strict=True)
+            if verdict is not None
+        ]
+
+
+def abstains(graph: Graph, spec: str, modules: bool = False) -> str:
+    """Why a model is not asked about a graph, as far as its folder tells; "" where nothing speaks against it. `modules`:
+    it may answer with a module that has a constructor."""
+    folder = DEFAULT_FOLDER if spec == "default" else Path(spec).expanduser()
+    known = card_operators(folder)
+    if known is not None and (known or not modules):
+        others = sorted({operators.packet(node.op) for node in graph.nodes} - known)
+        if others:
+            return f"its card does not list {', '.join(others[:4])}"
+    state = [one for one in graph.arguments if one.role != "input"]
+    if state and not modules and style_in(folder) in ("lowered", "compact"):
+        what = state[0].origin or state[0].name
+        return f"it was trained on modules with a constructor, and the graph has {what} as an argument"
+    return ""
+
+
+def card_operators(folder: Path) -> frozenset[str] | None:
+    """The operators that a model's card lists, in its section `## Operators`; None where there is no card."""
+    try:
+        text = (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    section = re.search(r"^## Operators\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return frozenset(re.findall(r"`(\w+)`", section[1])) if section else frozenset()
+
+
+def style_in(folder: Path) -> str:
+    """The form of prompts that a model folder was trained on, "" where it does not say."""
+    try:
+        return str(json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("prompt_style", ""))
+    except (OSError, ValueError):
+        return ""
+
+
+def as_kernel(code: str) -> str:
+    """The code, if it defines `kernel`; a `ModelNew` without state is called by one; else ""."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    if "kernel" in names:
+        return code
+    if "ModelNew" not in names:
+        return ""
+    # The candidate gets a ModelNew of its own around `kernel`.
+    return (
+        re.sub(r"\bModelNew\b", "Written", code).rstrip()
+        + "\n\n\ndef kernel(*given):\n    return Written()(*given)\n"
+    )
+
+
+def _right(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    return [one for one in rollouts if one.verdict.correct]
+
+
+def _rollout(
+    climb: Climb, agent: Agent, prompt: Prompt, completion: Completion, parsed: Candidate, verdict: Verdict
+) -> Rollout:
+    return Rollout(
+        task_id=climb.task.id,
+        stage=agent,
+        prompt=prompt,
+        completion=completion,
+        candidate=parsed,
+        verdict=verdict,
+    )

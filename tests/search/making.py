@@ -1,0 +1,82 @@
+"""Verdicts, judges and rungs for tests of the search: a kernel's text says how long it takes."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from graph.building import Builder
+
+from kernelwright.graph.types import Graph
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Candidate, Completion, Message, Prompt, Rollout, Task, Timing, Verdict
+from kernelwright.search.rungs import CannotWrite
+
+
+def timing(ms: float, kind: Any = "modelled", noise: float = 0.0) -> Timing:
+    return Timing(
+        kind=kind,
+        target="h200",
+        candidate_ms=ms,
+        candidate_ci=(ms * (1 - noise), ms * (1 + noise)),
+        baseline_ms={"eager": 1.0},
+        speedup_ci={"eager": (1 / ms, 1 / ms)},
+    )
+
+
+def rollout(outcome: Outcome, time: Timing | None = None, code: str = "x") -> Rollout:
+    message = Message(role="user", content="?")
+    verdict = Verdict(task_id="t", outcome=outcome, gate=Gate.TIMING, timing=time)
+    return Rollout(
+        task_id="t",
+        stage="frontend",
+        prompt=Prompt(task_id="t", agent="frontend", messages=(message,), max_tokens=1),
+        completion=Completion(text="x"),
+        candidate=Candidate(code=code),
+        verdict=verdict,
+    )
+
+
+def kernel(ms: float | str) -> str:
+    """A text that the judge below accepts with that time; with a word instead it is rejected with it."""
+    return f"import torch\n\n\ndef kernel(x):\n    return {ms!r}\n"
+
+
+def graph() -> Graph:
+    b = Builder()
+    return b.graph(b.op("aten.relu.default", b.input(4)))
+
+
+class Judge:
+    """Accepts `kernel(MS)`, rejects `kernel("why")`. `refuse` says what it rejects all the same."""
+
+    def __init__(self, refuse: Callable[[str], bool] = lambda code: False, never: bool = False) -> None:
+        self.refuse, self.never, self.heard = refuse, never, []  # type: ignore[var-annotated]
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        self.heard.append(candidate.code)
+        future: Future[Verdict] = Future()
+        if self.never:
+            return future
+        said = candidate.code.split("return ")[1].splitlines()[0].strip("'")
+        found: dict[str, Any] = {"outcome": Outcome.WRONG_VALUE, "detail": f"no such {said}"}
+        if said.replace(".", "").isdigit() and not self.refuse(candidate.code):
+            found = {"outcome": Outcome.CORRECT, "timing": timing(float(said))}
+        future.set_result(Verdict(task_id=task.id, gate=Gate.TIMING, **found))
+        return future
+
+
+class Says:
+    """A rung that writes what it is told, and counts how often it is asked."""
+
+    def __init__(self, name: Any, said: str | Exception) -> None:
+        self.name, self.said, self.asked = name, said, 0
+
+    def write(self, graph: Graph, sizes: Sequence[Any], seconds: float) -> str:
+        self.asked += 1
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+def cannot(why: str) -> CannotWrite:
+    return CannotWrite(why)

@@ -1,0 +1,52 @@
+"""What agents are asked, and which kernels they are shown."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from search.making import rollout, timing
+
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Timing
+from kernelwright.rollouts import faster
+from kernelwright.search.asks import rejected, style_of, verified
+
+
+def test_verified_kernels_come_by_time_and_rejected_ones_by_how_far_they_came() -> None:
+    slow, fast = rollout(Outcome.CORRECT, timing(0.5), "a"), rollout(Outcome.CORRECT, timing(0.4), "b")
+    untimed, wrong = rollout(Outcome.CORRECT, code="c"), rollout(Outcome.WRONG_VALUE, code="d")
+    early, broken = rollout(Outcome.SYNTAX_ERROR, code="e"), rollout(Outcome.INFRASTRUCTURE_ERROR, code="f")
+    every = [untimed, early, slow, broken, wrong, fast, fast]
+    assert verified(every) == [fast, slow, untimed]
+    assert rejected(every) == [wrong, early]
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "better"),
+    [
+        (timing(0.99), timing(1.0), True),
+        (timing(1.0), timing(1.0), False),
+        (timing(0.97, "measured", 0.02), timing(1.0, "measured", 0.02), False),
+        (timing(0.90, "measured", 0.02), timing(1.0, "measured", 0.02), True),
+        (timing(1.0), None, True),
+        (None, timing(1.0), False),
+        (None, None, False),
+    ],
+    ids=["modelled", "equal", "within noise", "beyond noise", "timed at last", "untimed", "neither"],
+)
+def test_faster_means_beyond_the_noise(new: Timing | None, old: Timing | None, better: bool) -> None:
+    assert faster(new, old) is better
+
+
+@pytest.mark.parametrize(
+    ("policy", "style"),
+    [
+        (SimpleNamespace(), "chat"),
+        (SimpleNamespace(tokenizer=SimpleNamespace(chat_template="{{ x }}")), "chat"),
+        (SimpleNamespace(tokenizer=SimpleNamespace(chat_template=None)), "compact"),
+        (SimpleNamespace(tokenizer=SimpleNamespace(init_kwargs={"prompt_style": "lowered"})), "lowered"),
+    ],
+    ids=["endpoint", "chat model", "ours", "ours, trained on lowered references"],
+)
+def test_a_model_without_a_chat_template_is_asked_as_it_was_trained(policy: Any, style: str) -> None:
+    assert style_of(policy) == style

@@ -1,0 +1,157 @@
+"""The ladder: rung by rung, judged, remembered; a climber begins with the best so far; time ends it."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search.making import Judge, Says, cannot, graph, kernel
+
+from kernelwright.errors import UserError
+from kernelwright.records import Candidate
+from kernelwright.search.cache import KernelCache
+from kernelwright.search.ladder import Ladder, Tried
+from kernelwright.search.rungs import CannotWrite, Climb, UserRung, entry_of, key_of, rungs_of
+from kernelwright.search.tune import TuneRung
+
+GRAPH = graph()
+
+
+def ladder(
+    *rungs: Any, judge: Judge | None = None, cache: Path | None = None, watch: Any = lambda tried: None
+) -> Ladder:
+    return Ladder(judge or Judge(), rungs, KernelCache(cache), watch=watch)
+
+
+def test_the_fastest_of_the_rungs_is_kept_and_each_says_what_came_of_it() -> None:
+    entry = ladder(
+        Says("compiler", kernel(0.5)), Says("library", kernel(0.25)), Says("model", cannot("not asked"))
+    ).search(GRAPH)
+    assert entry.best is not None
+    assert (entry.best.rung, entry.best.ms) == ("library", 0.25)
+    assert entry.tried == {"compiler": "verified", "library": "verified", "model": "not asked"}
+
+
+def test_a_rung_that_was_asked_is_not_asked_again_and_others_are(tmp_path: Path) -> None:
+    slow, fast = Says("compiler", kernel(0.5)), Says("library", kernel(0.25))
+    ladder(slow, cache=tmp_path).search(GRAPH)
+    entry = ladder(slow, fast, cache=tmp_path).search(GRAPH)
+    assert (slow.asked, fast.asked) == (1, 1)
+    assert entry.best is not None
+    assert entry.best.rung == "library"
+
+
+def test_what_was_rejected_is_said_as_the_judge_said_it() -> None:
+    entry = ladder(Says("compiler", kernel("luck"))).search(GRAPH)
+    assert entry.best is None
+    assert entry.tried == {"compiler": "wrong value: no such luck"}
+
+
+def test_a_rung_that_ran_out_of_time_is_asked_again(tmp_path: Path) -> None:
+    late = Says("compiler", TimeoutError("timeout"))
+    for _ in range(2):
+        assert ladder(late, cache=tmp_path).search(GRAPH).tried == {}
+    assert late.asked == 2
+    began = time.monotonic()
+    entry = ladder(Says("library", kernel(1.0)), judge=Judge(never=True)).search(GRAPH, until=began + 0.3)
+    assert entry.tried == {}
+    assert time.monotonic() - began < 1
+
+
+def test_all_that_was_judged_is_told() -> None:
+    seen: list[Tried] = []
+    ladder(Says("compiler", kernel(0.5)), Says("library", cannot("no nest")), watch=seen.append).search(GRAPH)
+    assert [(one.rung, one.what, one.verdict is None) for one in seen] == [
+        ("compiler", "verified", False), ("library", "no nest", True),
+    ]  # fmt: skip
+    assert isinstance(seen[0].candidate, Candidate)
+    assert "class ModelNew" in seen[0].candidate.code
+
+
+TUNED = """import torch
+import triton
+import triton.language as tl
+BLOCK = 64
+
+
+@triton.jit
+def k(x, BLOCK: tl.constexpr):
+    pass
+
+
+def kernel(x):
+    k[(1,)](x, BLOCK=BLOCK, num_warps=4)
+    return x
+"""
+
+
+class Sized(Judge):
+    """The larger the block, the faster, up to 256."""
+
+    def submit(self, task: Any, candidate: Candidate) -> Any:
+        block = int(candidate.code.split("BLOCK = ")[1].split()[0])
+        warps = int(candidate.code.split("num_warps=")[1].split(")")[0])
+        return super().submit(task, Candidate(code=kernel(64 / min(block, 256) + (warps != 4))))
+
+
+def test_the_best_kernel_is_tuned() -> None:
+    entry = ladder(Says("compiler", TUNED), TuneRung(), judge=Sized()).search(GRAPH)
+    assert entry.best is not None
+    assert entry.best.rung == "tune"
+    assert "BLOCK = 256" in entry.best.code
+    assert entry.tried == {"compiler": "verified", "tune": "verified"}
+
+
+def test_without_a_kernel_there_is_nothing_to_tune() -> None:
+    tried = ladder(Says("compiler", cannot("no")), TuneRung()).search(GRAPH).tried
+    assert tried["tune"] == "there is no verified kernel to tune"
+    tried = ladder(Says("compiler", kernel(1.0)), TuneRung()).search(GRAPH).tried
+    assert "has no block size" in tried["tune"]
+
+
+def test_a_climber_that_finds_nothing_faster_says_so() -> None:
+    class Slower:
+        name = "model"
+
+        def climb(self, climb: Climb) -> None:
+            assert climb.best is not None
+            climb.hear([kernel(2.0), kernel(3.0)])
+
+    entry = ladder(Says("compiler", kernel(1.0)), Slower()).search(GRAPH)
+    assert entry.tried["model"] == "none of 2 is faster"
+    assert entry.best is not None
+    assert entry.best.rung == "compiler"
+
+
+def test_a_users_kernel_must_take_what_the_graph_takes() -> None:
+    two = UserRung("def kernel(x, y):\n    return x\n")
+    assert (
+        ladder(two).search(GRAPH).tried[two.key].startswith("kernel takes 2 arguments, and the graph has 1: ")
+    )
+    mine = UserRung(kernel(0.1))
+    entry = ladder(mine).search(GRAPH)
+    assert entry.best is not None
+    assert entry.best.rung == "user"
+    assert key_of(mine) != key_of(two)
+
+
+@pytest.mark.parametrize(
+    ("code", "entry"),
+    [("def kernel(x): pass", "kernel"), ("def run(x): pass", "run"), ("class ModelNew: pass", "module")],
+)
+def test_a_text_is_known_by_what_it_defines(code: str, entry: str) -> None:
+    assert entry_of(code) == entry
+
+
+@pytest.mark.parametrize(("code", "said"), [("x = 1", "defines neither"), ("def (", "not Python")])
+def test_a_text_that_is_no_kernel_is_one_line(code: str, said: str) -> None:
+    with pytest.raises(CannotWrite, match=said):
+        entry_of(code)
+
+
+def test_rungs_are_named() -> None:
+    assert [one.name for one in rungs_of(("compiler", "library", "model", "tune"), "h200", "own")] == [
+        "compiler", "library", "model", "tune",
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="valid: compiler, library, model, tune"):
+        rungs_of(("oracle",), "h200", "own")

@@ -1,0 +1,70 @@
+"""A suite by rungs: one answer a task, resumable, each with what its rungs said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search.making import Judge, Says, cannot
+
+from kernelwright.errors import UserError
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Rollout, Task
+from kernelwright.runs import RunFolder
+from kernelwright.search.suite import evaluate_rungs
+from kernelwright.search.whole import Settings
+from kernelwright.tasks import load_suite
+
+KERNEL = "import torch\n\n\ndef kernel(x):\n    return 0.5\n"
+BROKEN = Task(id="file/broken", source="class Model: pass")
+
+
+def evaluated(out: Path, rung: Any, tasks: list[Task], judge: Any = None, **options: Any) -> dict[str, Any]:
+    judge = judge or Judge()
+    settings = Settings(contractions="own", rungs=("compiler",), protocol="strict,kernelbench")
+    return evaluate_rungs(
+        "compiler", tasks, out, (judge, judge), lambda: [rung], settings, quiet=True, **options
+    )
+
+
+def test_every_task_has_one_verdict_and_a_failure_its_reason(tmp_path: Path) -> None:
+    tasks = [*load_suite("wright/relu"), BROKEN]
+    found = evaluated(tmp_path / "run", Says("compiler", KERNEL), tasks)
+    assert (found["correct"], found["samples"]) == (1, 2)
+    assert found["rungs"] == {"compiler": 1}
+    rows = RunFolder(tmp_path / "run").rows("rollouts.jsonl", Rollout)
+    assert [row.task_id for row in rows] == ["wright/relu", "file/broken"]
+    assert "class ModelNew" in rows[0].candidate.code
+    assert rows[1].verdict.outcome is Outcome.NO_CODE
+    assert "mend the task" in rows[1].verdict.detail
+    assert [one.protocol for one in rows[1].verdict.beside] == ["kernelbench"]
+    said = [json.loads(line) for line in (tmp_path / "run/searches.jsonl").read_text().splitlines()]
+    assert said[0]["rows"][0]["rung"] == "compiler"
+
+
+def test_what_was_not_asked_is_counted(tmp_path: Path) -> None:
+    found = evaluated(
+        tmp_path / "run",
+        Says("model", cannot("not asked: its card does not list relu")),
+        load_suite("wright/relu"),
+    )
+    assert found["not_asked"] == {"model": 1}
+    assert found["correct"] == 0
+
+
+def test_a_stopped_one_goes_on_with_the_next_task(tmp_path: Path) -> None:
+    tasks = load_suite("wright/relu,silu")
+
+    class Stopped(Judge):
+        def submit(self, task: Task, candidate: Any) -> Any:
+            if "silu" in task.id:
+                raise KeyboardInterrupt
+            return super().submit(task, candidate)
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(tmp_path / "run", Says("compiler", KERNEL), tasks, Stopped())
+    rung = Says("compiler", KERNEL)
+    with pytest.raises(UserError, match="--resume"):
+        evaluated(tmp_path / "run", rung, tasks)
+    assert evaluated(tmp_path / "run", rung, tasks, resume=True)["correct"] == 2
+    assert rung.asked == 1
