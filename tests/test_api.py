@@ -187,6 +187,17 @@ def test_what_fails_in_one_piece_is_tried_group_by_group(tmp_path: Path) -> None
     torch.testing.assert_close(fast(X), block()(X))
 
 
+def test_a_size_that_the_compiler_has_one_value_for_is_no_symbol() -> None:
+    def one_value(graph: Graph) -> str:
+        return next((f"size: specialised: Eq({one.name}, {one.hint})" for one in graph.symbols), "")
+
+    AtenRung.refuses = staticmethod(one_value)
+    fast, said = optimized(Block(48).requires_grad_(False).eval(), torch.randn(40, 48))
+    assert said == []
+    assert isinstance(fast, Optimized)
+    assert AtenRung.asked > 1
+
+
 def test_failures_are_said_with_their_reason_and_remembered(tmp_path: Path) -> None:
     AtenRung.refuses = staticmethod(lambda graph: "aten.linear has no kernel today")
     module = block()

@@ -183,6 +183,13 @@ def static(graph: Graph, symbols: Mapping[str, int]) -> Graph:
     return resized(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": ()})
 
 
+def fixed(graph: Graph, symbols: Mapping[str, int]) -> Graph:
+    """The graph with some of its symbols at given sizes; the others stay."""
+    names: dict[str, Dim] = {one.name: symbols.get(one.name, one.name) for one in graph.symbols}
+    left = tuple(one for one in graph.symbols if one.name not in symbols)
+    return resized(graph, lambda size: substitute(size, names)).model_copy(update={"symbols": left})
+
+
 def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
     """The graph with every size that is text rewritten, in types and in operators' arguments."""
 

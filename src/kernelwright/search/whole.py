@@ -18,6 +18,7 @@ Time: rungs until 70 % of the budget, the last judge until its end; then it is c
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,9 +27,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernelwright.errors import UserError
-from kernelwright.graph import Graph, TensorType, sizes
+from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
-from kernelwright.graph.shrink import shrink
+from kernelwright.graph.shrink import runs, shrink
 from kernelwright.graph.stitch import stitch
 from kernelwright.hardware import target as target_sheet
 from kernelwright.outcomes import Outcome
@@ -43,6 +44,7 @@ LONG = 250
 """Nodes beyond which a graph is not compiled in one piece."""
 ENOUGH = 0.98
 """Of the faster baseline's speed, from which on a kernel counts as no slower: within a clock's noise."""
+_ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
 _WHOLE_UNTIL, _RUNGS_UNTIL = 0.5, 0.7
 """Shares of the budget after which no rung is asked any more, for the graph in one piece and for its groups."""
 
@@ -247,6 +249,8 @@ class _Search:
                 first = [UserRung(self.user)] if self.user else []
                 ladder.rungs = [*first, *rungs]
                 found += self._in_one_piece(ladder)
+                while not found and self._pinned() and time.monotonic() < self._until(_WHOLE_UNTIL):
+                    found += self._in_one_piece(ladder)
                 ladder.rungs = list(rungs)
             # Without a clock, times that are modelled decide nothing between two kernels that are both worth it.
             settled = found and not s.gpu and _worth_it(found[0].kernels[self.graph.digest].verdict)
@@ -255,6 +259,26 @@ class _Search:
             if not found and time.monotonic() >= self._until(_RUNGS_UNTIL):
                 raise _TimeUp
         return found
+
+    def _pinned(self) -> bool:
+        """Whether the compiler said that a size has one value only: the graph has that, from now on."""
+        told = _ONE_VALUE.search(self.failed.get("compiler", ""))
+        known = {one.name: one for one in self.graph.symbols}
+        if told is None or told[1] not in known or self.form or known[told[1]].hint != int(told[2]):
+            return False
+        self.graph = sizes.fixed(self.graph, {told[1]: int(told[2])})
+        described = draws.describe(self.graph, self.values)
+        kept = {
+            name: {symbol: size for symbol, size in one.items() if symbol != told[1]}
+            for name, one in self.shapes.items()
+        }
+        self.shapes = {
+            name: one for name, one in kept.items() if runs(self.graph, one, described, self.values or {})
+        }
+        if "small" not in self.shapes:  # one size decides the others
+            self.graph = sizes.static(self.graph, {})
+            self.shapes = {}
+        return True
 
     def _in_one_piece(self, ladder: Ladder) -> list[_Option]:
         """Judged as the stitched file that it becomes, so that it is judged once."""
