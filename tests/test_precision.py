@@ -173,3 +173,23 @@ def test_a_cast_does_not_round_in_double_precision() -> None:
     made = oracle.shape_cases(Task(id="t", source=source), "small", {}, protocol("strict"), 1, 0).cases[0]
     assert torch.equal(made.expected[3].value.reshape(8, 64), made.inputs[0].double())
     assert made.expected[3].honest_error > 1e-3
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'torch.backends.cuda.matmul.fp32_precision = "tf32"',
+        'torch.backends.cudnn.conv.fp32_precision = "ieee"',
+        'torch.set_float32_matmul_precision("high"); torch.backends.cuda.matmul.allow_tf32 = False',
+    ],
+)
+def test_switches_of_both_kinds_that_disagree_are_put_back(source: str) -> None:
+    """Torch refuses to tell the old switches then."""
+    before = rounded._Tf32.now()
+    with rounded.switches_kept():
+        exec(source, {"torch": torch})
+        with rounded.flags(products=True, convolutions=False):
+            assert torch.backends.cuda.matmul.allow_tf32
+        with rounded.switches_kept():
+            pass
+    assert rounded._Tf32.now() == before

@@ -506,7 +506,7 @@ class Engine:
     # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
 
     def load(self, ptrs: Any, mask: Any, other: Any, volatile: bool = False) -> Any:
-        dtype = ptrs.get_element_ty()
+        dtype, mask = ptrs.get_element_ty(), handle_of(mask)
         dtype_np = interpreter._get_np_dtype(dtype)
         if self.believing and self.false_hints:
             inside = self.memory.inside(ptrs.data, spread(mask.data, ptrs.data.shape), dtype_np.itemsize)
@@ -565,7 +565,7 @@ class Engine:
         return _to_bf16(data) if dtype.is_bf16() else data.astype(dtype_np)
 
     def store(self, ptrs: Any, value: Any, mask: Any) -> None:
-        itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
+        itemsize, mask = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize, handle_of(mask)
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
         if self.mode == "spot":
             self.spot.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
@@ -986,6 +986,11 @@ def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Bytes from the start of their regions, of the unmasked ones."""
     active: np.ndarray = pointers[spread(mask, pointers.shape)]
     return active & np.uint64((1 << REGION_BITS) - 1)
+
+
+def handle_of(mask: Any) -> Any:
+    """A mask as Triton's handle: descriptors and block pointers of Triton 3.6 hand on the bare array."""
+    return interpreter.TensorHandle(mask, tl.int1) if isinstance(mask, np.ndarray) else mask
 
 
 def _one_value_each(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -33,18 +34,50 @@ _MAKES = frozenset(
 """Casts, and operators that make a tensor of numbers."""
 
 
+@dataclass(frozen=True)
+class _Tf32:
+    """Torch's switches for TF32, the old ones and the new (`fp32_precision`). Where a reference has set only the new ones,
+    torch refuses to tell the old; then they are what torch starts with."""
+
+    products: str
+    convolutions: bool
+    new: tuple[str, ...]
+
+    @staticmethod
+    def _holders() -> tuple[Any, ...]:
+        return torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+
+    @classmethod
+    def now(cls) -> Self:
+        new = tuple(one.fp32_precision for one in cls._holders())
+        try:
+            products = torch.get_float32_matmul_precision()
+        except RuntimeError:
+            products = "highest"
+        try:
+            convolutions = torch.backends.cudnn.allow_tf32
+        except RuntimeError:
+            convolutions = True
+        return cls(products, convolutions, new)
+
+    def restore(self) -> None:
+        """The old ones first: setting them sets the new."""
+        torch.set_float32_matmul_precision(self.products)
+        torch.backends.cudnn.allow_tf32 = self.convolutions
+        for holder, value in zip(self._holders(), self.new, strict=True):
+            holder.fp32_precision = value
+
+
 @contextlib.contextmanager
 def switches_kept() -> Iterator[None]:
     """Whatever happens to torch's global switches in the block ends with it."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    precision, dtype = torch.get_float32_matmul_precision(), torch.get_default_dtype()
+    cudnn, tf32, dtype = torch.backends.cudnn, _Tf32.now(), torch.get_default_dtype()
     deterministic, benchmark = torch.are_deterministic_algorithms_enabled(), cudnn.benchmark
-    allowed, convolutions = matmul.allow_tf32, cudnn.allow_tf32
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(precision)
-        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = allowed, convolutions, benchmark
+        tf32.restore()
+        cudnn.benchmark = benchmark
         torch.set_default_dtype(dtype)
         if torch.are_deterministic_algorithms_enabled() != deterministic:  # the setter imports Inductor
             torch.use_deterministic_algorithms(deterministic)
@@ -52,6 +85,9 @@ def switches_kept() -> Iterator[None]:
 
 def set_flags(products: bool, convolutions: bool) -> None:
     """Torch's own switches, for the rest of this process."""
+    torch.set_float32_matmul_precision(
+        "highest"
+    )  # also of the CPU's products, which the next line leaves alone
     torch.backends.cuda.matmul.allow_tf32 = products
     torch.backends.cudnn.allow_tf32 = convolutions
 
@@ -59,13 +95,12 @@ def set_flags(products: bool, convolutions: bool) -> None:
 @contextlib.contextmanager
 def flags(products: bool, convolutions: bool) -> Iterator[None]:
     """Torch's own switches, for a block."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
+    before = _Tf32.now()
     set_flags(products, convolutions)
     try:
         yield
     finally:
-        set_flags(*before)
+        before.restore()
 
 
 def cast(tree: Any, precision: Precision) -> Any:
