@@ -45,7 +45,8 @@ class _Tf32:
 
     @staticmethod
     def _holders() -> tuple[Any, ...]:
-        return torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+        cudnn: Any = torch.backends.cudnn  # stubs do not know its parts
+        return torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn
 
     @classmethod
     def now(cls) -> Self:
