@@ -49,7 +49,7 @@ max_tokens = 24
 limit = 2
 """
 CORPUS = {
-    "graphs": 6,
+    "graphs": 20,
     "practice": 2,
     "schedules": 1,
     "faults": 0,
