@@ -155,7 +155,7 @@ def test_without_weights_default_is_one_line_that_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(policies, "DEFAULT_FOLDER", tmp_path / "none")
     monkeypatch.chdir(tmp_path)
-    for command in (["optimize", "wright/relu"], ["eval", "-s", "wright/relu"]):
+    for command in (["eval", "-s", "wright/relu"],):  # optimize asks the compiler and the library first
         assert main(command) == 2
         said = capsys.readouterr().err
         assert said.count("\n") == 1

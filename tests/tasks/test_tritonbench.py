@@ -369,7 +369,11 @@ def test_what_a_test_calls_is_kept_out_of_a_corpus(tmp_path):
 
     known = Benchmarks.of([checkout(tmp_path, scale=(SCALE, SCALE_TEST))])
     assert known.uncaptured == []
-    assert {*known.files.values(), *known.singles.values()} >= {"tritonbench/T/scale/1"} if known.singles else known.files
+    assert (
+        {*known.files.values(), *known.singles.values()} >= {"tritonbench/T/scale/1"}
+        if known.singles
+        else known.files
+    )
 
 
 # under the judge
