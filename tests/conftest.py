@@ -1,6 +1,8 @@
-"""What every test shares: one thread per process, no network, and `gpu` tests only where there is a GPU."""
+"""What every test shares: one thread per process, no network, a cache of its own, `gpu` tests only where there is a GPU."""
 
 import os
+import shutil
+import tempfile
 
 import pytest
 
@@ -9,6 +11,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+
+# Kernels that an earlier run found would be handed out instead of searched for.
+os.environ["KERNELWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="kernelwright-cache-")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["KERNELWRIGHT_CACHE"], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

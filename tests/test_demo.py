@@ -21,6 +21,7 @@ from kernelwright.verify import VerifierPool
 RECIPE = """
 threads = 1
 [model]
+context = 4096
 hidden_size = 32
 layers = 2
 heads = 2
@@ -49,9 +50,9 @@ max_tokens = 24
 limit = 2
 """
 CORPUS = {
-    "graphs": 20,
+    "graphs": 16,
     "practice": 2,
-    "schedules": 1,
+    "schedules": 3,
     "faults": 0,
     "forms": ("map",),
     "most_operators": 2,

@@ -134,6 +134,16 @@ def _reinforce(
         accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]
         target = recipe.verify.target if stage == "backend" else ""
         asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
+    if not asks:
+        raise UserError(
+            f"{stage}: the examples and the stages before leave nothing to ask"
+            f"{' of these families' if rl.families else ''}; "
+            + (
+                f"add tasks, or widen {stage}.families"
+                if stage == "frontend"
+                else f"add examples of kind improve (two schedules a graph or more), or widen {stage}.families"
+            )
+        )
     asks = informed(asks, recipe, rl.contrast)
     refuse_heldout(asks, recipe.examples_in(run.path))
     asks = [replace(ask, task=asked_in(ask.task, recipe.verify.precision)) for ask in asks]
