@@ -1,9 +1,14 @@
-"""Does reinforcement on plans find faster schedules than the supervised model's own? Recorded times replay; no GPU needed.
+"""Does a policy find faster schedules than the one before it, on graphs it never saw? Recorded times replay; no GPU needed.
 
     python benchmarks/plan_learning.py OUT TABLE --seeds 3 [frontend.best_of=8 ...]     # TABLE: benchmarks/plan_search.py record
+    kernelwright data make DRAWN graphs=0 practice=3000 catalogue=0.4 most_operators=5 'precisions=[["bf16",0.6],["default",0.25],["tf32",0.15]]'
+    cat DRAWN/parts/practice-*[0-9].jsonl > TASKS
+    python benchmarks/plan_learning.py OUT TABLE --drawn TASKS --keep elite             # and on these random graphs
 
-Each seed holds other graphs out. A seed's folder is a run that can be stopped and gone on with. What is said of each graph
-after each stage is in OUT/said-STAGE.jsonl, for `plan_search.py replay --plans`.
+Each seed holds other graphs of the table out. Plans for random graphs are the first of each graph's schedules by the linear model
+of `synth/ranking.py`, fitted without the measured rows of any problem that has the sizes of one that is held out, nor are graphs
+drawn that have its structure. A seed's folder is a run that can be stopped and gone on with. What is said of each graph after each stage is in
+OUT/said-STAGE.jsonl, for `plan_search.py replay --plans`.
 """
 
 from __future__ import annotations
@@ -12,23 +17,32 @@ import argparse
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import ranking as fitted
 from plan_search import load, save
 
-from kernelwright.archive import Archive, Entry
+from kernelwright.archive import Archive, Entry, code_digest
 from kernelwright.config import Recipe, load_recipe
 from kernelwright.data.tokenizer import train_tokenizer
 from kernelwright.graph.structure import structure
 from kernelwright.graph.types import Graph
 from kernelwright.metrics import geometric_mean, geometric_mean_interval, plan_entropy
+from kernelwright.outcomes import Outcome
 from kernelwright.policy import load_policy
 from kernelwright.prompts import example_pair, render
-from kernelwright.records import Pair, Rollout, write_jsonl
+from kernelwright.records import Pair, Rollout, Task, read_jsonl, write_jsonl
 from kernelwright.rollouts import roll
-from kernelwright.synth.to_triton import label_of
+from kernelwright.synth import library, ranking
+from kernelwright.synth.library import schedules_of
+from kernelwright.synth.plan import print_plan
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.program import Program
+from kernelwright.synth.to_triton import label_of, print_triton, source_of
 from kernelwright.train.prompts import judge_of
 
 HELD = 0.3
@@ -36,20 +50,121 @@ HELD = 0.3
 SAMPLES = 32
 
 
-def make(archive: Archive, folder: Path, seed: int, recipe: Recipe) -> None:
-    """Examples (every plan that ran, whatever its time) and a tokenizer, where there are none yet."""
+@dataclass(frozen=True)
+class Lesson:
+    """What a seed is taught."""
+
+    drawn: Sequence[Task]
+    """Random graphs beside the table's, in function form."""
+    keep: str
+    """`elite`: the fastest plans of a graph. `alike`: of the table all that ran, of a random graph as many, drawn."""
+    raced: int
+    """Random graphs of which every schedule is in an archive, for reinforcement by the linear model; 0: by the table."""
+    most: int = 3
+    """Plans of a random graph."""
+
+
+def make(archive: Archive, folder: Path, seed: int, recipe: Recipe, lesson: Lesson) -> None:
+    """Examples and a tokenizer, and an archive of random graphs where they are raced, where there are none yet."""
     if (folder / "tokenizer").is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
     graphs = sorted(archive.tasks)
     held = set(random.Random(seed).sample(graphs, round(HELD * len(graphs))))
-    pairs = [pair for race in archive.races().values() for pair in _pairs(archive, race, held)]
+    pairs = []
+    for race in archive.races().values():
+        kept = race[: lesson.most] if lesson.keep == "elite" and race[0].graph not in held else race
+        pairs += _pairs(archive, kept, held)
+    raced = Archive()
+    weights = _weights({archive.tasks[one].id for one in held})
+    gone = {pair.structure for pair in pairs if pair.split == "heldout"}
+    for task in lesson.drawn:
+        graph = Graph.model_validate_json(task.graph)
+        if (alike := structure(graph)) in gone:
+            continue
+        order = _ordered(task, graph, weights)
+        pairs += _taught(task, graph, alike, order, lesson, random.Random(f"{seed}/{task.id}"))
+        if len(raced.tasks) < lesson.raced:
+            raced.add(_race(task, graph, order))
     write_jsonl(folder / "examples.jsonl", pairs)
+    if lesson.raced:
+        raced.write(folder / "raced.jsonl")
+        write_jsonl(folder / "tasks.jsonl", raced.tasks.values())
     texts = []
     for pair in pairs:
         prompt, said = example_pair(pair, recipe.data.style, recipe.data.answer)
         texts.append(prompt.messages[0].content + said)
-    train_tokenizer(texts, 1024, folder / "tokenizer", share=0.5)
+    train_tokenizer(texts, 2048 if lesson.drawn else 1024, folder / "tokenizer", share=0.5)
+
+
+def _weights(held: set[str]) -> dict[str, dict[str, float]]:
+    """The linear model, fitted without the problems that have sizes of one that is held out."""
+    sizes = {fitted.sizes_of(name) for name in held}
+    return fitted.fit(
+        {name: rows for name, rows in fitted.read().items() if fitted.sizes_of(name) not in sizes}
+    )
+
+
+def _ordered(task: Task, graph: Graph, weights: dict[str, dict[str, float]]) -> list[tuple[float, Any]]:
+    """(log2 of the time but for a constant, schedule), the fastest first; the table of best schedules is not asked."""
+    with mock.patch.object(library, "_table", dict):
+        found = schedules_of(graph, "h200", task.precision)
+    source = source_of(graph)
+    sizes, width = library.extents_of(source, library.nest_of(source)), library.itemsize_of(source)
+    guessed = [
+        (fitted.guess(weights, fitted.FAMILY.get(s.nest, s.nest), ranking.features(s, sizes, width)), s)
+        for s in found
+    ]
+    return sorted(guessed, key=lambda pair: pair[0])
+
+
+def _taught(
+    task: Task,
+    graph: Graph,
+    alike: str,
+    order: Sequence[tuple[float, Any]],
+    lesson: Lesson,
+    rng: random.Random,
+) -> Iterator[Pair]:
+    """Plans of a random graph that can be printed."""
+    some = list(order) if lesson.keep == "elite" else rng.sample(order, len(order))
+    label, told = label_of(graph), 0
+    for _, schedule in some:
+        try:
+            code = print_triton(Program(graph=graph, schedule=schedule))
+        except Unsupported:
+            continue
+        yield Pair(
+            task=_plain(task), digest=graph.digest, structure=alike, label=label, source="random", target="h200",
+            precision=_precision(task), plan=print_plan(label, schedule), code=code,
+        )  # fmt: skip
+        told += 1
+        if told == lesson.most:
+            return
+
+
+def _plain(task: Task) -> Task:
+    return task.model_copy(update={"precision": "default"})
+
+
+def _precision(task: Task) -> Any:
+    """As the table asks: bf16 is a matter of the graph's dtypes."""
+    return "default" if task.precision == "bf16" else task.precision
+
+
+def _race(task: Task, graph: Graph, order: Sequence[tuple[float, Any]]) -> Iterator[Entry]:
+    """Every schedule of a random graph with the time that the linear model gives it; the fastest takes 100 us."""
+    label = label_of(graph)
+    for log, schedule in order:
+        try:
+            code = print_triton(Program(graph=graph, schedule=schedule))
+        except Unsupported:
+            continue
+        us = 100.0 * 2 ** (log - order[0][0])
+        yield Entry(
+            graph=graph.digest, task=_plain(task), target="h200", precision=_precision(task), clock="modelled",
+            plan=print_plan(label, schedule), digest=code_digest(code), us=us, eager_us=200.0, outcome=Outcome.CORRECT, source="ranking",
+        )  # fmt: skip
 
 
 def _pairs(archive: Archive, race: Sequence[Entry], held: set[str]) -> list[Pair]:
@@ -70,7 +185,9 @@ def _pairs(archive: Archive, race: Sequence[Entry], held: set[str]) -> list[Pair
 def measure(recipe: Recipe, archive: Archive, run: Path, stage: str, seed: int) -> dict[str, Any]:
     """What a stage's checkpoint says of every graph: time over the table's best, where it was recorded."""
     held = {
-        json.loads(line)["digest"] for line in (run / "data/examples.jsonl").open() if '"heldout"' in line
+        json.loads(line)["digest"]
+        for line in (run / "data/examples.jsonl").open()
+        if '"split":"heldout"' in line
     }
     policy, judge = load_policy(str(run / "stages" / stage / "checkpoint")), judge_of(recipe, _Nobody())
     races = {key[0]: race for key, race in archive.races().items()}
@@ -112,6 +229,9 @@ def _figures(some: Sequence[tuple[Sequence[Entry], Sequence[Rollout]]]) -> dict[
         best4.append([one for one in best if one == one])
     flat = [one for row in ratios for one in row]
     everyone = [r for _, group in some for r in group]
+    if not flat:
+        return {"slower": math.nan, "ci": (math.nan, math.nan), "graphs": [], "best_of_4": math.nan, "recorded": 0.0,
+                "plans": sum(bool(r.candidate.code) for r in everyone) / len(everyone), "nats": plan_entropy(everyone)}  # fmt: skip
     return {
         "slower": geometric_mean(flat), "ci": geometric_mean_interval(ratios), "graphs": ratios,
         "best_of_4": geometric_mean([one for row in best4 for one in row]),
@@ -129,6 +249,11 @@ def main() -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--drawn", type=Path, help="tasks of random graphs to learn from")
+    parser.add_argument("--most", type=int, default=10**9, help="of them")
+    parser.add_argument("--raced", type=int, default=0, help="of them, for reinforcement by the linear model")
+    parser.add_argument("--keep", choices=("alike", "elite"), default="alike", help="plans to learn from")
     parser.add_argument("--clock", choices=("measured", "modelled"), default="measured")
     parser.add_argument("--recipe", type=Path, default=Path(__file__).parents[1] / "recipes/plans.toml")
     given = parser.parse_intermixed_args()
@@ -140,12 +265,18 @@ def main() -> None:
     for said in given.out.glob("said-*.jsonl"):
         said.unlink()
     rows: list[Mapping[str, Any]] = []
-    for seed in range(given.seeds):
+    drawn = list(read_jsonl(given.drawn, Task))[: given.most] if given.drawn else []
+    lesson = Lesson(drawn, given.keep, given.raced)
+    for seed in range(given.first, given.first + given.seeds):
+        run = given.out / f"seed-{seed}"
         fixed = [f"seed={seed}", f'verify.archive="{plain}"', f'verify.recorded="{given.clock}"']
         recipe = load_recipe(given.recipe, [*fixed, *given.overrides])
-        run = given.out / f"seed-{seed}"
-        make(archive, run / "data", seed, recipe)
-        train(recipe, run, resume=(run / "config.json").exists(), quiet=True)
+        make(archive, run / "data", seed, recipe, lesson)
+        raced = [f'verify.archive="{run / "data/raced.jsonl"}"', 'verify.recorded="modelled"'] * bool(
+            given.raced
+        )
+        taught = load_recipe(given.recipe, [*fixed, *raced, *given.overrides])
+        train(taught, run, resume=(run / "config.json").exists(), quiet=True)
         for stage in recipe.stages:
             row = {"seed": seed, "stage": stage, **measure(recipe, archive, run, stage, seed)}
             rows.append(row)
@@ -163,6 +294,8 @@ def main() -> None:
         for stage in recipe.stages:
             graphs = [row for r in rows if r["stage"] == stage for row in r[part]["graphs"]]
             flat = [one for row in graphs for one in row]
+            if not flat:
+                continue
             low, high = geometric_mean_interval(graphs)
             print(f"{part} {stage}: {geometric_mean(flat):.3f}x [{low:.3f}, {high:.3f}], {given.seeds} seeds")
 

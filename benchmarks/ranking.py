@@ -93,7 +93,7 @@ def guess(weights: dict[str, dict[str, float]], nest: str, found: ranking.Featur
     return sum(weights.get(nest, {}).get(name, 0.0) * value for name, value in found.items())
 
 
-def _sizes(name: str) -> str:
+def sizes_of(name: str) -> str:
     """Kind and sizes: problems that share them, with another dtype or epilogue, leave the fit together."""
     return "/".join(name.split("/")[:3] if name.startswith("conv") else name.split("/")[:2])
 
@@ -106,7 +106,7 @@ def report(rows: Rows) -> list[float]:
     for name, some in rows.items():
         if len(some) < FEWEST:
             continue
-        weights = fit({other: many for other, many in rows.items() if _sizes(other) != _sizes(name)})
+        weights = fit({other: many for other, many in rows.items() if sizes_of(other) != sizes_of(name)})
         guesses = np.array([guess(weights, nest, one) for nest, one, _ in some])
         logs = np.array([log for _, _, log in some])
         rho = spearman(guesses, logs)

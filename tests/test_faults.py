@@ -110,3 +110,28 @@ def test_every_kind_applies_somewhere_and_reviewed_mutants_still_exist() -> None
     assert kinds == {*faults.KINDS, *faults.PRECISION}
     keys = {(task_id, fault.line, fault.what) for task_id, found in existing.items() for fault in found}
     assert [key for key in faults.reviewed() if key not in keys] == []
+
+
+PAIRED = KERNEL.replace(
+    "total += tl.load(x_ptr + row * n_cols + cols, mask=(cols < n_cols) & (row < n_rows), other=0.0)",
+    """x = tl.load(x_ptr + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
+        y = tl.load(y_ptr + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
+        total += tl.where(x <= -3.0, 0.0, x * y)""",
+)
+
+
+def test_lanes_are_padded_with_numbers_whose_difference_is_not_zero() -> None:
+    [fault] = list(faults.plant(PAIRED, "float32", ["wrong_padding"]))
+    assert "other=1.0" in fault.code
+    assert "other=2.0" in fault.code
+
+
+def test_a_comparison_of_values_is_no_mask() -> None:
+    assert planted("mask_off_by_one", PAIRED)
+    assert not any("-3.0" in what for what in planted("mask_off_by_one", PAIRED))
+
+
+def test_a_cast_whose_partner_is_cast_as_well_changes_nothing() -> None:
+    left, right = faults.plant(PAIRED, "float16", ["no_upcast"])
+    assert not left.equivalent, "x is compared, too"
+    assert right.equivalent

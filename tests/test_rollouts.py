@@ -13,7 +13,7 @@ from functions import pair, softmax_task
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import render
-from kernelwright.records import Candidate, Rollout
+from kernelwright.records import Candidate, Completion, Rollout
 from kernelwright.rollouts import (
     Judge,
     beside_known,
@@ -22,6 +22,7 @@ from kernelwright.rollouts import (
     in_module,
     roll,
     spent_on_gpus,
+    until_plan,
     with_print,
 )
 
@@ -219,3 +220,17 @@ def test_the_best_known_time_stands_beside_what_was_timed() -> None:
     assert rollout.verdict.timing.known_ms == 1.0
     failed = rolled("wrong_value")[0].verdict
     assert beside_known(failed, 1000.0) == failed
+
+
+def test_a_model_that_goes_on_behind_its_plan_is_cut_there_with_its_tokens() -> None:
+    pieces = ["<plan>\ng1", " x\n", "</plan>\n", "```python\n", "import"]
+    said = Completion(
+        text="".join(pieces), token_ids=(1, 2, 3, 4, 5), logprobs=(-1.0,) * 5, finish_reason="length"
+    )
+    kept = until_plan(said, pieces)
+    assert (kept.text, kept.token_ids, kept.finish_reason) == (
+        "<plan>\ng1 x\n</plan>\n",
+        (1, 2, 3),
+        "stop",
+    )
+    assert until_plan(kept, pieces[:3]) == kept

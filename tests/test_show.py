@@ -5,17 +5,25 @@ from kernelwright.cli import show
 
 def line(step: int, plan: float, nats: float | None) -> dict[str, object]:
     said = None if nats is None else {"decision": nats, "plan": 8 * nats, "code_token": 0.0}
-    return {"stage": "midend", "step": step, "reward_plan": plan, "reward_code": 1.0, "nats": said}
+    return {
+        "stage": "midend",
+        "step": step,
+        "reward_plan": plan,
+        "reward_code": 1.0,
+        "nats": said,
+        "over_known": 0.8,
+    }
 
 
 def test_rewards_by_segment_and_the_entropy_of_plans_at_first_and_at_last() -> None:
     curves = [{"stage": "sft", "step": 1, "loss": 1.0}, *(line(n, n / 10, 1.0 - n / 10) for n in range(8))]
     assert show.segments(curves) == (
-        "midend: plans paid 0.05 to 0.65, code paid 1.00 to 1.00, nats a decision 0.95 to 0.35\n"
+        "midend: plans paid 0.05 to 0.65, code paid 1.00 to 1.00, nats a decision 0.95 to 0.35, "
+        "time over the best known 1.25 to 1.25\n"
     )
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_what_is_not_known_is_left_out() -> None:
     assert show.segments([line(1, 0.5, None)]) == (
-        "midend: plans paid 0.50 to 0.50, code paid 1.00 to 1.00, nats a decision – to –\n"
+        "midend: plans paid 0.50 to 0.50, code paid 1.00 to 1.00, time over the best known 1.25 to 1.25\n"
     )

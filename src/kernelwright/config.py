@@ -174,6 +174,9 @@ class SftConfig(Section):
 class RlConfig(Section):
     """One stage of reinforcement learning (GRPO) with the verifier as reward."""
 
+    answer: Literal["", "plan+code", "plan"] = ""
+    """What is asked for in this stage. `plan`: samples end with their plan, and the library's printer writes the code; a model that was
+    trained to write both can be asked so, too. Empty: `data.answer`."""
     reward: str = "wright"
     """Name of a preset in `kernelwright.rewards`, or a function of yours, `my_reward.py:reward` (docs/training.md)."""
     advantage: str = ""
@@ -477,6 +480,10 @@ class Recipe(Section):
         assert stage in ("frontend", "midend", "backend"), stage
         config: RlConfig = getattr(self, stage)
         return config
+
+    def answer(self, stage: str) -> Literal["plan+code", "plan"]:
+        """What one of the reinforcement stages is asked for."""
+        return self.rl(stage).answer or self.data.answer
 
     def examples_in(self, run: Path) -> Path:
         """Where the examples of a run in the folder `run` are."""

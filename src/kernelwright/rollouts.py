@@ -25,6 +25,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.parsing import parse
 from kernelwright.policy import Policy
+from kernelwright.prompts import PLAN_END
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
@@ -57,6 +58,26 @@ def with_print(task: Task, candidate: Candidate) -> Candidate:
             update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}
         )
     return candidate.model_copy(update={"code": code, "problem": None, "detail": ""})
+
+
+def until_plan(completion: Completion, pieces: Sequence[str]) -> Completion:
+    """The completion up to the end of its plan: a model that learned to write code behind it goes on. `pieces` are its tokens' texts."""
+    head, tag, rest = completion.text.partition(PLAN_END)
+    if not tag or not rest.strip():
+        return completion
+    kept, place = 0, 0
+    while kept < len(pieces) and place < len(head) + len(tag):
+        place += len(pieces[kept])
+        kept += 1
+    tokens, chances = completion.token_ids, completion.logprobs
+    return completion.model_copy(
+        update={
+            "text": completion.text[: max(place, len(head) + len(tag))],
+            "token_ids": None if tokens is None else tokens[:kept],
+            "logprobs": None if chances is None else chances[:kept],
+            "finish_reason": "stop",
+        }
+    )
 
 
 def in_module(task: Task, candidate: Candidate) -> Candidate:
@@ -190,6 +211,8 @@ class Rolling:
 
     def hear(self, row: int, sample: int, completion: Completion) -> None:
         """Parse a completion of `prompts[row]` and start its hearing."""
+        if self.prompts[row].answer == "plan":
+            completion = until_plan(completion, self.policy.pieces(completion) or ())
         parsed = candidates.parse(completion.text, self.policy.pieces(completion), completion.finish_reason)
         if self.prompts[row].answer == "plan":
             parsed = with_print(self.tasks[row], parsed)

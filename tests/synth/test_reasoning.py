@@ -8,7 +8,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.prompts import example_pair
 from kernelwright.synth.building import GraphBuilder
 from kernelwright.synth.program import MapSchedule, ProductSchedule, RowSchedule
-from kernelwright.synth.reasoning import bytes_of, facts, operations_of, think
+from kernelwright.synth.reasoning import bytes_of, facts, operations_of, outline, think
 from kernelwright.synth.to_triton import source_of
 
 
@@ -56,3 +56,10 @@ def test_an_answer_with_reasons_is_parsed_with_the_thought_apart() -> None:
     assert answer.startswith("<think>\nbytes ")
     found = parse(answer)
     assert (found.plan, found.code.strip()) == (pair().plan, pair().code.strip())
+
+
+def test_an_outline_has_the_sizes_that_a_plan_follows_from_as_powers_of_two() -> None:
+    assert outline(linear(1024, 512, 256)) == "product  width 2  m 10  n 9  k 8  bytes 21  operations 28"
+    assert outline(softmax_graph(60, 256)).startswith(
+        "row  width 4  rows 6  columns 8  contiguous 1  levels 2"
+    )

@@ -67,6 +67,9 @@ def _caught(command: Callable[[], int]) -> int:
         # What the libraries below will rename one day is not the user's business.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
+        os.environ.setdefault(
+            "TORCH_CPP_LOG_LEVEL", "ERROR"
+        )  # read when torch is imported, here and in children
     try:
         for stream in (sys.stdout, sys.stderr):
             # Kernels and messages may hold what the terminal's encoding lacks.

@@ -233,7 +233,8 @@ def gains(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def segments(curves: Sequence[Mapping[str, Any]]) -> str:
-    """One line for each stage of reinforcement: what plans and code were paid, and the entropy of plans, at first and at last.
+    """One line for each stage of reinforcement: the share that is right, what plans and code were paid, the entropy of plans, and
+    the time of right kernels over the best known, at first and at last.
 
     Means over the first and the last quarter of its steps in `curves.jsonl`.
     """
@@ -242,18 +243,25 @@ def segments(curves: Sequence[Mapping[str, Any]]) -> str:
         rows = [row for row in curves if row["stage"] == stage]
         part = max(1, len(rows) // 4)
         ends = [_paid(rows[:part]), _paid(rows[-part:])]
-        shown = (f"{name} {first} to {last}" for name, first, last in zip(("plans paid", "code paid", "nats a decision"),
-                                                                         *ends, strict=True))  # fmt: skip
+        shown = (
+            f"{name} {first} to {last}"
+            for name, first, last in zip(_PAID, *ends, strict=True)
+            if first != "–"
+        )
         lines.append(f"{stage}: {', '.join(shown)}\n")
     return "".join(lines)
 
 
 def _paid(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Mean reward of plans and of code, and mean nats a decision, as text."""
-    columns = [[row.get("reward_plan") for row in rows], [row.get("reward_code") for row in rows],
-               [(row.get("nats") or {}).get("decision") for row in rows]]  # fmt: skip
+    """The means of `_PAID`, as text."""
+    slower = [1 / ratio if (ratio := row.get("over_known")) else None for row in rows]
+    columns = [[row.get("pass_rate") for row in rows], [row.get("reward_plan") for row in rows],
+               [row.get("reward_code") for row in rows], [(row.get("nats") or {}).get("decision") for row in rows], slower]  # fmt: skip
     known = [[value for value in column if value is not None] for column in columns]
     return [f"{sum(column) / len(column):.2f}" if column else "–" for column in known]
+
+
+_PAID = ("right", "plans paid", "code paid", "nats a decision", "time over the best known")
 
 
 def _percent(value: float | None) -> str:

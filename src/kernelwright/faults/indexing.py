@@ -49,13 +49,19 @@ def mask_missing(source: Source) -> Iterator[Fault]:
 
 
 def wrong_padding(source: Source) -> Iterator[Fault]:
-    """What masked lanes hold where lanes meet: every `other` of a kernel at once, since one alone may cancel out."""
+    """What masked lanes hold where lanes meet: every `other` of a kernel at once, since one alone may cancel out, and each
+    another number, since a difference of two would."""
     for kernel in source.kernels:
         words = [word for call in kernel.calls("load") for word in call.keywords if word.arg == "other"]
         if not words or not kernel.reduces():
             continue
-        edits = [(word.value, "0.0" if "inf" in source.text(word.value) else "1.0") for word in words]
-        edits = [(node, "0.0" if source.text(node) in ("1.0", "1") else new) for node, new in edits]
+        edits = [
+            (
+                word.value,
+                "0.0" if "inf" in (old := source.text(word.value)) or old in ("1.0", "1") else f"{place}.0",
+            )
+            for place, word in enumerate(words, 1)
+        ]
         yield source.fault("wrong_padding", *edits[0], *edits[1:])
 
 
@@ -170,11 +176,12 @@ def uninitialised(source: Source) -> Iterator[Fault]:
 
 
 def _guards(kernel: Kernel, node: ast.AST) -> bool:
-    """A comparison of positions that a mask is made of; not one of values."""
-    return kernel.role(node) == "mask" or (
-        kernel.role(node) == "condition"
-        and all(kernel.role(side) != "value" for side in ast.iter_child_nodes(node))
+    """A comparison of positions that a mask is made of; not one of values, whose boundary a draw never meets."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    values = any("value" in kernel.roles_of(name) for name in names) or any(
+        isinstance(one, ast.Constant) and isinstance(one.value, float) for one in ast.walk(node)
     )
+    return kernel.role(node) == "mask" or (kernel.role(node) == "condition" and not values)
 
 
 def _axis(call: ast.Call, place: int) -> ast.expr | None:

@@ -17,6 +17,7 @@ _OWN = {"float32": "float16", "float16": "float16", "bfloat16": "bfloat16"}
 """What a careless sum is kept in."""
 _FULL = ("ieee", "tf32x3")
 """How float32 is multiplied to its own precision."""
+_WIDENED = "what it meets is float32, so it is widened all the same"
 _FUNCTIONS = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "erf", "tanh", "sin", "cos")
 
 
@@ -108,7 +109,8 @@ def no_upcast(source: Source, dtype: str) -> Iterator[Fault]:
             if dtype != "float32" and call.args and source.text(call.args[0]) == "tl.float32":
                 assert isinstance(call.func, ast.Attribute)
                 if kernel.role(call) == "value":
-                    yield source.fault("no_upcast", call, source.text(call.func.value))
+                    same = _WIDENED if _widened(source, kernel, call) else ""
+                    yield source.fault("no_upcast", call, source.text(call.func.value), equivalent=same)
 
 
 def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
@@ -119,6 +121,29 @@ def coarse_constant(source: Source, dtype: str) -> Iterator[Fault]:
                 short = float(f"{node.value:.4g}")
                 if abs(short - node.value) > 1e-6 * abs(node.value):
                     yield source.fault("coarse_constant", node, repr(short))
+
+
+def _widened(source: Source, kernel: Kernel, call: ast.AST) -> bool:
+    """Whether every use of what is cast is arithmetic with a name that is float32 itself: `x * y`, `y` being cast, too."""
+    parent = source.parents[call]
+    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        return False
+    name = parent.targets[0].id
+    uses = [n for n in kernel.nodes(ast.Name) if isinstance(n, ast.Name) and n.id == name]
+    read = [source.parents[n] for n in uses if isinstance(n.ctx, ast.Load)]
+    return len(kernel.assigned(name)) == 1 and all(
+        isinstance(use, ast.BinOp)
+        and any(_is_cast(source, kernel, side, name) for side in (use.left, use.right))
+        for use in read
+    )
+
+
+def _is_cast(source: Source, kernel: Kernel, side: ast.AST, apart: str) -> bool:
+    """Another name that is assigned once, by a cast to float32."""
+    if not isinstance(side, ast.Name) or side.id == apart:
+        return False
+    made = kernel.assigned(side.id)
+    return len(made) == 1 and source.text(made[0]).endswith(".to(tl.float32)")
 
 
 def _to(source: Source, node: ast.AST, dtype: str) -> str:

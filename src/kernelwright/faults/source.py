@@ -154,6 +154,10 @@ class Kernel:
                 return name
         return "other"
 
+    def roles_of(self, name: str) -> set[str]:
+        """What a name is used for, wherever it is."""
+        return self._roles.get(name, set())
+
     def reduces(self) -> bool:
         """Whether lanes of a block meet: only then does the padding of a load reach a result."""
         joins = (

@@ -29,10 +29,11 @@ from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.tasks import lowered
 
-__all__ = ["completion_text", "contrast", "example_pair", "feedback", "profile", "render"]
+__all__ = ["PLAN_END", "completion_text", "contrast", "example_pair", "feedback", "profile", "render"]
 
 STYLES: tuple[Style, ...] = ("chat", "compact", "lowered")
 Answer = Literal["plan+code", "plan"]
+PLAN_END = "</plan>"
 _CONSIDERED = 6
 """Other schedules from which reasons take those that differ in their figures."""
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
@@ -76,6 +77,7 @@ def render(
     fields: dict[str, object] = {
         "agent": agent,
         "graph": "" if graph is None else to_text(graph),
+        "outline": "" if graph is None or style == "chat" else reasoning.outline(graph),
         "arguments": "" if graph is None else ", ".join(one.name for one in graph.arguments),
         "precision": precision if task.precision == "default" else task.precision,
         "source": _cast_note(task) + ((lowered(task) if style == "lowered" else "") or task.source.strip()),
@@ -115,7 +117,7 @@ def completion_text(plan: str, code: str) -> str:
 
 def plan_text(plan: str) -> str:
     """The plan in its tags: the whole answer, where nothing else is asked for."""
-    return f"<plan>\n{plan.strip()}\n</plan>"
+    return f"<plan>\n{plan.strip()}\n{PLAN_END}"
 
 
 def contrast(plan: str, code: str, us: float, clock: str = "modelled") -> str:

@@ -177,9 +177,12 @@ class Drawing:
         if how == "number":
             return self._numbered(x)
         if how == "binary":
+            name = rng.choice(BINARY)
             other = x if rng.random() < 0.15 else self.other(x)
+            if name.endswith("_backward") and other.shape != x.shape:  # these do not broadcast
+                other = self.floats(x.shape)
             pair = (x, other) if rng.random() < 0.7 else (other, x)
-            return self.tried(rng.choice(BINARY), *pair)
+            return self.tried(name, *pair)
         if how == "ternary":
             return self._ternary(x)
         if how == "cast":

@@ -98,7 +98,9 @@ class RowDrawing(MoveDrawing):
                 name, x, dim, low=0 if name == "softmax" else -30, high=1 if name == "softmax" else 0
             )
         weights = (
-            [self.argument((last,), role="weight") for _ in range(2)] if rng.random() < 0.7 else [None, None]
+            [self.argument((last,), str(x.dtype).removeprefix("torch."), role="weight") for _ in range(2)]
+            if rng.random() < 0.7
+            else [None, None]
         )
         if name == "layer_norm":
             return self.op(name, x, [last], *weights, rng.choice((1e-5, 1e-6)))

@@ -17,8 +17,9 @@ from typing import Any
 
 from kernelwright.graph import sizes
 from kernelwright.graph.types import Graph, TensorType
+from kernelwright.synth.library import extents_of, itemsize_of, nest_of
 from kernelwright.synth.plan import print_plan
-from kernelwright.synth.primitives import REDUCTIONS
+from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import MapSchedule, ProductSchedule, RowSchedule
 from kernelwright.synth.schedules.product import product_of
 from kernelwright.synth.schedules.row import levels_of, space_of
@@ -41,6 +42,11 @@ _MOVES = (
     "iota",
 )
 """Primitives that calculate nothing."""
+_EXTENTS: dict[str, tuple[str, ...]] = {
+    "product": ("m", "n", "k"), "attention": ("heads", "queries", "keys", "depth"), "scan": ("rows", "columns"),
+    "row": ("rows", "columns"), "convolution": ("places", "filters", "channels"), "map": ("elements",),
+}  # fmt: skip
+"""Names of the first of `library.extents_of`."""
 _OTHERS = 2
 _THREADS = 32
 
@@ -63,6 +69,27 @@ def think(graph: Graph, schedule: Any, others: Sequence[Any] = ()) -> str:
                 f"not {_difference(schedule, other)}: " + ", ".join(f"{v} {n}" for n, v in apart.items())
             )
     return "\n".join(lines)
+
+
+def outline(graph: Graph) -> str:
+    """What a plan follows from, on one line of whole powers of two: `product  m 10  n 13  k 13  bytes 27  operations 37`.
+
+    A small model cannot multiply sizes; digits of exact ones are in the graph. Empty for a graph that has no nest.
+    """
+    try:
+        graph = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
+        source = source_of(graph)
+        nest = nest_of(source)
+        extents = extents_of(source, nest)
+    except Unsupported:
+        return ""
+    fields = [f"{name} {_power(size)}" for name, size in zip(_EXTENTS[nest], extents, strict=False)]
+    if nest == "row":
+        fields += [f"contiguous {extents[2]}", f"levels {extents[3]}"]
+    if nest == "scan":
+        fields.append(f"contiguous {extents[2]}")
+    fields += [f"bytes {_power(bytes_of(graph))}", f"operations {_power(operations_of(source))}"]
+    return "  ".join([nest, f"width {itemsize_of(source)}", *fields])
 
 
 def bytes_of(graph: Graph) -> int:
@@ -144,6 +171,11 @@ def _difference(one: Any, other: Any) -> str:
     """The decisions in which the other schedule differs, in the words of the plan."""
     ours, theirs = (print_plan("x", each).split("  ")[1:] for each in (one, other))
     return " ".join(field for field in theirs if field not in ours)
+
+
+def _power(count: float) -> int:
+    """The nearest power of two."""
+    return round(math.log2(max(count, 1)))
 
 
 def _short(count: float) -> str:

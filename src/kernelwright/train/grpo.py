@@ -219,8 +219,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         self._busy.close()
 
     def _prompt(self, ask: Ask) -> Prompt:
-        data = self.recipe.data
-        return ask.prompt(data.style, self.rl.max_tokens, data.answer)
+        return ask.prompt(self.recipe.data.style, self.rl.max_tokens, self.recipe.answer(self.stage))
 
     def _group(self, step: int, place: int) -> str:
         return f"{self.stage}/{step + 1}/{place}"

@@ -150,7 +150,7 @@ def _reinforce(
     room = recipe.model.context - rl.max_tokens
     lengths = processes.on_all_cores(
         lambda ask: len(
-            prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens, recipe.data.answer))
+            prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens, recipe.answer(stage)))
         ),
         asks,
     )

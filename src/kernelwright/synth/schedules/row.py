@@ -395,18 +395,21 @@ def _print_joined(source: Source, schedule: RowSchedule, level: list[Prim], part
     """The second kernel of a split: parts of a row to its values, and the maps after them."""
     second = RowPrinter(source, schedule.model_copy(update={"passes": "one_pass", "rows": 1, "split": 1}))
     emitter = second.emitter
+    power = 1 << (schedule.split - 1).bit_length()
     for prim, buffer in zip(level, parts, strict=True):
         pointer = f"{buffer.name}_ptr"
         emitter.names.add(pointer)
         fill = second._fill(prim, buffer.dtype)
         row = f"row * {schedule.split} + " if second.rows != ONE else ""
-        emitter.root.add(f"{buffer.name} = tl.load({pointer} + {row}cols, mask=inside, other={fill})")
+        mask = f", mask=inside, other={fill}" if power != schedule.split else ""
+        emitter.root.add(f"{buffer.name} = tl.load({pointer} + {row}cols{mask})")
         second.done[prim.out.name] = second._finish(prim, buffer.name, buffer.dtype)
     if any(numel(buffer.shape) != second.rows for _, buffer in source.outputs):
         raise Unsupported("split rows with outputs as long as a row")
     names = second.outputs()
     head = ["row = tl.program_id(0)"] if second.rows != ONE else []
-    head += ["cols = tl.arange(0, PARTS)", f"inside = cols < {schedule.split}"]
-    power = 1 << (schedule.split - 1).bit_length()
+    head.append("cols = tl.arange(0, PARTS)")
+    if power != schedule.split:
+        head.append(f"inside = cols < {schedule.split}")
     source.kernel(f"{source.label}_joined", emitter, head, {"PARTS": str(power)}, f"({source.size(second.rows)},)",
                   "num_warps=4", names, given={f"{one.name}_ptr": one.name for one in parts})  # fmt: skip
