@@ -15,7 +15,6 @@ Install the packages beside torch, in a folder of their own, without their depen
 (torchvision 0.28 belongs to torch 2.13; on a CPU build of torch its own operators do not load, and are not needed.)
 
 sources/     models by package: configurations as published, shrunk only in depth, random weights
-harvest.py   a model's submodules with the arguments of one real call, deduplicated
 measure.py   one harvested module through a stage of the pipeline, as a row
 whole.py     stages `groups` and `whole`
 intervals.py exact intervals of shares

@@ -18,9 +18,9 @@ from typing import Any, TextIO
 import torch
 
 from field.cause import cause
-from field.harvest import Harvested, harvest
 from field.measure import STAGES
 from field.sources import MEASUREMENT_ONLY, Source, sources
+from kernelwright.graph.submodules import Called, submodules
 
 
 def main() -> None:
@@ -44,17 +44,18 @@ def main() -> None:
         each = -(-order["limit"] // len(models))
         for one in _drawn(modules, each, order["seed"]):
             for dtype in order["dtypes"]:
-                if not only or f"{one.package}:{one.digest}:{dtype}" in only[source.name]:
-                    _measured(lines, done, one, dtype, order["stage"])
+                if not only or f"{source.package}:{one.digest}:{dtype}" in only[source.name]:
+                    _measured(lines, done, source, one, dtype, order["stage"])
         _say(lines, {"key": key, "row": None})
         del modules
         torch._dynamo.reset()
         gc.collect()
 
 
-def _harvested(lines: TextIO, key: str, source: Source) -> list[Harvested]:
+def _harvested(lines: TextIO, key: str, source: Source) -> list[Called]:
     try:
-        return harvest(source)
+        torch.manual_seed(0)
+        return submodules(*source.build(), source.package, whole=source.whole)
     except Exception as error:  # a model that does not build or run here gives no modules
         row = {"package": source.package, "model": source.name, "harvest": cause("harvest", error)}
         if source.package not in MEASUREMENT_ONLY:
@@ -63,12 +64,12 @@ def _harvested(lines: TextIO, key: str, source: Source) -> list[Harvested]:
         return []
 
 
-def _measured(lines: TextIO, done: set[str], one: Harvested, dtype: str, stage: str) -> None:
-    key = f"{one.package}:{one.digest}:{dtype}"
+def _measured(lines: TextIO, done: set[str], source: Source, one: Called, dtype: str, stage: str) -> None:
+    key = f"{source.package}:{one.digest}:{dtype}"
     if key in done:
         return
     done.add(key)
-    known = {"package": one.package, "model": one.model, "path": one.path, "class": one.cls}
+    known = {"package": source.package, "model": source.name, "path": one.path, "class": one.cls}
     row: dict[str, Any] = {**known, "digest": one.digest, "dtype": dtype, "operators": one.operators}
     _say(lines, {"begin": key, "known": row})
     try:
@@ -77,7 +78,7 @@ def _measured(lines: TextIO, done: set[str], one: Harvested, dtype: str, stage: 
         row["unfit"] = cause("module", error)
     else:
         row |= STAGES[stage](case)
-    if one.package in MEASUREMENT_ONLY:
+    if source.package in MEASUREMENT_ONLY:
         row.pop("message", None)
     _say(lines, {"key": key, "row": row})
 

@@ -3,7 +3,7 @@
 make -> draw graphs, judge kernels, write DIR/examples.jsonl, tasks.jsonl, tokenizer/ and the card
 merge -> the same from the parts of several folders, such as of machines with seeds of their own, or against a benchmark
 card -> what a corpus has        validate -> a corpus's answers before the judge again
-harvest, groups -> tasks from installed packages, and the graphs that they consist of; distill -> kernels from a model
+harvest -> graphs of models as their packages have them; distill -> kernels from a model
 """
 
 from __future__ import annotations
@@ -166,40 +166,22 @@ def distill(
 
 @app.command()
 def harvest(
-    package: Annotated[
-        list[str], typer.Option(help="An installed package; give it several times for several.")
+    models: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.py:FUNCTION", help="Yields (name, build); build() is (model, args, kwargs)."
+        ),
     ],
-    out: Annotated[Path, typer.Option("--output", "-o", help="Tasks to write, one JSON line each.")],
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="Where `pip install --target` put the packages; else this environment."),
-    ] = None,
-    most: Annotated[int, typer.Option(help="Classes of each package at most; 0: all.", min=0)] = 0,
+    out: Annotated[Path, typer.Option("--output", "-o", help="Tasks in function form, one JSON line each.")],
 ) -> int:
-    """Turn the modules of installed packages into tasks, their licences recorded."""
+    """Cut models as their packages have them into graphs that a kernel is written for: `data make DIR tasks=FILE` draws them."""
     from kernelwright.data.harvest import harvest as work
 
     with Steps() as steps:
-        ended = work(package, out, folder, most, steps)
+        ended = work(models, out, steps)
     for reason, count in ended.most_common():
         typer.echo(f"{count:7} {reason}")
-    typer.echo(f"tasks in {out}; every class with package, version and licence: {out.stem}.origins.jsonl")
-    return 0
-
-
-@app.command()
-def groups(
-    suite: Annotated[str, typer.Option(help="Tasks of modules, such as what `data harvest` wrote.")],
-    out: Annotated[Path, typer.Option("--output", "-o", help="Tasks in function form, one JSON line each.")],
-) -> int:
-    """Cut the modules of a suite into graphs that a kernel is written for: `data make DIR tasks=FILE` draws them."""
-    from kernelwright.data.groups import groups_of
-    from kernelwright.tasks import load_suite
-
-    with Steps() as steps:
-        ended = groups_of(load_suite(suite), out, steps)
-    for reason, count in ended.most_common():
-        typer.echo(f"{count:7} {reason}")
+    typer.echo(f"tasks in {out}; every submodule with package, version and licence: {out.stem}.origins.jsonl")
     return 0
 
 

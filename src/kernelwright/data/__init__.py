@@ -8,7 +8,7 @@
     merge.py          parts -> examples.jsonl, tasks.jsonl, tokenizer/ (tokenizer.py), card (card.py)
     build.py          all of it in one call
     validate.py       a corpus before the judge again
-    harvest/          tasks from installed packages; groups.py cuts them into graphs
+    harvest.py        tasks from the models of packages, cut into graphs
     distill.py        kernels from a language model; importing.py takes pairs that others made
 
 `build` does all of it, and goes on where it was stopped:

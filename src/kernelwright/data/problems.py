@@ -16,12 +16,12 @@ from typing import Any, Literal
 import torch
 
 from kernelwright import faults
-from kernelwright.data.groups import recast
 from kernelwright.data.settings import CorpusSettings
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes, stitch
 from kernelwright.graph.draws import Draw, describe
 from kernelwright.graph.execute import execute
+from kernelwright.graph.recast import recast
 from kernelwright.graph.structure import operator_count, structure
 from kernelwright.graph.task import drawn_values, to_task
 from kernelwright.graph.types import Graph

@@ -1,16 +1,17 @@
 """A model's submodules, each with the arguments of its own call in one forward pass, deduplicated.
 
-Harvested is what the package itself defines (not `torch.nn`) and what does between 2 and 300 computing operators in
-that pass, views not counted; a module that does no more than one of its children is a wrapper, and its child stands for
-it. At most two modules of one class a model, those called first with different shapes or configurations.
+Taken is what a package itself defines (not `torch.nn`) and what does between 2 and 300 computing operators in that pass,
+views not counted; a module that does no more than one of its children is a wrapper, and its child stands for it. At most
+two modules of one class a model, those called first with different shapes or configurations.
 
-Does not guarantee that a module runs by itself: `Harvested.make` finds out, and what does not is not counted.
+Does not guarantee that a module runs by itself: `Called.make` finds out.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,17 +19,13 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from field.sources import Source
-
 LEAST, MOST, PER_CLASS = 2, 300, 2
 
 
 @dataclass
-class Harvested:
+class Called:
     """One submodule with the arguments of its call in the model's forward pass, in float32."""
 
-    package: str
-    model: str
     path: str
     """Dotted name in the model; empty: the model itself."""
     module: torch.nn.Module
@@ -61,18 +58,27 @@ class Harvested:
         return module, args, kwargs
 
 
-def harvest(source: Source) -> list[Harvested]:
-    """Builds the model, runs it once, returns its submodules in the order of their first call."""
-    torch.manual_seed(0)
-    model, args, kwargs = source.build()
+def submodules(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    package: str = "",
+    *,
+    whole: bool = False,
+) -> list[Called]:
+    """Runs the model once, in float32 and eval mode; its submodules in the order of their first call.
+
+    Of `package` alone, where one is named, else of whatever is not torch's; `whole`: the model itself, too. Raises what
+    the model raises.
+    """
     model = model.float().eval()
     counter = _Counter()
-    calls: dict[str, Harvested] = {}
+    calls: dict[str, Called] = {}
     handles = []
     for path, module in model.named_modules():
-        own = type(module).__module__.partition(".")[0] == source.package
-        if own and (path or source.whole):
-            handles += _watch(source, path, module, counter, calls)
+        home = type(module).__module__.partition(".")[0]
+        if (home == package if package else home != "torch") and (path or whole):
+            handles += _watch(path, module, counter, calls)
     try:
         with torch.no_grad(), counter:
             model(*args, **kwargs)
@@ -82,9 +88,9 @@ def harvest(source: Source) -> list[Harvested]:
     return _selected(calls)
 
 
-def _selected(calls: dict[str, Harvested]) -> list[Harvested]:
+def _selected(calls: dict[str, Called]) -> list[Called]:
     """What is neither too small nor too large nor a wrapper, each digest once, few of a class."""
-    chosen: list[Harvested] = []
+    chosen: list[Called] = []
     seen: set[str] = set()
     classes: dict[str, int] = {}
     for one in calls.values():
@@ -100,9 +106,7 @@ def _selected(calls: dict[str, Harvested]) -> list[Harvested]:
     return chosen
 
 
-def _watch(
-    source: Source, path: str, module: torch.nn.Module, counter: _Counter, calls: dict[str, Harvested]
-) -> list[Any]:
+def _watch(path: str, module: torch.nn.Module, counter: _Counter, calls: dict[str, Called]) -> list[Any]:
     """Hooks that keep the module's first call that has a tensor among its arguments."""
     running: list[int] = []
 
@@ -111,7 +115,7 @@ def _watch(
         if path not in calls and any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves((args, kwargs))):
             with counter.paused():
                 kept = pytree.tree_map(_copied, args), pytree.tree_map(_copied, kwargs)
-            calls[path] = Harvested(source.package, source.name, path, called, *kept, _digest(called, *kept))
+            calls[path] = Called(path, called, *kept, _digest(called, *kept))
 
     def after(called: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         start = running.pop()

@@ -1,0 +1,166 @@
+"""Graphs that a kernel is written for, out of models as their packages have them, their licences recorded.
+
+    models() -> build one -> submodules with the arguments of a real call -> capture -> groups -> symbols and small sizes
+             -> one task in function form a group that has a nest
+
+A file of the user's names the models: a function in it yields (name, build), and `build()` is (model, args, kwargs). Each
+model is built and run in a forked process within limits, which contain accidents, not attacks. Groups that compute what
+an earlier one computes at the same sizes are left out. Nothing of a package but its graphs is kept.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from kernelwright import extensions
+from kernelwright.children import forked
+from kernelwright.data.streams import Progress, Stream
+from kernelwright.errors import UserError
+from kernelwright.graph import operators
+from kernelwright.graph.capture import capture
+from kernelwright.graph.partition import partition
+from kernelwright.graph.submodules import Called, submodules
+from kernelwright.graph.task import to_task
+from kernelwright.graph.types import Graph
+from kernelwright.records import Record, Task
+from kernelwright.synth.extents import NotDrawn, small_sets
+from kernelwright.synth.library import program_of
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.symbols import with_symbols
+
+SECONDS = 600.0
+"""For one model."""
+MEMORY = 16 * 2**30
+
+Build = Callable[[], tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]]
+
+
+class Origin(Record):
+    """Where a submodule comes from, and what became of its groups."""
+
+    model: str
+    path: str = ""
+    """Dotted name in the model; empty: the model itself."""
+    package: str = ""
+    version: str = ""
+    licence: str = ""
+    tasks: tuple[Task, ...] = ()
+    left: tuple[str, ...] = ()
+    """Why groups, or all of it, gave none."""
+
+
+def harvest(spec: str, out: Path, progress: Progress | None = None) -> Counter[str]:
+    """Write the tasks to `out`, origins beside it; goes on where a stopped run left off. Returns how many ended how.
+
+    `spec` is `my_models.py:function`. Raises UserError where there is no such function, or it yields something else.
+    """
+    tasks, origins = Stream(out, Task), Stream(out.with_name(f"{out.stem}.origins.jsonl"), Origin)
+    models = _models(spec)
+    done = {one.model for one in origins.records()}
+    seen = {Graph.model_validate_json(one.graph).digest for one in tasks.records()}
+    with tasks, origins:
+        for number, (name, build) in enumerate(models.items(), 1):
+            for one in () if name in done else _forked(name, build):
+                for task in one.tasks:
+                    digest = Graph.model_validate_json(task.graph).digest
+                    if digest not in seen:
+                        tasks.write(task)
+                    seen.add(digest)
+                origins.write(one.model_copy(update={"tasks": ()}))
+            if progress is not None:
+                progress("harvest", number, len(models))
+    ended = Counter(reason for one in origins.records() for reason in one.left)
+    ended["tasks"] = len(seen)
+    return ended
+
+
+def _models(spec: str) -> dict[str, Build]:
+    key = "data harvest"
+    given = list(extensions.call(extensions.load(spec, key), spec, key))
+    wrong = [one for one in given if not (isinstance(one, tuple) and len(one) == 2 and callable(one[1]))]
+    if wrong or not given:
+        got = f"a {type(wrong[0]).__name__}" if wrong else "nothing"
+        raise UserError(f"{spec} yields {got}; yield (name, build), where build() is (model, args, kwargs)")
+    return {str(name): build for name, build in given}
+
+
+def _forked(name: str, build: Build) -> list[Origin]:
+    def run(into: BinaryIO) -> None:
+        into.write(json.dumps([one.model_dump(mode="json") for one in origins_of(name, build)]).encode())
+
+    ended = forked(run, SECONDS, memory=MEMORY)
+    if ended.status is None:
+        return [Origin(model=name, left=(f"not within {SECONDS:g} s",))]
+    try:
+        return [Origin.model_validate(one) for one in json.loads(ended.data)]
+    except ValueError:
+        return [Origin(model=name, left=("the process died",))]
+
+
+def origins_of(name: str, build: Build) -> list[Origin]:
+    """One model's submodules, each with the tasks of its groups."""
+    torch.manual_seed(0)
+    try:
+        model, args, kwargs = build()
+        taken = submodules(model, args, kwargs, whole=True)
+    except Exception as error:  # whatever a package's model raises: it gives no tasks
+        return [Origin(model=name, left=(f"does not run: {_line(error)}",))]
+    return [_origin(name, one) for one in taken]
+
+
+def _origin(name: str, called: Called) -> Origin:
+    package, version, licence = _package(type(called.module).__module__.partition(".")[0])
+    tasks, left = [], []
+    try:
+        graph = capture(called.module, called.args, called.kwargs).graph
+    except UserError as error:
+        left.append(f"not captured: {_line(error)}")
+    else:
+        for number, group in enumerate(partition(graph).groups):
+            try:
+                tasks.append(
+                    _task(
+                        group.graph,
+                        f"{name}/{called.path or 'whole'}/{number}",
+                        random.Random(group.graph.digest),
+                    )
+                )
+            except (NotDrawn, Unsupported, UserError) as error:
+                left.append(_line(error))
+    return Origin(
+        model=name, path=called.path, package=package, version=version, licence=licence, tasks=tuple(tasks),
+        left=tuple(left),
+    )  # fmt: skip
+
+
+def _package(top: str) -> tuple[str, str, str]:
+    """Name, version and licence of the distribution that has a top-level module; what is not installed has neither."""
+    for name in importlib.metadata.packages_distributions().get(top, ()):
+        told = importlib.metadata.metadata(name)
+        licence = told.get("License-Expression") or told.get("License") or ""
+        classifiers = [
+            c.rpartition("::")[2].strip() for c in told.get_all("Classifier", []) if "License ::" in c
+        ]
+        return name, told["Version"], licence.splitlines()[0] if licence else ", ".join(classifiers)
+    return top, "", ""
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:80] or type(error).__name__
+
+
+def _task(graph: Graph, id: str, rng: random.Random) -> Task:
+    if not any(operators.kind(node.op) not in ("view", "create") for node in graph.nodes):
+        raise NotDrawn("views alone")
+    graph = with_symbols(graph)
+    if program_of(graph) is None:
+        raise NotDrawn("no nest")
+    return to_task(graph, id, suite="harvest", shapes=small_sets(graph, rng), family="harvest")
