@@ -25,7 +25,7 @@ from kernelwright.graph.stitch import candidate, stitch
 from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
-from kernelwright.search.rungs import CannotWrite
+from kernelwright.search.rung import CannotWrite
 
 X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
@@ -97,7 +97,7 @@ def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
         yield Judge()
 
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setattr("kernelwright.cli.read.judge", judge)
+    monkeypatch.setattr("kernelwright.verify.opened.judge", judge)
     monkeypatch.setattr("kernelwright.search.rungs.CompilerRung", AtenRung)
     monkeypatch.setattr("kernelwright.search.rungs.LibraryRung", EmptyLibrary)
     monkeypatch.setattr(api, "RUNGS", ("compiler", "library"))

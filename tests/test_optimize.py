@@ -46,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def judge(*args: Any) -> Iterator[Judge]:
         yield Judge()
 
-    monkeypatch.setattr("kernelwright.cli.read.judge", judge)
+    monkeypatch.setattr("kernelwright.verify.opened.judge", judge)
     writes(monkeypatch, kernel(0.5).replace("(x)", "(*given)"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "blocks_of_mine.py").write_text(MODULE)

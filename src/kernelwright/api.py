@@ -40,7 +40,8 @@ from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
 from kernelwright.search.cases import Case, of_captured
 from kernelwright.search.ladder import Watch
-from kernelwright.search.rungs import AnyRung, Contractions, key_of, rungs_of
+from kernelwright.search.rung import AnyRung, key_of
+from kernelwright.search.rungs import Contractions, rungs_of
 from kernelwright.search.whole import ENOUGH, Found, Settings
 
 __all__ = ["Optimized", "VerifiedModule", "captured_of", "export", "load", "optimize", "save", "settings_of"]
@@ -134,7 +135,7 @@ def searched(
     The budget counts from `began`. Raises UserError for what cannot be captured, and where the graph does not compute what
     the module does.
     """
-    from kernelwright.cli import read
+    from kernelwright.verify import opened
 
     began = time.monotonic() if began is None else began
     asked = rungs or rungs_of(
@@ -142,7 +143,7 @@ def searched(
     )
     captured = captured_of(module, args, kwargs, dynamic)
     found = case_of(module, captured).search(
-        lambda: read.judge(None, backend, settings.protocol, settings.target, settings.workers),
+        lambda: opened.judge(None, backend, settings.protocol, settings.target, settings.workers),
         lambda: asked,
         cache,
         settings,

@@ -9,7 +9,7 @@ from graph.building import Builder
 from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Completion, Message, Prompt, Rollout, Task, Timing, Verdict
-from kernelwright.search.rungs import CannotWrite
+from kernelwright.search.rung import CannotWrite
 
 
 def timing(ms: float, kind: Any = "modelled", noise: float = 0.0) -> Timing:

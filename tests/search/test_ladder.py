@@ -11,7 +11,8 @@ from kernelwright.errors import UserError
 from kernelwright.records import Candidate
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.ladder import Ladder, Tried
-from kernelwright.search.rungs import CannotWrite, Climb, UserRung, entry_of, key_of, rungs_of
+from kernelwright.search.rung import CannotWrite, Climb, entry_of, key_of
+from kernelwright.search.rungs import UserRung, rungs_of
 from kernelwright.search.tune import TuneRung
 
 GRAPH = graph()

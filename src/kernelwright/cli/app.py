@@ -207,6 +207,7 @@ def verify(
     """
     from kernelwright.cli import read, show
     from kernelwright.runs import write_text
+    from kernelwright.verify import opened
     from kernelwright.verify.gpu.sanitizer import unavailable
 
     if json_file is not None and str(json_file) != "-":
@@ -214,7 +215,7 @@ def verify(
     candidate = read.kernel(kernel)
     reference = read.one_task(task, precision)
     options = {"sanitize": sanitize, "proofs": proof}
-    with read.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, **options) as pool:
+    with opened.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, **options) as pool:
         if sanitize and (why := unavailable(pool.backend)):
             typer.echo(why, err=True)
         verdict = pool.verify(reference, candidate)

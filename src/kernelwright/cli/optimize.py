@@ -23,7 +23,7 @@ from kernelwright.runs import RunFolder, write_text
 if TYPE_CHECKING:
     from kernelwright.search.cases import Case
     from kernelwright.search.ladder import Tried
-    from kernelwright.search.rungs import AnyRung
+    from kernelwright.search.rung import AnyRung
     from kernelwright.search.whole import Found, Settings
 
 
@@ -81,9 +81,10 @@ def asked(
 
 def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found, list[Rollout]]:
     """Search, and write what came of it into the folder, with a report. Returns it with all that was judged."""
-    from kernelwright.cli import read, show
+    from kernelwright.cli import show
     from kernelwright.report import build_report
     from kernelwright.search.cache import KernelCache
+    from kernelwright.verify import opened
 
     settings, lock = wanted.settings, Lock()
     rows: list[Rollout] = []
@@ -99,7 +100,7 @@ def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found
     config = {"task": wanted.case.name, **vars(settings), "rungs": list(settings.rungs)}
     folder.start(config, resume=False)
     found = wanted.case.search(
-        lambda: read.judge(None, wanted.backend, settings.protocol, settings.target, settings.workers),
+        lambda: opened.judge(None, wanted.backend, settings.protocol, settings.target, settings.workers),
         lambda: wanted.rungs,
         KernelCache.of(wanted.cache),
         settings,
@@ -181,7 +182,7 @@ def rollout_of(tried: Tried) -> Rollout:
 
 def _check_kernel(text: str, path: Path) -> None:
     """Raises UserError for a file that is no kernel."""
-    from kernelwright.search.rungs import CannotWrite, entry_of
+    from kernelwright.search.rung import CannotWrite, entry_of
 
     try:
         entry_of(text)

@@ -201,12 +201,13 @@ def evaluate_suite(
     `search` are the settings where the policy is the ladder, or a rung of it.
     """
     from kernelwright import rewards
-    from kernelwright.cli import read, show
+    from kernelwright.cli import show
     from kernelwright.evaluate import evaluate, rollouts_of
     from kernelwright.policy import load_policy
     from kernelwright.search.asks import style_of
     from kernelwright.search.model import agents_of
     from kernelwright.search.suite import POLICIES
+    from kernelwright.verify import opened
 
     if agent not in get_args(Agent):
         raise UserError(f"unknown agent {agent!r}; valid: {', '.join(get_args(Agent))}")
@@ -225,7 +226,7 @@ def evaluate_suite(
     if agent not in named:
         raise UserError(f"policy {spec}: this run trained no {agent}; it has {', '.join(named)}")
     policy = load_policy(named[agent])
-    with read.judge_at(task=None, **judge) as pool:
+    with opened.judge_at(task=None, **judge) as pool:
         summary = evaluate(
             policy,
             tasks,
@@ -256,14 +257,15 @@ def _evaluate_rungs(
 ) -> int:
     """The ladder, or one rung of it, on some tasks."""
     from kernelwright import api
-    from kernelwright.cli import read, show
+    from kernelwright.cli import show
     from kernelwright.search.suite import evaluate_rungs
+    from kernelwright.verify import opened
 
     settings, _, asked = api.settings_of(
         search["seconds"], judge["target"], search["contractions"], judge["backend"], judge["protocol"], judge["workers"],
         () if policy == "ladder" else (policy,), precision=search["precision"],
     )  # fmt: skip
-    with read.judge_at(task=None, **judge) as one, read.judge_at(task=None, **judge) as other:
+    with opened.judge_at(task=None, **judge) as one, opened.judge_at(task=None, **judge) as other:
         summary = evaluate_rungs(policy, tasks, out, (one, other), lambda: asked, settings, resume=resume)
     console.print(show.metrics([(policy, summary)]))
     won = ", ".join(f"{name} {count}" for name, count in summary["rungs"].items()) or "nobody"

@@ -9,12 +9,11 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import InfrastructureError, UserError, did_you_mean
+from kernelwright.errors import UserError, did_you_mean
 from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.tasks import load_suite, small_shapes
@@ -23,9 +22,6 @@ from kernelwright.tasks.form import read_text
 if TYPE_CHECKING:
     from kernelwright.search.cases import Case
     from kernelwright.search.whole import Settings
-    from kernelwright.verify import VerifierPool
-    from kernelwright.verify.cluster import ClusterPool
-    from kernelwright.verify.remote import RemotePool
 
 
 def one_task(spec: str, precision: str = "default") -> Task:
@@ -183,68 +179,6 @@ def place(path: Path) -> Path:
     if (path.exists() and not path.is_file()) or path.absolute().is_relative_to("/dev"):
         raise UserError(f"{path} is no regular file; name one")
     return path
-
-
-@contextmanager
-def judge(
-    task: Task | None,
-    backend: str,
-    protocol: str,
-    target: str,
-    workers: int = 0,
-    deadline_s: float = 30.0,
-    sanitize: bool = False,
-    proofs: bool = False,
-) -> Iterator[VerifierPool]:
-    """A verifier pool; `task`, where given, is tried out first. Raises UserError for a task that raises.
-
-    `protocol` may name several, with commas: the first decides, the others are reported beside it.
-    """
-    from kernelwright.verify import VerifierPool
-
-    decides, *beside = (name.strip() for name in protocol.split(","))
-    # The pool checks the names itself; its types say which are right.
-    names: Any = {"backend": backend, "protocol": decides, "beside": beside}
-    options: Any = {"sanitize": sanitize, "proofs": proofs, "kept": True, **names}
-    made = VerifierPool(workers or None, target=target, deadline_s=deadline_s, **options)
-    with made as pool:
-        pool.start()
-        if task is not None:
-            try:
-                pool.judge.cases(task)
-            except (UserError, InfrastructureError):
-                raise
-            except Exception as error:
-                raise UserError(
-                    f"task {task.id}: Model.forward raises {type(error).__name__}: {error}; mend the task"
-                ) from None
-        yield pool
-
-
-@contextmanager
-def judge_at(
-    addresses: str,
-    task: Task | None,
-    backend: str,
-    protocol: str,
-    target: str,
-    workers: int = 0,
-    deadline_s: float = 30.0,
-    sanitize: bool = False,
-    proofs: bool = False,
-) -> Iterator[VerifierPool | RemotePool | ClusterPool]:
-    """The judge on servers, where `addresses` are given; else `judge`, here. Servers judge by their own settings."""
-    if addresses:
-        from kernelwright.verify import pool_at
-
-        decides: Any = protocol.split(",")[0]
-        with pool_at(
-            addresses, backend=backend, protocol=decides, target=target, deadline_s=deadline_s
-        ) as pool:
-            yield pool
-        return
-    with judge(task, backend, protocol, target, workers, deadline_s, sanitize, proofs) as here:
-        yield here
 
 
 def _explain(task: Task) -> None:

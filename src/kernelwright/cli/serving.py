@@ -56,15 +56,15 @@ def serve(
         from kernelwright.serve.app import Settings, create_app
     except ImportError as error:
         raise UserError(f"serve needs {error.name}: pip install 'kernelwright[serve]'") from None
-    from kernelwright.cli import read
     from kernelwright.tasks import load_suite
+    from kernelwright.verify import opened
 
     tokens = tuple(token or [one for one in os.environ.get(TOKEN_VARIABLE, "").split(",") if one])
     if not tokens and not _is_local(host):
         raise UserError(f"--host {host} can be reached by others: give --token, or listen on 127.0.0.1")
     tasks = [task for spec in suite or ["wright"] for task in load_suite(spec)]
     listening = _listen(host, port)
-    with read.judge(None, backend, protocol, target, workers, deadline_s) as pool:
+    with opened.judge(None, backend, protocol, target, workers, deadline_s) as pool:
         settings = Settings(
             tokens=tokens,
             queue=queue,
@@ -98,8 +98,9 @@ def mcp(
     except ImportError as error:
         raise UserError(f"mcp needs {error.name}: pip install 'kernelwright[mcp]'") from None
     from kernelwright.cli import read
+    from kernelwright.verify import opened
 
-    with read.judge_at(judge, None, backend, "strict", target) as pool:
+    with opened.judge_at(judge, None, backend, "strict", target) as pool:
         create_server(pool, read.one_task).run("stdio")
     return 0
 

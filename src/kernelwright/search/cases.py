@@ -28,7 +28,8 @@ from kernelwright.records import Task
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, KernelCache, Rung
 from kernelwright.search.ladder import Form, Sizes, Watch
-from kernelwright.search.rungs import AnyRung, CompilerRung, Contractions, entry_of
+from kernelwright.search.rung import AnyRung, entry_of
+from kernelwright.search.rungs import CompilerRung, Contractions
 from kernelwright.search.whole import Found, Settings, search_whole
 from kernelwright.tasks.reference import Reference, on_meta
 

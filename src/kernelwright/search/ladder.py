@@ -26,7 +26,8 @@ from kernelwright.precision import named
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Rung, against_inductor, faster_of
-from kernelwright.search.rungs import AnyRung, CannotWrite, Climb, Contractions, Writer, entry_of, key_of
+from kernelwright.search.rung import AnyRung, CannotWrite, Climb, Writer, entry_of, key_of
+from kernelwright.search.rungs import Contractions
 
 __all__ = [
     "CannotWrite",

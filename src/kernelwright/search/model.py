@@ -28,7 +28,7 @@ from kernelwright.policy import Policy, check_default, load_policy
 from kernelwright.records import Agent, Candidate, Completion, Prompt, Rollout, Verdict
 from kernelwright.search.asks import Asking, fitting, style_of
 from kernelwright.search.cache import Rung
-from kernelwright.search.rungs import CannotWrite, Climb
+from kernelwright.search.rung import CannotWrite, Climb
 
 AGENTS: tuple[Agent, ...] = ("frontend", "midend", "backend")
 _TURNS = 2

@@ -24,7 +24,7 @@ from kernelwright.runs import RunFolder
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.cases import Case, of_task
 from kernelwright.search.ladder import Tried, one_line
-from kernelwright.search.rungs import AnyRung
+from kernelwright.search.rung import AnyRung
 from kernelwright.search.whole import Found, Settings
 
 POLICIES = ("ladder", "compiler", "library", "model")

@@ -16,7 +16,7 @@ from kernelwright.records import Candidate, Timing, Verdict
 from kernelwright.rollouts import faster
 from kernelwright.search.cache import Rung
 from kernelwright.search.knobs import STAGES, WARPS, Knob, knobs, neighbours, turned
-from kernelwright.search.rungs import CannotWrite, Climb
+from kernelwright.search.rung import CannotWrite, Climb
 
 _DEAD_BAND = 0.01
 """Of modelled times."""

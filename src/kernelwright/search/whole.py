@@ -37,7 +37,8 @@ from kernelwright.records import FASTER, Candidate, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
 from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form, one_line
-from kernelwright.search.rungs import AnyRung, Contractions, UserRung, entry_of
+from kernelwright.search.rung import AnyRung, entry_of
+from kernelwright.search.rungs import Contractions, UserRung
 from kernelwright.search.share import eager_ms
 
 LONG = 250

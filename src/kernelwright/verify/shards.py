@@ -11,15 +11,13 @@ Shards are part of the judge: they are trusted, and what they say is taken as it
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-import pickle
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -117,7 +115,7 @@ class _Shard:
         with theirs:
             # In a session of its own: Ctrl-C is the pool's to hear, who then hangs up.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kernelwright.verify.shards", str(theirs.fileno())],
+                [sys.executable, "-m", "kernelwright.verify.shard", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
@@ -184,48 +182,3 @@ def _settle(future: Future[Verdict], verdict: Verdict | None, error: BaseExcepti
         future.set_result(verdict)
     else:
         future.set_exception(error or InfrastructureError("the judge's process did not say"))
-
-
-def _portable(error: Exception) -> Exception:
-    """The same, or where it cannot be sent (a task may raise what it defines itself) one that says as much."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
-
-
-def main(fd: int) -> None:
-    """A shard's own process: hear what arrives until the pool hangs up."""
-    from kernelwright.verify.pool import VerifierPool
-
-    connection, lock = Connection(fd), threading.Lock()
-    pool = VerifierPool(backend="interpret", **connection.recv())
-
-    heard: dict[int, Future[Verdict]] = {}
-
-    def tell(number: int, future: Future[Verdict]) -> None:
-        heard.pop(number, None)
-        try:
-            answer: tuple[Any, ...] = (number, future.result(), None)
-        except CancelledError:
-            return
-        except Exception as error:
-            answer = (number, None, _portable(error))
-        with lock, contextlib.suppress(OSError):
-            connection.send(answer)
-
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            number, task, candidate = connection.recv()
-            if task is None:
-                if (future := heard.get(number)) is not None:
-                    future.cancel()
-                continue
-            heard[number] = future = pool.submit(task, candidate)
-            future.add_done_callback(functools.partial(tell, number))
-    pool.close(abort=True)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
