@@ -145,11 +145,11 @@ def _package(top: str) -> tuple[str, str, str]:
     """Name, version and licence of the distribution that has a top-level module; what is not installed has neither."""
     for name in importlib.metadata.packages_distributions().get(top, ()):
         told = importlib.metadata.metadata(name)
-        licence = told.get("License-Expression") or told.get("License") or ""
-        classifiers = [
-            c.rpartition("::")[2].strip() for c in told.get_all("Classifier", []) if "License ::" in c
+        said = [*told.get_all("License-Expression", []), *told.get_all("License", [])]
+        classified = [
+            one.rpartition("::")[2].strip() for one in told.get_all("Classifier", []) if "License ::" in one
         ]
-        return name, told["Version"], licence.splitlines()[0] if licence else ", ".join(classifiers)
+        return name, told["Version"], said[0].splitlines()[0] if said and said[0] else ", ".join(classified)
     return top, "", ""
 
 
