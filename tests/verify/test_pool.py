@@ -20,7 +20,7 @@ from kernelwright.rewards import PAID_WHERE_SLOW, reward
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.sandbox.zygote import Zygote
-from kernelwright.verify.shards import _portable
+from kernelwright.verify.shard import _portable
 
 (RELU,) = load_suite("wright/relu")
 GOLD = Candidate(code=gold(RELU.id))
