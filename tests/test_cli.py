@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.cli import main, read
+from kernelwright.cli import main
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Verdict
@@ -68,7 +68,7 @@ def with_answer(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
     def judge(*_: Any, **__: Any) -> Iterator[FakePool]:
         yield FakePool(answer)
 
-    monkeypatch.setattr(read, "judge", judge)
+    monkeypatch.setattr("kernelwright.verify.opened.judge", judge)
 
 
 # -- looking around ------------------------------------------------------------------------------------------
