@@ -82,3 +82,11 @@ def test_a_reference_that_changes_a_part_of_a_copy_is_told_by_its_operators(
 
     assert causality.scatters(operators(Model(), [X])) is scatters
     assert View.read(view(X, 0)) == GIVEN
+
+
+def test_booleans_that_are_the_same_in_every_case_are_no_evidence() -> None:
+    found, others = (expected_of(one, one) for one in (torch.tensor([True]), torch.tensor([False])))
+    assert causality.constant([[found], [found]])
+    assert not causality.constant([[found], [others]])
+    number = expected_of(torch.ones(1, dtype=torch.float64), torch.ones(1))
+    assert not causality.constant([[number], [number]])

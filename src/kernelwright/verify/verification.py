@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import os
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -411,39 +412,66 @@ class Hearing:
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)
 
     def _without_kernels(
-        self, device: Confined, shape: Any, trace: Trace, case: Any, operators: Iterable[str]
+        self, device: Confined, name: str, trace: Trace, cases: Sequence[Any], operators: Iterable[str]
     ) -> None:
-        """One interpreted call at a small size in which kernels do nothing. Raises Stop where that is as good, or where
+        """Interpreted calls at the small size `name` in which kernels do nothing. Raises Stop where that is as good, or where
         copies by torch make the output. `operators` are the reference's."""
         from kernelwright.verify import causality
         from kernelwright.verify.structures import flatten
 
-        full = self.task.policy == "full"
+        full, case = self.task.policy == "full", cases[0]
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
-        idle = Run(shape.name, ablate=True, copies=list(moved))
-        _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
-        count = len(case.expected)
-        self._acts(case, tensors[:count])
-        for tensor, index in zip(tensors[count:], moved.values(), strict=True):
-            if causality.agreement(tensor, case.expected[index], self.protocol) > causality.SAME:
-                detail = f"a copy by torch has output {index} before any kernel runs"
-                raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+        idle = Run(name, ablate=True, copies=list(moved))
+
+        def ablated(case: Any) -> tuple[list[Any], set[int]]:
+            """The outputs, and which of them a copy has already."""
+            _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
+            count = len(case.expected)
+            copied = {
+                index
+                for tensor, index in zip(tensors[count:], moved.values(), strict=True)
+                if causality.agreement(tensor, case.expected[index], self.protocol) > causality.SAME
+            }
+            return tensors[:count], copied
+
+        outputs, copied = ablated(case)
+        # Fresh memory may look like an output of booleans; in the next call it holds others.
+        if copied and (copied := copied & ablated(case)[1]):
+            detail = f"a copy by torch has output {min(copied)} before any kernel runs"
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+        self._acts(
+            itertools.chain([(case, outputs)], ((item, ablated(item)[0]) for item in cases)), name == ONE
+        )
         if full and trace.copied_outputs() and not causality.scatters(operators):
-            marked = Run(shape.name, marks=True)
+            marked = Run(name, marks=True)
             _, tensors = device.ask(Gate.CAUSALITY, marked.body(), flatten(case.inputs))
-            share = causality.unmarked(tensors[count:], case.expected)
+            share = causality.unmarked(tensors[len(case.expected) :], case.expected)
             if share > causality.MOST_COPIED:
                 detail = f"torch copies {share:.0%} of the output"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
 
-    def _acts(self, case: Any, outputs: list[Any]) -> None:
-        """`outputs` of a call whose kernels did nothing are wrong."""
+    def _acts(self, calls: Iterable[tuple[Any, list[Any]]], idle: bool = False) -> None:
+        """Without kernels the outputs of one of `calls` (cases, what came of them) are wrong. One may be right by chance, as
+        fresh memory of booleans is, or the zero that a count begins with; and where the reference gives the same in every
+        case, nobody can tell. `idle`: then there may be nothing to do at this size. Raises Stop."""
+        from kernelwright.verify import causality
         from kernelwright.verify.reference.comparison import compare
 
-        pairs = zip(outputs, case.expected, strict=True)
-        if not any(compare(index, *pair, self.protocol).kind for index, pair in enumerate(pairs)):
-            detail = "the output stays right when the candidate's kernels do nothing"
-            raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=case.name)
+        cases = []
+        for case, outputs in calls:
+            pairs = zip(outputs, case.expected, strict=True)
+            if any(compare(index, *pair, self.protocol).kind for index, pair in enumerate(pairs)):
+                return
+            cases.append(case)
+        if causality.constant([case.expected for case in cases]):
+            if idle:
+                return
+            detail = (
+                "the reference gives the same in every case, and so does the candidate without its kernels"
+            )
+            raise Stop(Outcome.UNPROVEN, Gate.CAUSALITY, detail, where=cases[0].name)
+        detail = "the output stays right when the candidate's kernels do nothing"
+        raise Stop(Outcome.DECOY_KERNEL, Gate.CAUSALITY, detail, where=cases[0].name)
 
     def _copies_more(self, small: Trace, full: Trace, operators: Iterable[str]) -> None:
         """At full size, where kernels are not run, torch copies no more of the output than where they are."""

@@ -199,7 +199,8 @@ class MeasuredHearing(Hearing):
                         self._interpreted(device, shape, shape.host_case, call, position)
                     for case in shape.special:
                         self._special(device, shape, case, position)
-                    self._without_kernels(device, shape, trace, shape.host_case, shapes[0].operators)
+                    cases = [shape.host_case, *shape.special]
+                    self._without_kernels(device, shape.name, trace, cases, shapes[0].operators)
 
                 self._examined(device, shape, trace, examine)
             for shape, trace in self._named_sizes:
@@ -421,9 +422,10 @@ class MeasuredHearing(Hearing):
     def _causality(self, device: Confined, shape: Any) -> None:
         """With every kernel a no-op, the output must stop being right."""
         with self._timed(Gate.CAUSALITY):
-            case = shape.case(len(shape) - 1) or shape.case(0)
-            _, outputs = self._played(Gate.CAUSALITY, device, shape, case, ablate=True)
-            self._acts(case, outputs)
+            made = filter(None, (shape.case(number) for number in reversed(range(len(shape)))))
+            self._acts(
+                (case, self._played(Gate.CAUSALITY, device, shape, case, ablate=True)[1]) for case in made
+            )
 
     def _repeat(self, device: Confined, shape: Any) -> None:
         """The first and the last case once more, after all others: state and races show, the last of them on inputs of

@@ -70,6 +70,8 @@ class Value:
     """Whether it depends on memory."""
     rank: bool = False
     """Whether it depends on what an atomic access found."""
+    base: int | None = None
+    """Of pointers: the address that they are counted from."""
 
     @property
     def pure(self) -> bool:
@@ -83,7 +85,8 @@ class Access:
 
     kind: str
     pointer: int
-    """Of the recorded program's first lane, masked or not."""
+    """The address that its pointers are counted from: a masked lane may point anywhere, such as before a tensor that begins
+    where another one ends."""
     pointers: np.ndarray
     """Of the recorded program: the unmasked ones."""
     shift: np.ndarray
@@ -176,7 +179,8 @@ class ProgramMap:
                 continue
             made = self._step(label, given, raw, recording, places, out)
             if type(out) is int:
-                values[out] = dataclasses.replace(made, at=_array(recording.made.get(out)))
+                base = _base(given[0]) if label in _MOVES or label == "create_addptr" else None
+                values[out] = dataclasses.replace(made, at=_array(recording.made.get(out)), base=base)
             elif out is not None:
                 for place in out:
                     values[place] = dataclasses.replace(
@@ -293,7 +297,7 @@ class ProgramMap:
         self.accesses.append(
             Access(
                 kind,
-                int(pointers.at.reshape(-1)[0]),
+                _origin(pointers, active),
                 active.reshape(-1),
                 shift,
                 where,
@@ -325,6 +329,20 @@ class ProgramMap:
             return
         classes = self.classes(self.forced(value).keys)
         self.explained &= classes == classes[self.recorded]
+
+
+def _base(value: Value) -> int | None:
+    """What pointers that are made of it are counted from."""
+    if value.base is None and value.at is not None and value.at.size == 1:
+        return int(value.at.reshape(-1)[0])
+    return value.base
+
+
+def _origin(pointers: Value, active: np.ndarray) -> int:
+    if pointers.base is not None:
+        return pointers.base
+    assert pointers.at is not None
+    return int((active if active.size else pointers.at).reshape(-1)[0])
 
 
 def _array(value: Any) -> np.ndarray | None:

@@ -255,7 +255,7 @@ class InterpretedHearing(Hearing):
         """With every kernel a no-op, the output must stop being right, at every size."""
         with self._timed(Gate.CAUSALITY):
             for shape, trace in zip(shapes, traces, strict=True):
-                self._without_kernels(device, shape, trace, shape.cases[0], shapes[0].operators)
+                self._without_kernels(device, shape.name, trace, shape.cases, shapes[0].operators)
             if full is not None:
                 self._copies_more(traces[0], full, shapes[0].operators)
 

@@ -23,6 +23,7 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.precision import Precision, precision_of
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
+from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import roundings, special_values
@@ -204,7 +205,10 @@ class Reference:
 
     def module(self, init: Sequence[Any]) -> torch.nn.Module:
         """A new module in the task's precision. Raises what its constructor raises."""
-        return cast_module(self.namespace["Model"](*init), self.precision)
+        return self._complete(cast_module(self.namespace["Model"](*init), self.precision))
+
+    def _complete(self, module: torch.nn.Module) -> torch.nn.Module:
+        return narrow.complete(module) if self.device == "cpu" else module
 
     def arguments(self) -> list[Any]:
         """New arguments of `forward` in the task's precision. Raises what `get_inputs` raises."""
@@ -220,7 +224,7 @@ class Reference:
             with affine.varied(seed) as finished:
                 module: torch.nn.Module = self.namespace["Model"](*init)
                 finished(module)
-            return cast_module(module, self.precision)
+            return self._complete(cast_module(module, self.precision))
 
     def build_there(self) -> torch.nn.Module:
         """The module on its device, with weights drawn there: as good as those of `build` for whoever asks how long it takes

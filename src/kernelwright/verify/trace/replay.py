@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelwright.verify.narrow import computed
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.kernels import Kernels
 from kernelwright.verify.trace.pretend_cuda import POISON_BITS, poison_
@@ -50,7 +51,7 @@ class Session:
         self._dice = random.SystemRandom()
         self.fill: int | None = None
         """Bits of fresh memory in this call; None where they are the NaN by which memory that nobody wrote is known."""
-        self._plays = 0
+        self._plays = self._ablations = 0
         self._former: dict[int, View] = {}
         """Inputs by storage: of the call to come, and of the last one."""
 
@@ -110,6 +111,7 @@ class Session:
     def refill(self) -> None:
         """Draw what fresh memory holds: a known NaN at the first call, then anything, as on a machine in use."""
         first, self._plays = self._plays == 0, self._plays + 1
+        self._ablations += self.ablated
         drawn = (_QUIET | self._dice.getrandbits(64), self._dice.getrandbits(64) & ~_QUIET | _NUMBER, 0)
         self.fill = None if first or self.ablated else self._dice.choice(drawn)
 
@@ -132,7 +134,8 @@ class Session:
             self._aten(fields)
 
     def poison(self, memory: torch.Tensor, dtype: str) -> None:
-        """Fill fresh memory with a NaN that is known to be ours; booleans with both, and no float that passes for 0."""
+        """Fill fresh memory with a NaN that is known to be ours; no float that passes for 0, and booleans with both, the other
+        way round in every second call whose launches do nothing."""
         kind = channel.DTYPES[dtype]
         if self.fill is not None:
             byte = torch.tensor(list(self.fill.to_bytes(8, "little")), dtype=torch.uint8)
@@ -145,7 +148,8 @@ class Session:
             return
         if kind == torch.bool:
             memory.zero_()
-            memory[0::4] = memory[3::4] = POISON_BITS[1]
+            first, second = (1, 2) if self.ablated and self._ablations % 2 == 0 else (0, 3)
+            memory[first::4] = memory[second::4] = POISON_BITS[1]
             return
         if kind.is_complex:
             kind = torch.float32
@@ -156,9 +160,10 @@ class Session:
         """A torch operator, under policies that allow one: run by us, results put where the tape says."""
         function = operator(fields["name"])
         arguments = fields["arguments"]
-        out = function(
-            *(self._argument(item) for item in arguments["args"]),
-            **{name: self._argument(item) for name, item in arguments["kwargs"].items()},
+        out = computed(
+            function,
+            [self._argument(item) for item in arguments["args"]],
+            {name: self._argument(item) for name, item in arguments["kwargs"].items()},
         )
         made = (
             [out]

@@ -1,0 +1,83 @@
+"""Operators that torch has no kernel for in a narrow dtype on the CPU: they are computed in float32 and rounded once.
+
+A GPU has a kernel for each of them, and computes likewise. Nothing is known of a list: what torch says that it has not
+implemented for a dtype is what is computed wider. Does not touch what runs, however slowly, nor other devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from kernelwright.verify.structures import flatten
+
+NARROW = (torch.bfloat16, torch.float16)
+_MISSING = "not implemented for"
+
+
+def computed(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """`function(*args, **kwargs)`; where torch lacks a kernel for narrow floats, of float32 and rounded once. Raises what
+    the function raises."""
+    try:
+        return function(*args, **kwargs)
+    except RuntimeError as error:
+        if _MISSING not in str(error):
+            raise
+        given, nest = tree_flatten((args, kwargs))
+        dtype = next((one.dtype for one in given if _narrow(one)), None)
+        if dtype is None:
+            raise
+    wide = [_widened(one) for one in given]
+    args, kwargs = tree_unflatten(wide, nest)
+    before = [one._version if isinstance(one, torch.Tensor) else 0 for one in wide]
+    out = function(*args, **kwargs)
+    written: dict[int, torch.Tensor] = {}
+    for old, new, version in zip(given, wide, before, strict=True):
+        if _narrow(old) and new._version != version:
+            written[id(new)] = old.copy_(new)
+
+    def rounded(value: Any) -> Any:
+        if id(value) in written:
+            return written[id(value)]
+        single = isinstance(value, torch.Tensor) and value.dtype == torch.float32
+        return value.to(dtype) if single else value
+
+    return tree_map(rounded, out)
+
+
+def _narrow(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in NARROW
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return torch.float32 if value in NARROW else value
+    return value.float() if _narrow(value) else value
+
+
+class _Computed(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return computed(func, args, kwargs or {})
+
+
+class _Complete(torch.nn.Module):
+    """Mixed into a reference's class."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        held = (*flatten((args, kwargs)), *self.parameters(), *self.buffers())
+        if not any(_narrow(one) and one.device.type == "cpu" for one in held):
+            return super().forward(*args, **kwargs)
+        with _Computed():
+            return super().forward(*args, **kwargs)
+
+
+def complete(module: torch.nn.Module) -> torch.nn.Module:
+    """The module itself, which from now on runs on the CPU in whatever dtype it is."""
+    kind = type(module)
+    if not issubclass(kind, _Complete):
+        module.__class__ = type(kind.__name__, (_Complete, kind), {"__module__": kind.__module__})
+    return module

@@ -1,0 +1,45 @@
+"""Operators without a kernel for narrow floats on the CPU are computed wider and rounded once."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernelwright.verify.narrow import complete, computed
+
+
+class Pooled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.avg_pool3d(x, 2) * 2
+
+
+X = torch.randn(1, 2, 4, 4, 4, generator=torch.Generator().manual_seed(0)).bfloat16()
+
+
+def test_a_pooling_that_torch_lacks_is_rounded_once() -> None:
+    with pytest.raises(NotImplementedError):
+        Pooled()(X)
+    expected = F.avg_pool3d(X.float(), 2).bfloat16() * 2
+    assert torch.equal(complete(Pooled())(X), expected)
+
+
+def test_a_copy_of_a_completed_module_is_completed_and_the_double_of_it_exact() -> None:
+    module = complete(complete(Pooled()))
+    assert module(X).dtype == copy.deepcopy(module)(X).dtype == torch.bfloat16
+    assert torch.equal(copy.deepcopy(module).double()(X.double()), F.avg_pool3d(X.double(), 2) * 2)
+
+
+def test_other_errors_are_raised_and_arguments_that_nobody_writes_stay_unwritten() -> None:
+    with pytest.raises(RuntimeError, match="shapes"):
+        complete(torch.nn.Linear(3, 4).bfloat16())(X.new_zeros(2, 5))
+    given = X.clone()
+    computed(torch.ops.aten.avg_pool3d.default, (given, [2, 2, 2]), {})
+    assert given._version == 0
+
+
+def test_what_an_operator_writes_reaches_its_argument() -> None:
+    out = torch.empty(1, 2, 2, 2, 2, dtype=torch.bfloat16)
+    found = computed(torch.ops.aten.avg_pool3d.out, (X, [2, 2, 2]), {"out": out})
+    assert found is out
+    assert torch.equal(out, F.avg_pool3d(X.float(), 2).bfloat16())
