@@ -32,7 +32,7 @@ _UNARY = """
     abs neg exp exp2 expm1 sin cos tanh sinh cosh erf erfc sigmoid silu gelu relu relu6 mish selu elu celu softplus softsign
     hardsigmoid hardswish hardtanh leaky_relu hardshrink softshrink log_sigmoid tanhshrink square floor ceil round trunc frac
     sign reciprocal? rsqrt? sqrt? log? log2? log10? log1p? asinh atan deg2rad rad2deg sinc signbit lgamma?
-    special_entr? erfinv% asin% acos%
+    special_entr? special_erfcx? erfinv% asin% acos%
     atanh% logit% special_ndtri% positive
 """
 """`?` takes numbers above 0, `%` numbers between 0 and 1."""

@@ -53,7 +53,7 @@ RULES: dict[str, Rule] = {
         deg2rad="{0} * 0.017453292519943295", rad2deg="{0} * 57.29577951308232",
         sinc="tl.where({0} == 0.0, 1.0, tl.sin({0} * 3.141592653589793) / ({0} * 3.141592653589793))",
         tanhshrink="{0} - libdevice.tanh({0})", softsign="{0} / (1.0 + tl.abs({0}))",
-        erfinv="libdevice.erfinv({0})", lgamma="libdevice.lgamma({0})",
+        erfinv="libdevice.erfinv({0})", special_erfcx="libdevice.erfcx({0})", lgamma="libdevice.lgamma({0})",
         special_ndtri="1.4142135623730951 * libdevice.erfinv(2.0 * {0} - 1.0)",
         special_entr='tl.where({0} < 0.0, float("-inf"), tl.where({0} == 0.0, 0.0, -{0} * tl.log({0})))',
     ),
