@@ -135,3 +135,15 @@ def test_a_cast_whose_partner_is_cast_as_well_changes_nothing() -> None:
     left, right = faults.plant(PAIRED, "float16", ["no_upcast"])
     assert not left.equivalent, "x is compared, too"
     assert right.equivalent
+
+
+def test_padding_that_is_selected_away_before_lanes_meet_changes_nothing() -> None:
+    guarded = KERNEL.replace(
+        "total += tl.load(x_ptr + row * n_cols + cols, mask=(cols < n_cols) & (row < n_rows), other=0.0)",
+        """x = tl.load(x_ptr + cols, mask=cols < n_cols, other=0.0)
+        total += tl.where(cols < n_cols, tl.exp(x), 0.0)""",
+    )
+    [fault] = faults.plant(guarded, "float32", ["wrong_padding"])
+    assert fault.equivalent
+    [fault] = faults.plant(KERNEL, "float32", ["wrong_padding"])
+    assert not fault.equivalent

@@ -197,14 +197,17 @@ def _broken(
     precision: PrecisionName,
     rng: random.Random,
 ) -> tuple[Broken, ...]:
-    """Planted faults, each of another kind."""
+    """Planted faults, each of another kind: of precision in float32 alone, for in less PyTorch rounds as much itself."""
+    kinds = [*faults.KINDS, *(faults.PRECISION if DTYPES[precision] == "float32" else ())]
     whole, part = divmod(settings.faults, 1)
     count = int(whole) + (rng.random() < part) if answers else 0
     made: list[Broken] = []
     for _ in range(count):
         of = rng.randrange(len(answers))
         planted = [
-            one for one in faults.sample(answers[of].code, DTYPES[precision], 1, rng) if not one.equivalent
+            one
+            for one in faults.sample(answers[of].code, DTYPES[precision], 1, rng, kinds)
+            if not one.equivalent
         ]
         if planted:
             fault = rng.choice(planted)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernelwright.faults.source import Fault, Kernel, Source, called
+from kernelwright.faults.source import JOINS, Fault, Kernel, Source, called
 
+_MASKED = "lanes are chosen before they meet, whatever they hold"
 _REDUCTIONS = ("sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod")
 
 
@@ -55,6 +56,8 @@ def wrong_padding(source: Source) -> Iterator[Fault]:
         words = [word for call in kernel.calls("load") for word in call.keywords if word.arg == "other"]
         if not words or not kernel.reduces():
             continue
+        joined = [call.args[0] for call in kernel.calls(*JOINS) if call.args]
+        masked = _MASKED if all(_selected(kernel, one) for one in joined) else ""
         edits = [
             (
                 word.value,
@@ -62,7 +65,7 @@ def wrong_padding(source: Source) -> Iterator[Fault]:
             )
             for place, word in enumerate(words, 1)
         ]
-        yield source.fault("wrong_padding", *edits[0], *edits[1:])
+        yield source.fault("wrong_padding", *edits[0], *edits[1:], equivalent=masked)
 
 
 def wrong_axis(source: Source) -> Iterator[Fault]:
@@ -173,6 +176,25 @@ def uninitialised(source: Source) -> Iterator[Fault]:
             if isinstance(node, ast.Attribute) and node.attr in ("zeros", "zeros_like", "new_zeros"):
                 new = source.text(node).replace("zeros", "empty")
                 yield source.fault("uninitialised", node, new)
+
+
+def _selected(kernel: Kernel, node: ast.AST, depth: int = 4) -> bool:
+    """Whether lanes are chosen by `tl.where` before they meet, so that what they were padded with is not seen."""
+    if called(node) in ("where", "full", "zeros"):
+        return True
+    if called(node) in ("maximum", "minimum"):
+        assert isinstance(node, ast.Call)
+        return all(_selected(kernel, one, depth) for one in node.args)
+    if not isinstance(node, ast.Name) or not depth:
+        return called(node) in JOINS
+    added = [one.value for one in kernel.nodes(ast.AugAssign) if isinstance(one, ast.AugAssign)
+             and isinstance(one.target, ast.Name) and one.target.id == node.id]  # fmt: skip
+    made = [one for one in [*kernel.assigned(node.id), *added] if not _names(one, node.id)]
+    return bool(made) and all(_selected(kernel, one, depth - 1) for one in made)
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _guards(kernel: Kernel, node: ast.AST) -> bool:

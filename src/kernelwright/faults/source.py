@@ -17,6 +17,8 @@ from kernelwright.parsing import edited, spans
 _STORES = ("store", "atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xchg")
 _MEMORY = ("load", "atomic_cas", *_STORES)
 _SHAPES = ("zeros", "full", "arange", "program_id", "num_programs", "cdiv", "range", "static_range")
+JOINS = ("sum", "max", "min", "dot", "cumsum", "cumprod", "associative_scan", "reduce", "argmax", "argmin")
+"""Calls in which lanes of a block meet."""
 _PLAIN = ("min", "max", "abs", "float", "int")
 
 
@@ -160,19 +162,7 @@ class Kernel:
 
     def reduces(self) -> bool:
         """Whether lanes of a block meet: only then does the padding of a load reach a result."""
-        joins = (
-            "sum",
-            "max",
-            "min",
-            "dot",
-            "cumsum",
-            "cumprod",
-            "associative_scan",
-            "reduce",
-            "argmax",
-            "argmin",
-        )
-        return any(True for _ in self.calls(*joins, "sort"))
+        return any(True for _ in self.calls(*JOINS, "sort"))
 
     def _uses(self, node: ast.AST) -> set[str]:
         parents = self.source.parents

@@ -189,6 +189,8 @@ class Drawing:
             wanted = rng.choice(
                 (torch.float32, getattr(torch, self.dtype), torch.int32 if x.exact else torch.float32)
             )
+            if wanted == torch.int32:  # of what no int32 holds nobody says what it becomes
+                x = self.op("clamp", x, -99.0, 99.0, low=x.low, high=x.high, exact=True)
             return self.op(
                 "_to_copy", x, low=x.low, high=x.high, exact=x.exact and wanted == torch.float32, dtype=wanted
             )
@@ -280,8 +282,8 @@ def interval(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[fl
         made = function(*(next(grids) if isinstance(one, Value) else one for one in args), **kwargs).double()
     except (RuntimeError, TypeError):
         return None
-    if not bool(made.isfinite().all()):
-        return None
+    if not bool(made.isfinite().all()) or (len(values) == 1 and torch.equal(made, _axis(values[0], points))):
+        return None  # or nothing is done, as by relu of what is not negative
     steep = False
     for axis, one in enumerate(values):
         if one.is_float and made.shape[axis] > 1:

@@ -25,7 +25,7 @@ import torch
 from kernelwright.errors import UserError
 from kernelwright.graph import operators, sizes
 from kernelwright.graph.execute import execute
-from kernelwright.graph.types import Graph, TensorType
+from kernelwright.graph.types import Graph, Ref, TensorType
 
 MOST = 2**25
 _SMALL_ELEMENTS = 6000
@@ -108,6 +108,9 @@ def _even(graph: Graph, small: Mapping[str, int]) -> dict[str, int] | None:
         size for kind in kinds for size in (kind.shape[-1], *(kind.shape[1:2] if len(kind.shape) > 2 else ()))
     }
     types = graph.types()
+    convolved = _convolved(graph)
+    if convolved:
+        return _channels(graph, small, convolved)
     results = [kind for name in graph.results if isinstance(kind := types[name], TensorType) and kind.shape]
     last |= {kind.shape[-1] for kind in results}
     chosen = {}
@@ -116,6 +119,24 @@ def _even(graph: Graph, small: Mapping[str, int]) -> dict[str, int] | None:
         chosen[one.name] = max(like, 16) if one.name in last and like <= 128 else min(small[one.name], 9)
     most = max(_elements(graph, chosen))
     return chosen if most <= 4 * _SMALL_ELEMENTS and chosen != small else None
+
+
+def _convolved(graph: Graph) -> set[str]:
+    """Symbols that are channels of a convolution: what its products sum over."""
+    types = graph.types()
+    weights = [node.args[1] for node in graph.nodes if "conv" in node.op]
+    kinds = [types[one.ref] for one in weights if isinstance(one, Ref)]
+    return {str(kind.shape[1]) for kind in kinds if isinstance(kind, TensorType)}
+
+
+def _channels(graph: Graph, small: Mapping[str, int], summed: set[str]) -> dict[str, int] | None:
+    """The small sizes with channels that divide by a tile's where those of full size do."""
+    chosen = dict(small)
+    for one in graph.symbols:
+        if one.name in summed:
+            chosen[one.name] = one.hint if one.hint < 144 else one.hint % 128 or 128
+    most = max(_elements(graph, chosen))
+    return chosen if most <= 8 * _SMALL_ELEMENTS and chosen != small else None
 
 
 def _small(graph: Graph, rng: random.Random, odd: bool, attempt: int) -> dict[str, int] | None:

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.graph.types import Graph
+from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import (
@@ -404,9 +405,13 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _attention_space(source: Source, precision: str) -> Iterator[Any]:
+    width = 1 << (extents_of(source, "attention")[3] - 1).bit_length()
+    most = max(sheet.shared_per_block for sheet in TARGETS.values()) // (width * itemsize_of(source))
     for (m, n, warps), stages in itertools.product(
         ((128, 64, 4), (128, 64, 8), (128, 128, 8), (64, 64, 4), (64, 128, 4)), (2, 3, 4)
     ):
+        if m + 2 * stages * n > most:  # queries, and keys and values of every stage
+            continue
         for loads in ("pointer", "descriptor"):
             yield from _made(
                 AttentionSchedule,

@@ -199,6 +199,14 @@ def _clamp(call: Call) -> Val:
     return x
 
 
+def _lerp(call: Call) -> Val:
+    """From the end that is nearer, as PyTorch has it: at the other, large operands overflow."""
+    x, y, weight = call.arg(0), call.arg(1), call.arg(2)
+    if isinstance(weight, Val) or abs(weight) < 0.5:
+        return call.b.map("lerp", x, y, weight, dtype=call.out.dtype)
+    return call.b.map("lerp_back", x, y, 1 - weight, dtype=call.out.dtype)
+
+
 def _pow(call: Call) -> Val:
     x, by = call.arg(0), call.arg(1)
     integer = call.out.dtype.startswith(("int", "uint"))
@@ -623,7 +631,7 @@ _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["index_select", "embedding"], _take),
     **dict.fromkeys(["max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"], _pool),
     **dict.fromkeys(["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"], _adaptive),
-    "div": _div, "floor_divide": _floor_divide, "gelu": _gelu, "pow": _pow, "glu": _glu, "prelu": _prelu,
+    "div": _div, "floor_divide": _floor_divide, "gelu": _gelu, "pow": _pow, "lerp": _lerp, "glu": _glu, "prelu": _prelu,
     "slice": _slice, "select": _select, "cat": _cat, "stack": _stack, "flip": _flip, "constant_pad_nd": _pad,
     "arange": _arange, "masked_fill": _masked_fill, "where": _where, "scaled_dot_product_attention": _attention,
     **MOVES, **STATISTICS,

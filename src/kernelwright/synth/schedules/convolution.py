@@ -303,13 +303,11 @@ def _store(printer: ConvolutionPrinter) -> None:
 def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     """One channel of one image a program along one axis of the grid, its places along the other."""
     printer = ConvolutionPrinter(source, schedule)
-    emitter, channels = (
-        printer.emitter,
-        printer.channels.constant or printer.w.shape[0 if printer.transposed else 1],
-    )
+    emitter, channels = printer.emitter, source.shapes.of[printer.w.name][1].constant
+    if channels is None:
+        raise Unsupported("a direct sum over channels whose number may vary")
     if printer.transposed or printer.taps * channels > _MOST_TAPS:
         raise Unsupported("a direct sum over so many taps")
-    channels = printer.w.shape[1]
     pixels = numel(printer.out_shape[2:])
     plane = Base("plane", printer.out_shape[0] * printer.out_shape[1])
     base = Base("m", pixels, frozenset({0}), ("in_m",))
