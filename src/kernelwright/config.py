@@ -143,6 +143,9 @@ class SftConfig(Section):
     kinds: tuple[Kind, ...] = ("translate", "write", "repair", "improve")
     plans: bool = True
     """Whether completions begin with the plan. Without, reinforcement pays the code alone."""
+    near: float = Field(0.0, ge=0)
+    """Plans are learned from kernels that take at most so many times the best known of their graph; of slower ones the code alone,
+    given its plan. 0: all plans alike."""
     shares: Mapping[Kind, Annotated[float, Field(ge=0)]] = {}
     """How much of each kind's examples an epoch goes through, drawn anew in each, such as `{ repair = 0.3 }`; a kind
     not named: all of them."""

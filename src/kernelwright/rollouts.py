@@ -25,6 +25,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.parsing import parse
 from kernelwright.policy import Policy
+from kernelwright.policy.text import reaching
 from kernelwright.prompts import PLAN_END
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 from kernelwright.synth.plan import parse_plan
@@ -65,10 +66,8 @@ def until_plan(completion: Completion, pieces: Sequence[str]) -> Completion:
     head, tag, rest = completion.text.partition(PLAN_END)
     if not tag or not rest.strip():
         return completion
-    kept, place = 0, 0
-    while kept < len(pieces) and place < len(head) + len(tag):
-        place += len(pieces[kept])
-        kept += 1
+    kept = reaching(pieces, len(head) + len(tag))
+    place = sum(map(len, pieces[:kept]))
     tokens, chances = completion.token_ids, completion.logprobs
     return completion.model_copy(
         update={

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import trl
+from functions import pair
 from tiny import example, examples, make_recipe
 
 from kernelwright.config import Recipe, SftConfig
@@ -87,6 +88,26 @@ def test_without_plans_a_completion_is_its_code(data: Path) -> None:
     rows = tokenised(recipe, tokenizer, examples()[:1])
     said = tokenizer.decode(rows.tokens[rows.asked[0] :], skip_special_tokens=True)
     assert said.strip() == f"```python\n{examples()[0].code.strip()}\n```"
+
+
+def test_of_a_slow_kernel_the_code_is_learned_given_its_plan(data: Path) -> None:
+    recipe = make_recipe(data, model={"context": 4096}, sft={"near": 1.1})
+    tokenizer = load_tokenizer(recipe.data.tokenizer)
+    fast, slow = (pair(us=us, best_us=10.0) for us in (10.0, 12.0))
+    rows = tokenised(recipe, tokenizer, [fast, slow])
+    taught = [
+        tokenizer.decode(rows.tokens[start + asked : end])
+        for start, end, asked in zip(rows.starts, rows.starts[1:], rows.asked, strict=False)
+    ]
+    assert taught[0].startswith("<plan>")
+    assert taught[0].endswith(taught[1])
+    assert taught[1].lstrip().startswith("```python")
+
+
+def test_where_plans_are_all_that_is_said_slow_kernels_are_left_out(data: Path) -> None:
+    recipe = make_recipe(data, model={"context": 4096}, sft={"near": 1.1}, data={"answer": "plan"})
+    tokenizer = load_tokenizer(recipe.data.tokenizer)
+    assert len(tokenised(recipe, tokenizer, [pair(us=us, best_us=10.0) for us in (10.0, 12.0)])) == 1
 
 
 def test_many_examples_are_tokenised_by_all_cores(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,3 +78,13 @@ def token_pieces(tokenizer: Any, ids: Sequence[int], ends: Iterable[int]) -> tup
             pieces.append(piece)
             held = []
     return tuple(pieces)
+
+
+def reaching(pieces: Sequence[str], characters: int) -> int:
+    """How many of the first tokens have at least so many characters; all where there are fewer."""
+    place = 0
+    for count, piece in enumerate(pieces):
+        if place >= characters:
+            return count
+        place += len(piece)
+    return len(pieces)

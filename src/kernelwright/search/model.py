@@ -153,7 +153,7 @@ def abstains(graph: Graph, spec: str, modules: bool = False) -> str:
         if others:
             return f"its card does not list {', '.join(others[:4])}"
     state = [one for one in graph.arguments if one.role != "input"]
-    if state and not modules and style_in(folder) in ("lowered", "compact"):
+    if state and not modules and style_in(folder) == "lowered":
         what = state[0].origin or state[0].name
         return f"it was trained on modules with a constructor, and the graph has {what} as an argument"
     return ""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from kernelwright.config import Kind, Recipe
 from kernelwright.errors import UserError
-from kernelwright.policy.text import completion_ids, prompt_ids
-from kernelwright.prompts import example_pair
-from kernelwright.records import Supervised
+from kernelwright.policy.text import completion_ids, prompt_ids, reaching, token_pieces
+from kernelwright.prompts import PLAN_END, example_pair
+from kernelwright.records import Pair, Supervised
 from kernelwright.train.processes import on_all_cores
 
 IGNORED = -100
@@ -55,10 +55,13 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) ->
             example = example.model_copy(update={"plan": ""})
         data = recipe.data
         prompt, text = example_pair(example, data.style, data.answer, data.think)
-        question = prompt_ids(tokenizer, prompt)
-        return np.array(question + completion_ids(tokenizer, text), np.int32), len(question)
+        question, said = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)
+        given = _plan_tokens(tokenizer, said) if _slow(recipe, example) else 0
+        return np.array(question + said, np.int32), len(question) + given
 
     wanted = [example for example in examples if example.kind in recipe.sft.kinds]
+    if recipe.data.answer == "plan":
+        wanted = [example for example in wanted if not _slow(recipe, example)]
     tokens, asked, kinds = [np.empty(0, np.int32)], [], []
     for example, (row, question) in zip(wanted, on_all_cores(pair, wanted), strict=True):
         if len(row) <= recipe.model.context:
@@ -67,6 +70,20 @@ def tokenised(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) ->
             kinds.append(example.kind)
     starts = np.cumsum([len(row) for row in tokens])
     return Rows(np.concatenate(tokens), starts, np.array(asked, np.int64), tuple(kinds))
+
+
+def _slow(recipe: Recipe, example: Supervised) -> bool:
+    """Whether a kernel takes so much more than the best known that nobody should learn its plan."""
+    if not recipe.sft.near or not isinstance(example, Pair) or not (example.us and example.best_us):
+        return False
+    return example.us > recipe.sft.near * example.best_us
+
+
+def _plan_tokens(tokenizer: Any, said: list[int]) -> int:
+    """How many tokens of a completion reach to the end of its plan; 0 without one."""
+    pieces = token_pieces(tokenizer, said, (tokenizer.eos_token_id,))
+    end = "".join(pieces).find(PLAN_END)
+    return reaching(pieces, end + len(PLAN_END)) if end >= 0 else 0
 
 
 def training_rows(recipe: Recipe, tokenizer: Any, examples: Sequence[Supervised]) -> Rows:
