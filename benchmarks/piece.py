@@ -1,16 +1,17 @@
 """One piece of a training run on a machine that is lent for minutes: unpack, go on, stop in time, pack what the next needs.
 
-    python benchmarks/piece.py RECIPE RUN --seconds 540 --pack OUT/run.tar.gz [--from run.tar.gz] [KEY=VALUE ...]
+    python benchmarks/piece.py RECIPE RUN --seconds 540 --pack OUT/run.tar [--from OUT/run.tar] [KEY=VALUE ...]
 
 Runs `kernelwright train RECIPE -o RUN --resume`, interrupts it when time is nearly up (what was done since the last
 checkpoint is done again in the next piece: set `save_every` to a minute or two), and packs the run folder: logs, finished
-checkpoints, of the running stage its last checkpoint alone. The corpus is packed only if it lies in RUN. Says in its last
-line which stages are done, and exits with 0 when all are, with 75 when another piece is wanted.
+checkpoints, of the running stage its last checkpoint alone, in files of at most `--part` MiB: run.tar.0, run.tar.1 ... The corpus is
+packed only if it lies in RUN. Says in its last line which stages are done, and exits with 0 when all are, with 75 when another piece is wanted.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import signal
 import subprocess
 import sys
@@ -31,7 +32,8 @@ GRACE_S = 40.0
 def unpack(pack: Path, run: Path) -> None:
     """Over whatever is there."""
     run.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(pack) as tar:
+    parts = sorted(pack.parent.glob(f"{pack.name}.*"), key=lambda one: int(one.suffix[1:]))
+    with tarfile.open(fileobj=io.BytesIO(b"".join(one.read_bytes() for one in parts))) as tar:
         tar.extractall(run, filter="data")
 
 
@@ -46,13 +48,19 @@ def wanted(run: Path) -> Iterator[Path]:
             yield path
 
 
-def pack(run: Path, out: Path) -> float:
-    """Write the archive; its size in MiB."""
+def pack(run: Path, out: Path, part: float) -> float:
+    """Write the archive in parts of so many MiB; its size in MiB."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(out, "w:gz", compresslevel=1) as tar:
+    for old in out.parent.glob(f"{out.name}.*"):
+        old.unlink()
+    whole, size = io.BytesIO(), int(part * 2**20)
+    with tarfile.open(fileobj=whole, mode="w:gz", compresslevel=1) as tar:
         for path in wanted(run):
             tar.add(path, path.relative_to(run))
-    return out.stat().st_size / 2**20
+    data = whole.getvalue()
+    for number, start in enumerate(range(0, len(data), size)):
+        out.with_name(f"{out.name}.{number}").write_bytes(data[start : start + size])
+    return len(data) / 2**20
 
 
 def go_on(recipe: Path, run: Path, seconds: float, overrides: list[str]) -> None:
@@ -79,6 +87,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=540.0, help="for all of it, packing included")
     parser.add_argument("--pack", type=Path, required=True)
     parser.add_argument("--from", dest="given", type=Path)
+    parser.add_argument("--part", type=float, default=15.0, help="MiB of a file of the pack, at most")
     parser.add_argument("--packing", type=float, default=30.0, help="seconds that packing may take")
     given = parser.parse_intermixed_args()
     start = time.monotonic()
@@ -86,7 +95,7 @@ def main() -> int:
         unpack(given.given, given.run)
     left = given.seconds - given.packing - GRACE_S - (time.monotonic() - start)
     go_on(given.recipe, given.run, max(left, 5.0), given.overrides)
-    size = pack(given.run, given.pack)
+    size = pack(given.run, given.pack, given.part)
     stages = load_recipe(given.recipe, given.overrides).stages
     folder = RunFolder(given.run)
     done = [stage for stage in stages if folder.done(stage) and folder.done(f"eval/{stage}")]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from schedule_problems import Problem, problems
+from schedule_problems import Problem, problems, problems_of
 
 from kernelwright.archive import Archive, Entry, code_digest, printed
 from kernelwright.errors import UserError
@@ -62,11 +62,13 @@ def save(archive: Archive, path: Path) -> None:
 # -- recording ------------------------------------------------------------------------------------------------------
 
 
-def record(path: Path, rows: Path | None, seconds: float, only: str, estimates: bool) -> None:
+def record(
+    path: Path, rows: Path | None, seconds: float, only: str, estimates: bool, tasks: Path | None = None
+) -> None:
     """Fill the table until time is up."""
     archive, deadline, fresh = load(path), time.monotonic() + seconds, 0
     clocked = {} if rows is None else _clocked(rows)
-    for problem in problems():
+    for problem in problems() if tasks is None else problems_of(tasks):
         if only not in problem.name or (rows is not None and problem.name not in clocked):
             continue
         known = {
@@ -263,6 +265,7 @@ def main() -> None:
     parser.add_argument("what", choices=("record", "replay"))
     parser.add_argument("table", type=Path)
     parser.add_argument("--rows", type=Path, help="rows of schedules.py, from a GPU")
+    parser.add_argument("--tasks", type=Path, help="what the rows are of, where it is not the problems here")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--estimates", action="store_true", help="the cost model's, beside a clock's times")
     parser.add_argument("--only", default="", help="a part of problems' names")
@@ -273,7 +276,14 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
     if given.what == "record":
-        record(given.table, given.rows, given.seconds, given.only, given.estimates or given.rows is None)
+        record(
+            given.table,
+            given.rows,
+            given.seconds,
+            given.only,
+            given.estimates or given.rows is None,
+            given.tasks,
+        )
         return
     sampled = _said(given.plans) if given.plans else {}
     chosen = list(races(load(given.table), given.clock, sampled, given.least))

@@ -9,11 +9,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from kernelwright.graph import sizes
 from kernelwright.graph.types import Graph, TensorType
+from kernelwright.records import Task, read_jsonl
 from kernelwright.synth.building import GraphBuilder, Handle
 
 Vendor = Callable[[dict[str, torch.Tensor]], Callable[[], Any]]
@@ -27,6 +30,8 @@ class Problem:
     graph: Graph
     precision: str = "default"
     vendor: Vendor | None = None
+    source: str = ""
+    """Of a task in function form, whose `get_inputs` draws the arguments."""
 
     @property
     def bytes(self) -> int:
@@ -34,6 +39,16 @@ class Problem:
         types = self.graph.types()
         names = [*(one.name for one in self.graph.arguments), *self.graph.results]
         return sum(_bytes(types[name]) for name in names)
+
+
+def problems_of(path: Path) -> list[Problem]:
+    """The tasks of a corpus (`data make`, its `tasks.jsonl` or parts) at full size."""
+    found = []
+    for task in read_jsonl(path, Task):
+        graph = Graph.model_validate_json(task.graph)
+        static = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
+        found.append(Problem(task.id, static, task.precision, source=task.source))
+    return found
 
 
 def _bytes(kind: Any) -> int:

@@ -1,6 +1,7 @@
 """Measures schedules of the library on a GPU, against eager, torch.compile and the vendors' kernels, in one run.
 
     python benchmarks/schedules.py OUT --seconds 480              # on a GPU; writes OUT/rows.jsonl as it goes, resumes
+    python benchmarks/schedules.py OUT --tasks TASKS.jsonl --limit 16 --no-compile      # random graphs of `data make`, drawn schedules
     python benchmarks/schedules.py OUT --dry-run                  # here: how many, and every nest compiled for sm_90
     python benchmarks/schedules.py OUT --table src/kernelwright/synth/best.json    # the best known schedules, from rows
 
@@ -18,6 +19,7 @@ import json
 import math
 import multiprocessing
 import os
+import random
 import statistics
 import sys
 import time
@@ -28,9 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from schedule_problems import Problem, problems
+from schedule_problems import Problem, problems, problems_of
 
-from kernelwright.graph.types import Graph
 from kernelwright.synth.library import key_of, nest_of, schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
@@ -72,8 +73,15 @@ def median_ms(call: Callable[[], Any], budget_ms: float) -> float:
     return statistics.median(first.elapsed_time(last) for first, last in events)
 
 
-def draw(graph: Graph, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Arguments on the GPU: normal floats, small weights, indices within their tables."""
+def draw(problem: Problem, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Arguments on the GPU: as the task draws them, else normal floats, small weights, indices within their tables."""
+    graph = problem.graph
+    if problem.source:
+        names: dict[str, Any] = {}
+        torch.manual_seed(seed)
+        exec(problem.source, names)  # printed by the generator
+        values = [one.cuda() for one in names["get_inputs"]()]
+        return {one.name: value for one, value in zip(graph.arguments, values, strict=True)}
     generator = torch.Generator("cuda").manual_seed(seed)
     values = {}
     for argument in graph.arguments:
@@ -148,7 +156,10 @@ def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
     """Every schedule that prints, the best known first."""
     found: list[Attempt] = []
     seen: set[Path] = set()
-    for schedule in schedules_of(problem.graph, precision=problem.precision):
+    order = schedules_of(problem.graph, precision=problem.precision)
+    if problem.source:  # a sample, the best known with it
+        order = order[:1] + random.Random(problem.name).sample(order[1:], len(order) - 1)
+    for schedule in order:
         try:
             one = Attempt(problem, schedule, folder)
         except Unsupported:
@@ -162,7 +173,8 @@ def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
 class Bench:
     """A run: rows that exist, the deadline, and the file that rows go to."""
 
-    def __init__(self, out: Path, seconds: float) -> None:
+    def __init__(self, out: Path, seconds: float, compiled: bool = True) -> None:
+        self.compiled = compiled
         self.out, self.deadline = out, time.monotonic() + seconds
         self.rows_path = out / "rows.jsonl"
         self.rows: list[dict[str, Any]] = []
@@ -186,7 +198,7 @@ class Bench:
         from kernelwright.graph.execute import execute
 
         torch.backends.cuda.matmul.allow_tf32 = problem.precision == "tf32"
-        values = draw(problem.graph)
+        values = draw(problem)
         expected = execute(problem.graph, values, fp64=True)
         expected = tuple(one.float() if one.dtype == torch.float64 else one for one in expected)
         eager_error = self.baselines(problem, values, expected)
@@ -243,7 +255,7 @@ class Bench:
             self.write(
                 problem=problem.name, plan=name, ms=median_ms(call, 50.0), error=error, bytes=problem.bytes
             )
-        if self.left() > 30:
+        if self.left() > 30 and self.compiled:
             torch._dynamo.reset()
             try:
                 compiled = torch.compile(module)
@@ -301,9 +313,11 @@ def waves(
         yield wave
 
 
-def run(chosen: list[Problem], out: Path, seconds: float, jobs: int, limit: int) -> None:
+def run(
+    chosen: list[Problem], out: Path, seconds: float, jobs: int, limit: int, compiled: bool = True
+) -> None:
     """Compile and measure until time is up."""
-    bench, folder = Bench(out, seconds), out / "kernels"
+    bench, folder = Bench(out, seconds, compiled), out / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["TRITON_CACHE_DIR"] = str((out / "cache").resolve())
     context = multiprocessing.get_context("spawn")
@@ -370,13 +384,18 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of problems' names, several with commas")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--limit", type=int, default=80, help="schedules a problem, at most")
+    parser.add_argument("--tasks", type=Path, help="tasks in function form, instead of the problems here")
+    parser.add_argument(
+        "--no-compile", action="store_true", help="without torch.compile beside: seconds a problem"
+    )
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--table", type=Path)
     parser.add_argument("--arch", default="90", help="what the table is measured on, as hardware.py names it")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     wanted = [part for part in given.only.split(",") if part]
-    chosen = [one for one in problems() if not wanted or any(part in one.name for part in wanted)]
+    known = problems_of(given.tasks) if given.tasks else problems()
+    chosen = [one for one in known if not wanted or any(part in one.name for part in wanted)]
     chosen = [one for one in chosen if _fits(one)]
     if given.table is not None:
         table(given.out, given.table, given.arch)
@@ -385,7 +404,7 @@ def main() -> None:
     elif not torch.cuda.is_available():
         sys.exit("no GPU here: use --dry-run to rehearse")
     else:
-        run(chosen, given.out, given.seconds, given.jobs, given.limit)
+        run(chosen, given.out, given.seconds, given.jobs, given.limit, not given.no_compile)
 
 
 def _fits(problem: Problem) -> bool:
