@@ -6,15 +6,19 @@ from typing import Any
 import pytest
 from running_programs import agrees, graph_of
 
+from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
     ConvolutionSchedule,
     MapSchedule,
     ProductSchedule,
+    Program,
     RowSchedule,
     ScanSchedule,
     TransposeSchedule,
 )
+from kernelwright.synth.symbols import with_symbols
+from kernelwright.synth.to_triton import print_triton
 
 SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}
 
@@ -165,3 +169,37 @@ def test_convolutions_agree_with_fp64(what: str, tmp_path: Path) -> None:
     kind: Any = {"algorithm": "direct"} if how == "direct" else {"layout": how}
     schedule = ConvolutionSchedule(tile=(32, 16, 16), precision="ieee", **kind)
     assert agrees(graph, schedule, tmp_path) == ""
+
+
+def unary(op: str, *shape: int) -> Any:
+    return graph_of(lambda b: b.op(op, b.input("x", "float32", shape), *([-1] if "softmax" in op else [])))
+
+
+def test_rows_of_tensors_beyond_31_bits_are_numbered_in_64() -> None:
+    wide, plain = (
+        print_triton(Program(graph=unary("aten.softmax.int", *shape), schedule=RowSchedule()))
+        for shape in ((2**20, 4096), (64, 4096))
+    )
+    assert "row = tl.program_id(0).to(tl.int64)" in wide
+    assert "to(tl.int64)" not in plain
+
+
+@pytest.mark.parametrize(("weight", "end"), [(0.25, "x + 0.25 * (y - x)"), (0.75, "y - 0.25 * (y - x)")])
+def test_lerp_starts_at_the_nearer_end_as_pytorch_does(weight: float, end: str) -> None:
+    graph = graph_of(lambda b: b.op("aten.lerp.Scalar", b.input("x", "float32", (8,)), b.input("y", "float32", (8,)),
+                                    weight))  # fmt: skip
+    assert end in print_triton(Program(graph=graph, schedule=MapSchedule()))
+
+
+def test_a_direct_convolution_unrolls_no_channels_whose_number_may_vary() -> None:
+    graph = with_symbols(
+        graph_of(
+            lambda b: b.op(
+                "aten.convolution.default", b.input("x", "float32", (2, 3, 16, 16)),
+                b.input("w", "float32", (8, 3, 3, 3)), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1,
+            )
+        )
+    )  # fmt: skip
+    schedule = ConvolutionSchedule(algorithm="direct", tile=(256, 16, 16))
+    with pytest.raises(Unsupported, match="may vary"):
+        print_triton(Program(graph=graph, schedule=schedule))

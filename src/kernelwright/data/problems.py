@@ -27,7 +27,7 @@ from kernelwright.graph.task import drawn_values, to_task
 from kernelwright.graph.types import Graph
 from kernelwright.records import Candidate, PrecisionName, Task
 from kernelwright.synth.catalogue import ROWS
-from kernelwright.synth.extents import NotDrawn, small_sets
+from kernelwright.synth.extents import NotDrawn, small_sets, too_large
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
@@ -135,6 +135,8 @@ def _drawn(
         made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None)
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
     graph = with_symbols(drawn.graph, kept=frozenset(drawn.kept))
+    if too_large(graph):
+        raise NotDrawn("too many elements")
     described: dict[str, Draw] = {**describe(graph), **drawn.draws}
     task = to_task(graph, f"{source}/{settings.seed}-{number:06d}", suite=source, shapes=small_sets(graph, rng),
                    described=described, family=family)  # fmt: skip

@@ -30,6 +30,7 @@ from kernelwright.graph.types import Graph, Ref, TensorType
 MOST = 2**25
 _SMALL_ELEMENTS = 6000
 """Of any one argument at small sizes: what the interpreter runs in a fraction of a second."""
+_LARGEST = 2**28
 _STEPS = (1, 1, 1, 2, 2, 4, 4, 16)
 """By attempt: what small sizes are multiples of, for graphs that cut dimensions into equal parts."""
 
@@ -80,6 +81,11 @@ class Extents:
         return log_uniform(rng, low, high)
 
 
+def too_large(graph: Graph) -> bool:
+    """Whether a value has more elements than a draw is for."""
+    return max(_elements(graph, {one.name: one.hint for one in graph.symbols}), default=0) > _LARGEST
+
+
 def small_sets(graph: Graph, rng: random.Random) -> dict[str, dict[str, int]]:
     """Values of a graph's symbols for the shape sets `small` and `small_odd`, at which its types hold. Raises NotDrawn."""
     if not graph.symbols:
@@ -104,9 +110,7 @@ def _even(graph: Graph, small: Mapping[str, int]) -> dict[str, int] | None:
     if not any(operators.kind(node.op) == "contraction" for node in graph.nodes):
         return None
     kinds = [one.type for one in graph.arguments if isinstance(one.type, TensorType) and one.type.shape]
-    last = {
-        size for kind in kinds for size in (kind.shape[-1], *(kind.shape[1:2] if len(kind.shape) > 2 else ()))
-    }
+    last = {kind.shape[-1] for kind in kinds}
     types = graph.types()
     convolved = _convolved(graph)
     if convolved:

@@ -43,7 +43,7 @@ RULES: dict[str, Rule] = {
         sqrt="tl.sqrt({0})", rsqrt="1.0 / tl.sqrt({0})", sin="tl.sin({0})", cos="tl.cos({0})",
         tan="libdevice.tan({0})", asin="libdevice.asin({0})", acos="libdevice.acos({0})",
         atan="libdevice.atan({0})", sinh="libdevice.sinh({0})", cosh="libdevice.cosh({0})",
-        tanh="libdevice.tanh({0})", erf="tl.erf({0})", erfc="1.0 - tl.erf({0})",
+        tanh="libdevice.tanh({0})", erf="tl.erf({0})", erfc="libdevice.erfc({0})",
         sigmoid="1.0 / (1.0 + tl.exp(-{0}))", silu="{0} / (1.0 + tl.exp(-{0}))",
         reciprocal="1.0 / {0}", mish="{0} * libdevice.tanh(tl.where({0} > 20.0, {0}, libdevice.log1p(tl.exp({0}))))",
         hardsigmoid="tl.minimum(tl.maximum({0} + 3.0, 0.0), 6.0) / 6.0",

@@ -322,10 +322,10 @@ class RowPrinter:
         """Lines before everything else."""
         emitter, lines = self.emitter, []
         if self.wide:
-            lines.append("rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]")
+            lines.append(f"rows = ({self.source.program()} * ROWS + tl.arange(0, ROWS))[:, None]")
             lines.append(f"in_rows = rows < {emitter.size(self.rows)}")
         elif self.rows != ONE:
-            lines.append("row = tl.program_id(0)")
+            lines.append(f"row = {self.source.program()}")
         if self.schedule.passes == "one_pass":
             lines.append("cols = tl.arange(0, BLOCK)" + ("[None, :]" if self.wide else ""))
             lines.append(f"inside = cols < {emitter.size(self.columns)}")

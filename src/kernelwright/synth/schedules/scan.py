@@ -73,11 +73,11 @@ class ScanPrinter:
         columns = emitter.size(self.columns)
         neutral = ("0" if total else "1") + (".0" if self._dtype in FLOATS else "")
         if self.wide:
-            emitter.line("rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]")
+            emitter.line(f"rows = ({self.source.program()} * ROWS + tl.arange(0, ROWS))[:, None]")
             emitter.line(f"in_rows = rows < {emitter.size(self.rows)}")
             emitter.line(f"carry = tl.full((ROWS, 1), {neutral}, tl.{self._dtype})")
         else:
-            emitter.line("row = tl.program_id(0)")
+            emitter.line(f"row = {self.source.program()}")
             emitter.line(f"carry = tl.full((1,), {neutral}, tl.{self._dtype})")
         emitter.open("start", f"for start in tl.range(0, {columns}, BLOCK):")
         emitter.line("cols = start + tl.arange(0, BLOCK)" + ("[None, :]" if self.wide else ""))

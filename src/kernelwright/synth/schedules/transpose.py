@@ -68,7 +68,7 @@ def print_transpose(source: Source, schedule: TransposeSchedule) -> None:
     emitter.line("rows = (tl.program_id(1) * ROWS + tl.arange(0, ROWS))[:, None]")
     emitter.line("cols = (tl.program_id(2) * COLS + tl.arange(0, COLS))[None, :]")
     if numel(sizes) != ONE:
-        emitter.line("rest = tl.program_id(0)")
+        emitter.line(f"rest = {source.program()}")
     emitter.line(f"in_rows = rows < {emitter.size(shape[turned])}")
     emitter.line(f"in_cols = cols < {emitter.size(shape[last])}")
     for value, buffer in source.outputs:
