@@ -117,7 +117,12 @@ def shorten(error: BaseException) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and set(line.strip()) != {"^"}]
     where = next((line for line in lines if re.match(r"^at \d+:\d+", line)), "")
     reason = lines[-1] if lines else type(error).__name__
-    return f"{where} {type(cause).__name__}: {reason}".strip()[:400]
+    found = f"{where} {type(cause).__name__}: {reason}".strip()[:300]
+    if isinstance(cause, NotImplementedError | AttributeError):
+        from triton import __version__
+
+        found += f" (the judge's Triton is {__version__}, which lacks it; other versions may have it)"
+    return found
 
 
 def assemble(assembly: Assembly, target: Target, limit_s: float = 60.0) -> Binary:

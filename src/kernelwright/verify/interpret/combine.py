@@ -25,7 +25,7 @@ _KNOWN = ("_sum_combine", "_prod_combine", "_elementwise_max", "_elementwise_min
 
 def reduce(operator: Any, values: Sequence[Any], own: Callable[..., Any], drawn: int) -> Any:
     """What `tl.reduce` gives. `drawn` decides on the brackets; `own` is Triton's reduction, for what it does at once."""
-    if operator.axis is None or _own_way(operator.combine_fn):
+    if operator.axis is None or at_once(operator.combine_fn):
         return own(operator, values)
     axis, blocks = operator.axis, [value.handle.data for value in values]
     kinds = [value.dtype for value in values]
@@ -48,7 +48,7 @@ def reduce(operator: Any, values: Sequence[Any], own: Callable[..., Any], drawn:
 
 def scan(operator: Any, values: Sequence[Any], own: Callable[..., Any]) -> Any:
     """What `tl.associative_scan` gives; `own` is Triton's scan."""
-    if _own_way(operator.combine_fn):
+    if at_once(operator.combine_fn):
         return own(operator, values)
     axis, kinds = operator.axis, [value.dtype for value in values]
     blocks = [value.handle.data for value in values]
@@ -89,7 +89,7 @@ def _combined(
     ]
 
 
-def _own_way(function: Any) -> bool:
+def at_once(function: Any) -> bool:
     """Whether Triton's own interpreter does it at once, or nobody can do it by blocks."""
     known = any(function is getattr(tl.standard, name, None) for name in _KNOWN)
     return known or _branches(function.src)

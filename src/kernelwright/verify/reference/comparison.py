@@ -108,6 +108,8 @@ def compare(position: int, got: torch.Tensor, expected: Expected, protocol: Prot
     """Compare one output tensor of the right shape and dtype with the oracle."""
     if got.numel() == 0:
         return Comparison(0.0)
+    if expected.chosen is not None:
+        got = expected.chosen.settled(got, expected.value)
     fast = expected.dtype.is_floating_point and expected.judged is None and expected.moved is None
     if got.is_cuda and fast:
         from kernelwright.verify.reference import fused_comparison as fused

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import torch
 
+from kernelwright.verify.reference.choices import Chosen
+
 _LARGE = 1 << 22
 """Elements from which an expected output is kept in fp32."""
 COARSE = 2.0**-17
@@ -49,6 +51,8 @@ class Expected:
     """fp64: how far roundings move each element; None where nobody asked (`reference/roundings.py`)."""
     elementwise: bool = False
     """Each element is made of few operations on its own: none may overflow on the way."""
+    chosen: Chosen | None = None
+    """Of places among ties: what they point into."""
 
     @property
     def half(self) -> bool:
@@ -64,7 +68,8 @@ class Expected:
     def size(self) -> int:
         """Bytes held."""
         held = [self.value, self.judged, self.infinite, self.moved]
-        return sum(nbytes(tensor) for tensor in held if tensor is not None)
+        chosen = 0 if self.chosen is None else self.chosen.size
+        return chosen + sum(nbytes(tensor) for tensor in held if tensor is not None)
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Expected:
         """The same of what `change` makes of every tensor by element: some of the elements, or all in other memory."""
@@ -80,6 +85,7 @@ class Expected:
             judged=changed(self.judged),
             infinite=changed(self.infinite),
             moved=changed(self.moved),
+            chosen=None if self.chosen is None else self.chosen.each(change),
         )
 
 

@@ -27,6 +27,7 @@ from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import roundings, special_values
+from kernelwright.verify.reference.choices import Choices, chosen
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
 from kernelwright.verify.reference.operators import Operators, operators
@@ -342,8 +343,17 @@ def special_cases(
                 if special_values.inexact(found) > 1:
                     case.expected = [_within_reach(one, inputs) for one in case.expected]
             if kind == "extreme" or (pointwise and special_values.inexact(found) <= 1):
-                case.expected = [dataclasses.replace(one, elementwise=True) for one in case.expected]
+                case.expected = [dataclasses.replace(one, elementwise=_fine(one)) for one in case.expected]
             yield case
+
+
+def _fine(expected: Expected) -> bool:
+    """Whether the reference itself keeps the digits of an output's type: not where it casts to a narrower one on the way."""
+    if not expected.dtype.is_floating_point or expected.half:
+        return True
+    value = expected.value.double().abs()
+    finite = value if expected.judged is None else value[expected.judged.reshape(value.shape)]
+    return not finite.numel() or expected.honest_error <= COARSE * float(finite.max())
 
 
 def _of_infinities(expected: Expected, inputs: Any) -> Expected:
@@ -538,11 +548,11 @@ def make_case(
     draw: Callable[[], Any] = inputs if drawn else lambda: inputs
     native = copy.deepcopy(module)
     given = draw() if drawn else convert(inputs, torch.clone)
-    modelled = Rounded(protocol.precision)
+    modelled, native_choices, exact_choices = Rounded(protocol.precision), Choices(), Choices()
     versions = [tensor._version for tensor in flatten(given)]
     state_versions = {name: value._version for name, value in native.state_dict().items()}
     try:
-        with runs_reference(), _as_asked(given, protocol, modelled):
+        with runs_reference(), _as_asked(given, protocol, modelled), native_choices:
             output = native(*given)
     except NotModelled:
         if scale == 1.0:
@@ -574,7 +584,7 @@ def make_case(
         with _where_possible(), torch.no_grad():
             double = copy.deepcopy(module).double()
             given = convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
-            with _drawing(given), Wide():
+            with _drawing(given), Wide(), exact_choices:
                 wide = flatten(double(*given))
             if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
                 exact = [tensor.detach() for tensor in wide]
@@ -589,6 +599,7 @@ def make_case(
             expected_of(e, h),
             slack=slack,
             terms=max(1.0, largest / max(h.numel(), 1)),
+            chosen=chosen(h, native_choices.made, exact_choices.made, set(owners)),
         )
         for e, h in zip(exact, honest, strict=True)
     ]

@@ -74,7 +74,8 @@ class Patch:
             index += rest % extent % period * step
             rest, step = rest // extent, step * period
         part = whole.each(lambda tensor: tensor.reshape(-1)[index])
-        return dataclasses.replace(part, slack=_SLACK, spread=math.inf)
+        chosen = part.chosen and dataclasses.replace(part.chosen, once=False)
+        return dataclasses.replace(part, slack=_SLACK, spread=math.inf, chosen=chosen)
 
 
 class _Small:

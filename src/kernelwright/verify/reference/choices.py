@@ -1,0 +1,128 @@
+"""Operators that answer with a place, and which other places are as good: ties of `topk`, `sort`, `kthvalue`, `mode` and
+`median`, in whose order torch promises nothing, and near ties of what was computed and rounded before.
+
+A place is as good as the reference's where the operand has the same there, each place once. `argmax`, `max` and stable sorts
+promise the first of equal elements, so that only what roundings decide is free there.
+
+Knows a place only while it is an output itself: of indices that are cast, sliced or calculated with, all must be equal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_FREE = ("topk", "sort", "kthvalue", "mode", "median")
+_FIRST = ("argmax", "argmin", "max", "min")
+_MOST = 1 << 26
+"""Elements of an operand that are kept."""
+_ERRORS, _STEPS = 4.0, 2.0
+"""Of a computed operand: factors on the error of an honest run and on its rounding step, within which elements are equal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """One call of such an operator."""
+
+    operand: torch.Tensor
+    axis: int | None
+    first: bool
+    """Whether it promises the first of equal elements."""
+    indices: torch.Tensor
+
+
+class Choices(TorchDispatchMode):
+    """Notes the calls in a block, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[Choice] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func._schema.name.removeprefix("aten::")
+        if name in _FREE or name in _FIRST:
+            given = {one.name: one.default_value for one in func._schema.arguments if one.has_default_value()}
+            given |= {one.name: value for one, value in zip(func._schema.arguments, args, strict=False)}
+            given |= kwargs or {}
+            places = out[-1] if isinstance(out, tuple) else out
+            if places.dtype == torch.int64 and given["self"].dim() and given["self"].numel() <= _MOST:
+                first = name in _FIRST or bool(given.get("stable"))
+                self.made.append(Choice(given["self"], given.get("dim"), first, places))
+        return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """What the places of one output point into."""
+
+    lines: torch.Tensor
+    """[line, place]"""
+    line: torch.Tensor
+    """By element of the output."""
+    first: bool
+    near: float
+    """Within how much elements count as equal, ..."""
+    step: float
+    """... and within which share of themselves."""
+    once: bool = True
+    """Whether each place may be named once only; of a line that stands for several, that is not known."""
+
+    @property
+    def size(self) -> int:
+        return sum(one.numel() * one.element_size() for one in (self.lines, self.line))
+
+    def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Chosen:
+        """Of some of the output's elements, or in other memory."""
+        return dataclasses.replace(self, line=change(self.line))
+
+    def settled(self, got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+        """`got` with what is as good as expected replaced by that."""
+        places, wanted, line = (one.reshape(-1).long() for one in (got, expected, self.line))
+        extent = self.lines.shape[1]
+        inside = (places >= 0) & (places < extent)
+        places = places.clamp(0, extent - 1)
+        lines = self.lines.to(line.device)
+        here, there = (lines[line, where].double() for where in (places, wanted))
+        equal = (here - there).abs() <= self.near + self.step * there.abs()
+        equal |= (here == there) | (here.isnan() & there.isnan())
+        if self.first:
+            equal &= here != there
+        good = inside & equal
+        if self.once:
+            _, which, counts = torch.unique(line * extent + places, return_inverse=True, return_counts=True)
+            good &= counts[which] == 1
+        return torch.where(good, wanted, got.reshape(-1).long()).reshape(got.shape).to(got.dtype)
+
+
+def chosen(
+    output: torch.Tensor, native: Sequence[Choice], exact: Sequence[Choice], inputs: set[int]
+) -> Chosen | None:
+    """What an output of the run in which `native` were made points into; None for what is no such place. `exact` are the calls
+    of a run in fp64, if there was one, and `inputs` the storages of what was given."""
+    for number, one in enumerate(native):
+        if one.indices.untyped_storage()._cdata != output.untyped_storage()._cdata:
+            continue
+        if one.indices.shape != output.shape:
+            return None
+        operand, near, step = one.operand, 0.0, 0.0
+        if operand.untyped_storage()._cdata not in inputs and len(exact) == len(native):
+            operand = exact[number].operand
+            difference = (operand.double() - one.operand.double()).abs()
+            near = _ERRORS * float(difference.nan_to_num(0.0, 0.0, 0.0).max()) if difference.numel() else 0.0
+            step = _STEPS * torch.finfo(one.operand.dtype).eps if one.operand.is_floating_point() else 0.0
+        if one.axis is None:
+            return Chosen(operand.reshape(1, -1), torch.zeros_like(output), one.first, near, step)
+        axis = one.axis % operand.dim()
+        lines = operand.movedim(axis, -1)
+        line = torch.arange(lines[..., 0].numel(), device=operand.device).reshape(lines.shape[:-1])
+        if output.dim() == operand.dim():
+            line = line.unsqueeze(axis).expand(output.shape)
+        return Chosen(
+            lines.reshape(-1, operand.shape[axis]), line.reshape(output.shape), one.first, near, step
+        )
+    return None
