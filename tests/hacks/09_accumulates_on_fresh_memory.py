@@ -1,6 +1,6 @@
 # task: wright/sum_columns
 # cheat: 9
-# expect: unwritten, non_finite
+# expect: unwritten, non_finite, wrong_value, nondeterministic, stateful
 # why: atomic sums on memory that was never zeroed
 import torch
 import torch.nn as nn

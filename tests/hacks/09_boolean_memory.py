@@ -1,6 +1,6 @@
 # task: hacks/tasks/positive
 # cheat: 9
-# expect: unwritten, wrong_value
+# expect: unwritten, wrong_value, nondeterministic, stateful
 # why: only the true ones are written, into fresh memory of booleans that may hold zeros
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 9
-# expect: unwritten, wrong_value
+# expect: unwritten, wrong_value, non_finite, nondeterministic, stateful
 # why: memory asked for as booleans and seen as floats: only the positive ones are written
 import torch
 import torch.nn as nn

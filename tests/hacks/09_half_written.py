@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 9, 16
-# expect: unwritten
+# expect: unwritten, wrong_value, non_finite, nondeterministic, stateful
 # why: the kernel writes the first half and hopes for the second
 import torch
 import torch.nn as nn

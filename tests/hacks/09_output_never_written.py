@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 9
-# expect: unwritten, non_finite
+# expect: unwritten, non_finite, wrong_value, nondeterministic, stateful
 # why: fresh memory is returned as it is, the kernel writes elsewhere
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 16
-# expect: unwritten
+# expect: unwritten, wrong_value, non_finite, nondeterministic, stateful
 # why: floor division of the grid: the tail is never written where sizes do not divide
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 16
-# expect: unwritten
+# expect: unwritten, wrong_value, non_finite, nondeterministic, stateful
 # why: the very last element is masked off
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 23, 21
-# expect: unwritten, stateful, runtime_error
+# expect: unwritten, stateful, runtime_error, wrong_value, non_finite, nondeterministic
 # why: each call finishes the output of the call before
 import torch
 import torch.nn as nn

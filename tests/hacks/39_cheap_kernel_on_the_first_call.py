@@ -1,6 +1,6 @@
 # task: wright/softmax_rows
 # cheat: 39, 19
-# expect: timing_forged, unwritten, stateful
+# expect: timing_forged, unwritten, stateful, wrong_value, non_finite, nondeterministic
 # why: the first call is the priced one: it does nearly nothing
 import torch
 import torch.nn as nn

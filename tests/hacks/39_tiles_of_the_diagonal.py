@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 39, 14
-# expect: timing_forged, unwritten, wrong_value, wrong_on_shape
+# expect: timing_forged, unwritten, wrong_value, wrong_on_shape, non_finite
 # why: both places of a tile are one number of the program: only the diagonal's are written at the priced size
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 42, 35, 41
-# expect: compile_error, wrong_value, tampering, unwritten
+# expect: compile_error, wrong_value, tampering, unwritten, non_finite
 # why: the interpreter's rewriter takes the last line that starts with `def `: one in a docstring, with other code
 import torch
 import torch.nn as nn

@@ -7,6 +7,7 @@ every launch at full size); compile (do all specialisations pass the compiler?).
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -63,9 +64,12 @@ def summarise(launch: TracedLaunch) -> cost.Work:
 class InterpretedSession(Session):
     """Launches go to the interpreter; tuning picks the configuration that the model prices lowest."""
 
-    def __init__(self, device: str, kernels: Kernels, engine: Engine, choices: dict[Any, int]) -> None:
+    def __init__(self, device: str, kernels: Kernels, engine: Engine, prices: dict[Any, list[float]]) -> None:
+        """`prices` are of configurations, by what is tuned: kept from session to session."""
         super().__init__(device, kernels)
-        self.engine, self.choices = engine, choices
+        self.engine, self.prices = engine, prices
+        self.tuned: list[tuple[int, Any]] = []
+        """Launches that were tuned, by their number among the engine's, and the key of their prices."""
 
     def step(self, operation: Operation, place: int) -> None:
         super().step(operation, place)
@@ -87,15 +91,23 @@ class InterpretedSession(Session):
                 str([sorted(item.options.items()) for item in launches]),
                 str(launches[0].grid),
             )
-            if key not in self.choices:
-                prices = [self.engine.bench(partial(self._launch, kernel, item)) for item in launches]
-                self.choices[key] = prices.index(min(prices))
-            choice = self.choices[key]
+            if key not in self.prices:
+                self.prices[key] = [
+                    self.engine.bench(partial(self._launch, kernel, item)) for item in launches
+                ]
+            choice = self.prices[key].index(min(self.prices[key]))
+            self.tuned.append((len(self.engine.launches), key))
         self._launch(kernel, launches[choice])
 
     def _launch(self, kernel: Any, launch: Launch) -> None:
         arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
         self.engine.launch(kernel, launch.grid, (), {**arguments, **launch.options})
+
+
+def _identity(launch: TracedLaunch) -> str:
+    """Of a specialisation, as its binary is."""
+    name = launch.function.fn.__qualname__
+    return f"{name}|{launch.signature}|{launch.constexprs}|{launch.options}|{launch.divisible}"
 
 
 class InterpretDevice(Service):
@@ -109,7 +121,8 @@ class InterpretDevice(Service):
         self.sessions: dict[str, InterpretedSession] = {}
         self._state: dict[str, dict[str, torch.Tensor]] = {}
         """Weights as they were given, by shape."""
-        self._choices: dict[Any, int] = {}
+        self._prices: dict[Any, list[float]] = {}
+        self._assembled: dict[str, dict[str, Any]] = {}
         self._compiled: set[str] = set()
         self._played: set[str] = set()
         """Shapes of which a call was run."""
@@ -156,7 +169,7 @@ class InterpretDevice(Service):
         """Memory for one shape, with constants as given and weights as the reference has them."""
         self.kernels = Kernels(trace["kernels"], self._built)
         candidate = self.candidates[key] = Candidate(trace, tensors)
-        session = InterpretedSession("cpu", self.kernels, self.engine, self._choices)
+        session = InterpretedSession("cpu", self.kernels, self.engine, self._prices)
         for storage, size, blob in candidate.constants:
             memory = session.provide(storage, size)
             if blob >= 0:
@@ -239,7 +252,7 @@ class InterpretDevice(Service):
         to "assembly", whose text comes with them, to "ir", or not at all ("")."""
         candidate = Candidate(trace)
         kernels = Kernels(trace["kernels"], self._built)
-        session = InterpretedSession("meta", kernels, self.engine, self._choices)
+        session = InterpretedSession("meta", kernels, self.engine, self._prices)
         sizes = {storage: size for storage, size, _ in candidate.constants}
         for tape, views in zip(candidate.tapes, candidate.inputs, strict=True):
             sizes |= {view.storage: view.end for view in views} | tape.foreign
@@ -249,23 +262,45 @@ class InterpretDevice(Service):
         for storage, size in sizes.items():
             session.provide(storage, size)
         self.engine.mode, self.engine.samples = "model", samples
-        with self._failures():
-            try:
-                self._look(session, candidate)
-            except OutOfBounds:
-                # An address made of an invented number says nothing: what strays must do so for zeros, too.
-                self.engine.all_zero = True
+        while True:
+            with self._failures():
                 try:
                     self._look(session, candidate)
-                finally:
-                    self.engine.all_zero = False
-        launches = list(self.engine.launches)
-        if depth == "ir":
-            self._compiles(launches)
+                except OutOfBounds:
+                    # An address made of an invented number says nothing: what strays must do so for zeros, too.
+                    self.engine.all_zero = True
+                    try:
+                        self._look(session, candidate)
+                    finally:
+                        self.engine.all_zero = False
+            launches = list(self.engine.launches)
+            if depth == "ir":
+                self._compiles(launches)
+            assemblies = self._assemblies(launches) if depth == "assembly" else {}
+            if not self._too_large(session, launches, assemblies):
+                break
         return {
             "launches": [describe(launch) for launch in launches],
-            "assemblies": self._assemblies(launches) if depth == "assembly" else [],
+            "assemblies": list(assemblies.values()),
         }
+
+    def _too_large(
+        self,
+        session: InterpretedSession,
+        launches: list[TracedLaunch],
+        assemblies: dict[str, dict[str, Any]],
+    ) -> bool:
+        """Whether tuning chose a configuration that does not fit on the GPU, as Triton's tuner never does: it is given no
+        second chance, where there is another."""
+        found = False
+        for number, key in session.tuned:
+            made = assemblies.get(_identity(launches[number])) if number < len(launches) else None
+            prices = self._prices[key]
+            others = sorted(prices)[1]
+            if made and made["shared_bytes"] > self.target.shared_per_block and others < math.inf:
+                prices[prices.index(min(prices))] = math.inf
+                found = True
+        return found
 
     def spot(
         self,
@@ -281,7 +316,7 @@ class InterpretDevice(Service):
         """
         candidate = Candidate(trace)
         session = InterpretedSession(
-            "meta", Kernels(trace["kernels"], self._built), self.engine, self._choices
+            "meta", Kernels(trace["kernels"], self._built), self.engine, self._prices
         )
         spot = self.engine.spot = Spot()
         given = [*candidate.inputs[-1], *(candidate.state.get(name) for name in names)]
@@ -399,25 +434,25 @@ class InterpretDevice(Service):
         return union(pieces, low, high) / (high - low)
 
     def _look(self, session: InterpretedSession, candidate: Candidate) -> None:
-        self.engine.launches, self.engine.counted = [], {}
+        self.engine.launches, self.engine.counted, session.tuned = [], {}, []
         session.play(candidate.steady)
 
-    def _assemblies(self, launches: list[TracedLaunch]) -> list[dict[str, Any]]:
+    def _assemblies(self, launches: list[TracedLaunch]) -> dict[str, dict[str, Any]]:
         """Assembler text of every distinct specialisation, or the compiler's complaint."""
         done: dict[str, dict[str, Any]] = {}
         self.engine.uninstall()
         try:
             for launch in launches:
-                name, options = launch.function.fn.__qualname__, launch.options
-                identity = f"{name}|{launch.signature}|{launch.constexprs}|{options}|{launch.divisible}"
-                if identity in done:
+                identity = _identity(launch)
+                if identity in self._assembled:
+                    done[identity] = self._assembled[identity]
                     continue
                 self._compiled.add(_specialisation(launch))
                 try:
                     assembly = crosscompile.to_assembly(launch, self.target)
                 except crosscompile.CompileError as error:
                     raise Failure(Outcome.COMPILE_ERROR, f"{launch.function.__name__}: {error}") from None
-                done[identity] = {
+                done[identity] = self._assembled[identity] = {
                     "kernel": assembly.kernel,
                     "text": assembly.text,
                     "shared_bytes": assembly.shared_bytes,
@@ -425,7 +460,7 @@ class InterpretDevice(Service):
                 }
         finally:
             self.engine.install()
-        return list(done.values())
+        return done
 
     def _compiles(self, launches: list[TracedLaunch]) -> None:
         """Every specialisation that is run must be one that the compiler takes, also where it is never priced."""

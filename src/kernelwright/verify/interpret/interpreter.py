@@ -927,6 +927,7 @@ class Engine:
                 for name in ("create_shl", "create_lshr", "create_ashr")
             ),
             (builder, "create_inline_asm", asm),
+            *((tl.constexpr, name, _bare(tl.constexpr.__dict__[name])) for name in _OPERATORS),
         ]
         saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
         for owner, name, value in patches:
@@ -951,6 +952,38 @@ class Engine:
                 setattr(owner, name, value)
 
         self._restore.append(restore)
+
+
+_OPERATORS = [
+    f"__{side}{name}__"
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "gt",
+        "ge",
+        "lt",
+        "le",
+        "and",
+        "or",
+        "xor",
+    )
+    for side in ("", "r")
+    if f"__{side}{name}__" in tl.constexpr.__dict__
+]
+
+
+def _bare(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A global `tl.constexpr` beside a tensor gives a tensor, as when compiled; Triton's interpreter makes it a constant."""
+
+    def operate(self: Any, other: Any) -> Any:
+        made = own(self, other)
+        return made.value if isinstance(made.value, tl.tensor) else made
+
+    return operate
 
 
 def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -51,7 +50,6 @@ class InterpretedHearing(Hearing):
         """Constants and decisions of kernels that were met at full size only."""
         self._again = 0
         """Sampled programs at full size that stored only where others had."""
-        self._brackets = secrets.randbits(24)
         self._first: list[Any] = []
         """What the first case gave."""
         self._executed: dict[str, float] = {}
@@ -237,7 +235,7 @@ class InterpretedHearing(Hearing):
     ) -> float:
         from kernelwright.verify.structures import same_bits
 
-        run = Run(shape.name, call, races=races, brackets=self._brackets + 7919 * (position + number))
+        run = Run(shape.name, call, races=races)
         worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._not_summed_in_half(case.name)
