@@ -38,9 +38,9 @@ from kernelwright.train.credit import Conversation
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves
 from kernelwright.train.estimate import estimate
-from kernelwright.train.grpo import SegmentTrainer, grpo_config
 from kernelwright.train.model import adapters, load_tokenizer, new_model
 from kernelwright.train.prompts import Ask
+from kernelwright.train.segments import SegmentTrainer, grpo_config
 
 TINY = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}
 

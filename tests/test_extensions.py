@@ -11,8 +11,8 @@ from kernelwright import candidates, extensions, rewards
 from kernelwright.config import RlConfig, parse_recipe
 from kernelwright.errors import UserError
 from kernelwright.records import Completion, Example, Task, read_jsonl
-from kernelwright.train.grpo import segment_advantages
 from kernelwright.train.prompts import write_source
+from kernelwright.train.segment_advantages import segment_advantages
 
 REWARD = '''"""Right is 1, and 0.1 less for every hundred tokens; twice as fast is one more."""
 

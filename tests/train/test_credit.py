@@ -24,7 +24,7 @@ from kernelwright.train.credit import (
     returns,
     row,
 )
-from kernelwright.train.grpo import segment_advantages, trained_turns
+from kernelwright.train.segment_advantages import segment_advantages, trained_turns
 
 NAN = math.nan
 T = torch.tensor

@@ -24,9 +24,9 @@ from kernelwright.runs import RunFolder
 from kernelwright.train.credit import Conversation, boundary, reward_row
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves
-from kernelwright.train.grpo import SegmentTrainer
 from kernelwright.train.model import load_tokenizer, new_model
 from kernelwright.train.prompts import frontend_asks
+from kernelwright.train.segments import SegmentTrainer
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from kernelwright.errors import UserError
 from kernelwright.runs import RunFolder
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves
-from kernelwright.train.grpo import SegmentTrainer
 from kernelwright.train.model import load_tokenizer, new_model
 from kernelwright.train.prompts import frontend_asks
+from kernelwright.train.segments import SegmentTrainer
 
 ROWS, LONGEST = 8, 12
 

@@ -98,7 +98,7 @@ def test_two_processes_share_supervised_batches_and_evaluations(data: Path, tmp_
 def test_prompts_that_processes_cannot_share_are_one_line(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kernelwright.train.grpo import grpo_config
+    from kernelwright.train.segments import grpo_config
 
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(UserError, match="cannot be shared by 3 processes"):

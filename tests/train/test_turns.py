@@ -148,9 +148,9 @@ def test_a_stage_of_two_turns_trains_and_logs_every_turn(data: Path, tmp_path: P
 def test_replies_are_out_of_the_loss(data: Path, tmp_path: Path) -> None:
     from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.curves import Curves
-    from kernelwright.train.grpo import SegmentTrainer
     from kernelwright.train.model import new_model
     from kernelwright.train.prompts import frontend_asks
+    from kernelwright.train.segments import SegmentTrainer
 
     class Scripted(SegmentTrainer):
         def conversations(self, slots: int) -> Any:
@@ -194,9 +194,9 @@ def test_turns_as_rows_are_paid_by_hand(data: Path, tmp_path: Path) -> None:
     """Kevin's way: each turn a row, gamma 0.5, compared across the prompt; turns that were not are out of the loss."""
     from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.curves import Curves
-    from kernelwright.train.grpo import SegmentTrainer
     from kernelwright.train.model import new_model
     from kernelwright.train.prompts import frontend_asks
+    from kernelwright.train.segments import SegmentTrainer
 
     class Scripted(SegmentTrainer):
         def conversations(self, slots: int) -> Any:

@@ -19,7 +19,7 @@ from kernelwright.train.best import Best
 from kernelwright.train.prompts import frontend_asks
 
 if TYPE_CHECKING:
-    from kernelwright.train.grpo import SegmentTrainer
+    from kernelwright.train.segments import SegmentTrainer
 
 
 class Trials(transformers.TrainerCallback):
