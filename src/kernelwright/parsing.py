@@ -49,11 +49,6 @@ def text_of(node: ast.FunctionDef | ast.ClassDef, lines: Sequence[str]) -> str:
     return "\n".join(lines[first_line(node) : node.end_lineno]).rstrip()
 
 
-def is_self(node: ast.expr) -> bool:
-    """Whether it is the name `self`."""
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
 def words(text: str) -> set[str]:
     """Everything in a text that could be a name."""
     return set(re.findall(r"[A-Za-z_]\w*", text))

@@ -20,6 +20,10 @@ torch's own decomposition tables until it is. Graphs of AOTAutograd add the back
     sort          orders elements                                          sort, topk
     random        draws numbers                                            native_dropout, rand
 
+Narrower floats are computed and accumulated in float32, sums in any order, and rounded once to the result's dtype. Products of
+narrower floats are exact; float32 products follow the task's precision. Views, moves, gathers and sorts are exact (the
+order of equal elements is free unless `stable`), scatters are but where several writes to one place are added.
+
 Does not guarantee that an operator outside the set cannot be run: `execute` runs any ATen operator. `kind` says
 `other` of those.
 """
@@ -214,24 +218,6 @@ WHOLE = frozenset(
 )
 """What is never decomposed, in every functional overload."""
 
-_NUMERICS: dict[Kind, str] = {
-    "view": "exact",
-    "move": "exact",
-    "create": "exact but for the rounding to its dtype",
-    "map": "computed in float32 for narrower floats, rounded once to the result's dtype",
-    "reduction": "accumulated in float32 for narrower floats, in any order; rounded once",
-    "norm": "statistics in float32 for narrower floats; rounded once",
-    "loss": "accumulated in float32 for narrower floats, in any order; rounded once",
-    "contraction": "products of narrower floats are exact and accumulated in float32; float32 products follow the precision",
-    "window": "accumulated in float32 for narrower floats; rounded once",
-    "scan": "accumulated in float32 for narrower floats on GPUs, in any order",
-    "gather": "exact",
-    "scatter": "exact but where several writes to one place are added, in any order",
-    "sort": "exact; the order of equal elements is free unless `stable`",
-    "random": "drawn from the device's generator: no two runs agree",
-    "other": "as torch documents it",
-}
-
 
 def packet(op: str) -> str:
     """`mul` of `aten.mul.Tensor`."""
@@ -245,11 +231,6 @@ def kind(op: str) -> Kind:
     if not op.startswith("aten."):
         return "other"
     return KIND.get(packet(op), "other")
-
-
-def numerics(op: str) -> str:
-    """How exact the operator is, in one line."""
-    return _NUMERICS[kind(op)]
 
 
 def resolve(op: str) -> Any:

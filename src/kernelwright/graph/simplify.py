@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.graph import operators
-from kernelwright.graph.types import Dim, DtypeArg, Graph, Node, NumberType, Operand, Ref, Size, TensorType
+from kernelwright.graph.types import Dim, Graph, Node, NumberType, Operand, Ref, Size, TensorType
 
 Types = Mapping[str, TensorType | NumberType]
 _NOTHING = frozenset(["clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "contiguous"])
@@ -237,8 +237,3 @@ def _live(nodes: Sequence[Node], results: Sequence[str]) -> list[Node]:
             read.update(node.refs())
             kept.append(node.model_copy(update={"outputs": outputs}))
     return kept[::-1]
-
-
-def is_cast(node: Node) -> bool:
-    """Whether a node only changes the dtype."""
-    return node.op == "aten._to_copy.default" and any(isinstance(value, DtypeArg) for _, value in node.kwargs)

@@ -16,7 +16,7 @@ Does not guarantee that a task is hard: a graph of views alone makes a task, too
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -235,9 +235,3 @@ def _operand(value: Operand, first: str) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_operand(one, first) for one in value) + "]"
     return repr(value)
-
-
-def results_of(graph: Graph) -> Sequence[TensorType | NumberType]:
-    """Types of what the graph returns, in order."""
-    types = graph.types()
-    return [types[name] for name in graph.results]

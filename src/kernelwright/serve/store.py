@@ -47,9 +47,6 @@ class VerdictStore:
         except ValidationError:
             return None
 
-    def is_pending(self, key: str) -> bool:
-        return self._rows.execute("SELECT 1 FROM pending WHERE id = ?", (key,)).fetchone() is not None
-
     def begin(self, key: str, task: Task, candidate: Candidate) -> None:
         """Note a request before it is judged."""
         self._rows.execute(

@@ -12,7 +12,7 @@ import math
 
 from kernelwright.graph.types import TensorType
 from kernelwright.synth.lowering import Lowered
-from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.primitives import REDUCTIONS, Prim
 from kernelwright.synth.sizes import ONE, Size, product
 
 Shape = tuple[Size, ...]
@@ -370,10 +370,3 @@ def _parsed(text: str) -> Size | None:
         return None
 
     return of(ast.parse(text, mode="eval").body)
-
-
-def value_shape(shapes: Shapes, value: Val) -> Shape:
-    """Its symbolic shape. Raises Unsupported where it was never inferred."""
-    if value.name not in shapes.of:
-        raise Unsupported(f"the shape of {value.name}")
-    return shapes.of[value.name]

@@ -77,15 +77,6 @@ def install(sheet: Target) -> None:
     _inductor()
 
 
-def attach(own_choices: bool = False) -> None:
-    """Take Inductor's output on the GPU that is there: `install` without its stand-ins for device and driver.
-
-    With `own_choices` Inductor picks templates by its benchmark, and how it cuts up rows, without `install`'s help.
-    """
-    _host()
-    _inductor(own_choices)
-
-
 def settings(contractions: str = "own") -> dict[str, Any]:
     """`SETTINGS` as far as this torch knows them; with `auto`, products and convolutions stay with the library."""
     from torch._inductor import config
@@ -192,7 +183,7 @@ def _driver(sheet: Target) -> None:
     triton.runtime.driver.set_active(driver)
 
 
-def _inductor(own_choices: bool = False) -> None:
+def _inductor() -> None:
     from torch._inductor import graph, ir, select_algorithm
     from torch._inductor.choices import InductorChoices
     from torch._inductor.codegen.triton import TritonKernel
@@ -260,7 +251,7 @@ def _inductor(own_choices: bool = False) -> None:
         (TritonKernel, "_get_persistent_RBLOCK", staticmethod(row_block)),
         (ir.Scan, "num_splits", staticmethod(whole_scan)),
     )
-    for owner, name, stand_in in (*stand_ins, *(() if own_choices else choices)):
+    for owner, name, stand_in in (*stand_ins, *choices):
         setattr(owner, name, stand_in)
 
 

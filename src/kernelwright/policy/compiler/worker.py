@@ -68,7 +68,7 @@ class Compiler(Helper):
 def answer(
     graph: Graph, contractions: Contractions = "own", sizes: Sequence[Mapping[str, int]] = ()
 ) -> Answer:
-    """The whole way in this process, which `offline.install` or `attach` has prepared. Never raises."""
+    """The whole way in this process, which `offline.install` has prepared. Never raises."""
     from kernelwright.policy.compiler import function, lower
 
     raw = ""

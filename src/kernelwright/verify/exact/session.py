@@ -64,17 +64,6 @@ class ExactSession(Session):
             self.shadows.fresh(self.storages[view.storage], channel.DTYPES[view.dtype])
         self.put(view, value)
 
-    def bind_weight(self, view: View, value: Exact | torch.Tensor) -> None:
-        """In memory that was provided, which nobody has read."""
-        storage = self.storages[view.storage]
-        if (
-            isinstance(value, Exact)
-            and self.shadows.find(storage, view.itemsize) is None
-            and 2 * view.numel * view.itemsize >= storage.nbytes()
-        ):
-            self.shadows.fresh(storage, channel.DTYPES[view.dtype])
-        self.put(view, value)
-
     def put(self, view: View, value: Exact | torch.Tensor) -> None:
         if isinstance(value, Exact):
             self.shadows.put(view, channel.DTYPES[view.dtype], self.storages[view.storage], value)

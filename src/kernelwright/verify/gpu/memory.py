@@ -212,11 +212,6 @@ class Arena(Mapping):
             _call("cuMemFree_v2", ctypes.c_uint64(pointer))
 
 
-def arena_size(tensors: list[torch.Tensor]) -> int:
-    """Bytes that `place` needs for these tensors, guards included."""
-    return sum(extent(tensor) + 2 * _ALIGN + _GUARD for tensor in tensors) + _BLOCK
-
-
 def open_arena(handle: str, size: int, device: int) -> Mapping:
     """Map another process's arena. Raises InfrastructureError where CUDA IPC does not work."""
     raw = _Handle.from_buffer_copy(bytes.fromhex(handle))

@@ -30,8 +30,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import triton
-import triton.compiler.code_generator  # before any patch: it binds `min` to tl.minimum when imported
 import triton.language as tl
 from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -1293,7 +1291,3 @@ _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
 _own_np_dtype = interpreter._get_np_dtype
 _NP_DTYPES: dict[str, np.dtype] = {}
 """By name of a scalar type."""
-
-
-def triton_version() -> str:
-    return triton.__version__
