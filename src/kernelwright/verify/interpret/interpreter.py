@@ -30,6 +30,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+import triton.compiler.code_generator  # noqa: F401 (before any patch: it binds `min` to tl.minimum when imported)
 import triton.language as tl
 from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
