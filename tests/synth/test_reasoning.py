@@ -58,8 +58,8 @@ def test_an_answer_with_reasons_is_parsed_with_the_thought_apart() -> None:
     assert (found.plan, found.code.strip()) == (pair().plan, pair().code.strip())
 
 
-def test_an_outline_has_the_sizes_that_a_plan_follows_from_as_powers_of_two() -> None:
-    assert outline(linear(1024, 512, 256)) == "product  width 2  m 10  n 9  k 8  bytes 21  operations 28"
-    assert outline(softmax_graph(60, 256)).startswith(
-        "row  width 4  rows 6  columns 8  contiguous 1  levels 2"
-    )
+def test_an_outline_begins_as_the_plan_and_has_the_sizes_it_follows_from_as_powers_of_two() -> None:
+    shown = "g1: linear  nest product  width 2  log2 m 10  n 9  k 8  bytes 21  operations 28"
+    assert outline(linear(1024, 512, 256)) == shown
+    rows = "g1: softmax  nest row  width 4  contiguous 1  levels 2  log2 rows 6  columns 8"
+    assert outline(softmax_graph(60, 256)).startswith(rows)

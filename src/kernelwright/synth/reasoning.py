@@ -24,7 +24,7 @@ from kernelwright.synth.program import MapSchedule, ProductSchedule, RowSchedule
 from kernelwright.synth.schedules.product import product_of
 from kernelwright.synth.schedules.row import levels_of, space_of
 from kernelwright.synth.source import Source
-from kernelwright.synth.to_triton import source_of
+from kernelwright.synth.to_triton import label_of, source_of
 
 _WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 _MOVES = (
@@ -72,9 +72,12 @@ def think(graph: Graph, schedule: Any, others: Sequence[Any] = ()) -> str:
 
 
 def outline(graph: Graph) -> str:
-    """What a plan follows from, on one line of whole powers of two: `product  m 10  n 13  k 13  bytes 27  operations 37`.
+    """What a plan follows from, on one line that begins as the plan does, then in whole powers of two:
 
-    A small model cannot multiply sizes; digits of exact ones are in the graph. Empty for a graph that has no nest.
+        g1: linear+gelu  nest product  width 2  log2 m 10  n 13  k 13  bytes 27  operations 37
+
+    A small model can neither multiply sizes nor name operators that it has seldom seen, but it copies. Empty for a graph that has
+    no nest.
     """
     try:
         graph = sizes.static(graph, {one.name: one.hint for one in graph.symbols})
@@ -83,13 +86,14 @@ def outline(graph: Graph) -> str:
         extents = extents_of(source, nest)
     except Unsupported:
         return ""
-    fields = [f"{name} {_power(size)}" for name, size in zip(_EXTENTS[nest], extents, strict=False)]
-    if nest == "row":
-        fields += [f"contiguous {extents[2]}", f"levels {extents[3]}"]
-    if nest == "scan":
+    fields = [f"g1: {label_of(graph)}", f"nest {nest}", f"width {itemsize_of(source)}"]
+    if nest in ("row", "scan"):
         fields.append(f"contiguous {extents[2]}")
-    fields += [f"bytes {_power(bytes_of(graph))}", f"operations {_power(operations_of(source))}"]
-    return "  ".join([nest, f"width {itemsize_of(source)}", *fields])
+    if nest == "row":
+        fields.append(f"levels {extents[3]}")
+    powers = [f"{name} {_power(size)}" for name, size in zip(_EXTENTS[nest], extents, strict=False)]
+    powers += [f"bytes {_power(bytes_of(graph))}", f"operations {_power(operations_of(source))}"]
+    return "  ".join([*fields, "log2 " + "  ".join(powers)])
 
 
 def bytes_of(graph: Graph) -> int:
