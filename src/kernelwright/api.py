@@ -35,14 +35,13 @@ from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.hardware import target as target_sheet
 from kernelwright.precision import named
-from kernelwright.records import FASTER
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
 from kernelwright.search.cases import Case, of_captured
 from kernelwright.search.ladder import Watch
 from kernelwright.search.rung import AnyRung, key_of
 from kernelwright.search.rungs import Contractions, rungs_of
-from kernelwright.search.whole import ENOUGH, Found, Settings
+from kernelwright.search.whole import Found, Settings
 
 __all__ = ["Optimized", "VerifiedModule", "captured_of", "export", "load", "optimize", "save", "settings_of"]
 
@@ -98,7 +97,7 @@ def optimize(
         show.console(stderr=True).print(
             show.groups(found.rows, found.answer.verdict if found.answer else None)
         )
-    why = found.reason or _slower(found)
+    why = found.reason or found.slower
     if found.answer is None or why:
         warnings.warn(f"{name} stays as it is: {why}", RuntimeWarning, stacklevel=2)
         return module
@@ -301,17 +300,6 @@ def settings_of(
         rungs=tuple(map(key_of, asked)),
     )
     return settings, arch, asked
-
-
-def _slower(found: Found) -> str:
-    """Why a verified whole is not worth it; "" where it is."""
-    timing = found.answer.verdict.timing if found.answer else None
-    if timing is None or timing.speedup(FASTER) >= ENOUGH:
-        return ""
-    return (
-        f"its kernels are right, and {timing.speedup(FASTER):.2f} times as fast as the faster of eager and torch.compile "
-        f"({timing.kind} on {timing.target})"
-    )
 
 
 def _constants(captured: Captured) -> dict[str, torch.Tensor]:

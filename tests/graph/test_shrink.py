@@ -177,6 +177,11 @@ RULES: dict[str, tuple[Any, tuple[torch.Tensor, ...], int]] = {
     "windows": (lambda x: x.unfold(1, 4, 2).sum(-1), (torch.randn(3, 20),), 2),
     "patches": (lambda x: F.unfold(x, 3, stride=2, padding=1), (torch.randn(2, 6, 16, 20),), 4),
     "grid": (lambda x, g: F.grid_sample(x, g), (torch.randn(2, 6, 9, 10), torch.rand(2, 7, 8, 2)), 6),
+    "nearest": (
+        lambda x: F.interpolate(x, scale_factor=2, mode="nearest-exact"),
+        (torch.randn(2, 6, 9, 10),),
+        4,
+    ),
     "ceil": (lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), (torch.randn(2, 6, 16, 21),), 4),
     "instance norm": (lambda x: F.instance_norm(x), (torch.randn(2, 6, 16, 20),), 4),
 }

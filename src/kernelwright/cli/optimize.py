@@ -154,6 +154,8 @@ def command(wanted: Asked, out: Path, json_file: Path | None) -> int:
     verdict = write_result(wanted.case.text(found.answer), found.answer.verdict, out)
     console.print()
     console.print(show.verdict(found.answer.verdict))
+    if found.slower:
+        console.print(f"\nnot worth using: {found.slower}")
     console.print(f"\nkernel {out}\nverdict {verdict}\n{report}")
     return 0
 

@@ -30,6 +30,7 @@ Does not guarantee that an operator outside the set cannot be run: `execute` run
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal, get_args
 
 Kind = Literal[
@@ -243,15 +244,26 @@ def resolve(op: str) -> Any:
     return found
 
 
-def decompositions() -> Any:
-    """torch's decomposition table without what stays whole: for `ExportedProgram.run_decompositions`."""
+@functools.cache
+def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """torch's decomposition table without what stays whole, as `ExportedProgram.run_decompositions` splits it: rules for
+    operators that are composites of others in C++, and for the rest.
+
+    Of the former only those that are to stay whole, or that have a rule in Python: torch would install each of some 500 anew
+    for every program, which takes longer than a small module's capture does; without that they fall into the same parts.
+    """
+    from torch._decomp import global_decomposition_table
     from torch.export import default_decompositions
+    from torch.export import exported_program as torchs
 
     table = default_decompositions()
     for one in list(table.keys()):
         if one.namespace == "aten" and one._schema.name.removeprefix("aten::") in WHOLE:
             table.pop(one)
-    return table
+    composites, others = torchs._split_decomp_table_to_cia_and_python_decomp(dict(table))
+    rules = global_decomposition_table["post_autograd"]
+    kept = torchs._special_op_to_preserve_cia
+    return {op: rule for op, rule in composites.items() if rule is kept or op in rules}, others
 
 
 assert set(_KINDS) | {"other"} == set(get_args(Kind))

@@ -632,6 +632,7 @@ _RULES: dict[str, Rule] = {
     **{f"adaptive_{kind}_pool{n}d": _adaptive for kind in ("avg", "max") for n in (1, 2, 3)},
     **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive),
     **{name: _upsample for name in ("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+       *(f"_upsample_nearest_exact{n}d" for n in (1, 2, 3)),
        "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")},
 }  # fmt: skip
 

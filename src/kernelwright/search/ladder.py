@@ -128,12 +128,14 @@ class Ladder:
         graph: Graph,
         *,
         until: float | None = None,
+        wait: float | None = None,
         values: Mapping[str, Any] | None = None,
         shapes: Sizes | None = None,
         posed: Graph | None = None,
         form: Form | None = None,
     ) -> Entry:
-        """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then.
+        """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then. A verdict
+        that is under way by then is waited for until `wait`.
 
         `values` are example values by argument: weights as they are, so that draws are like them. `shapes` are small values
         of the graph's symbols. `posed` is the same graph with its free sizes as symbols: rungs and judge see that. `form` is
@@ -153,7 +155,9 @@ class Ladder:
         for rung in waiting:
             if until is not None and time.monotonic() >= until:
                 break
-            asked = _Asked(self, rung, graph, posed, form, list((shapes or {}).values()), known.best, until)
+            asked = _Asked(
+                self, rung, graph, posed, form, list((shapes or {}).values()), known.best, until, wait
+            )
             what = asked.ask()
             if what is None:
                 break
@@ -194,9 +198,11 @@ class _Asked:
         sizes: Sequence[Mapping[str, int]],
         best: Answer | None,
         until: float | None,
+        wait: float | None,
     ) -> None:
         self.ladder, self.rung, self.graph, self.posed, self.form = ladder, rung, graph, posed, form
         self.sizes, self.best, self.until = sizes, best, until
+        self.wait = until if wait is None else wait
         self.heard = 0
         self.failed = ""
         """What the judge said of the kernel that came furthest."""
@@ -225,7 +231,7 @@ class _Asked:
     def hear(self, codes: Sequence[str]) -> list[Verdict | None]:
         """Judges kernels and keeps the best."""
         full = [self.form.text(code, self.rung.name) for code in codes]
-        verdicts = self.ladder.judged(self.form.task, full, self.until)
+        verdicts = self.ladder.judged(self.form.task, full, self.wait)
         for code, text, verdict in zip(codes, full, verdicts, strict=True):
             if verdict is None:
                 continue

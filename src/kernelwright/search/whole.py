@@ -12,7 +12,7 @@
    not slower than the faster of eager and torch.compile; ATen does the rest.
 4. What was stitched of groups goes before a judge with secrets of its own; the fastest that is accepted is the answer.
 
-Time: rungs until 70 % of the budget, the last judge until its end; then it is cut off. Does not guarantee an answer.
+Time: rungs until 70 % of the budget, a verdict on one piece until 90 %, the last judge until its end; then it is cut off. Does not guarantee an answer.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ ENOUGH = 0.98
 _ONE_VALUE = re.compile(r"specialised: Eq\((\w+), (\d+)\)")
 _WHOLE_UNTIL, _RUNGS_UNTIL = 0.5, 0.7
 """Shares of the budget after which no rung is asked any more, for the graph in one piece and for its groups."""
+_VERDICT_UNTIL = 0.9
+"""How long a verdict on the graph in one piece is waited for: it would be the answer, and no other judge is needed."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,17 @@ class Found:
     """Why there is no answer, in one line."""
     cached: bool = False
     seconds: float = 0.0
+
+    @property
+    def slower(self) -> str:
+        """Why a verified whole is not worth it, in one line; "" where it is."""
+        timing = self.answer.verdict.timing if self.answer else None
+        if timing is None or timing.speedup(FASTER) >= ENOUGH:
+            return ""
+        return (
+            f"its kernels are right, and {timing.speedup(FASTER):.2f} times as fast as the faster of eager and "
+            f"torch.compile ({timing.kind} on {timing.target})"
+        )
 
 
 class _TimeUp(Exception):
@@ -170,9 +183,8 @@ class _Search:
             options = self._options()
             found = self._judged(options) if options else Found(reason=self._why_not(), rows=self.rows)
         except _TimeUp:
-            spent = (
-                f"the {self.settings.seconds:g} s were spent before the whole was verified; give more seconds"
-            )
+            said = "".join(f" ({rung}: {why})" for rung, why in list(self.failed.items())[:1])
+            spent = f"the {self.settings.seconds:g} s were spent before the whole was verified{said}; give more seconds"
             return Found(reason=spent, rows=self.rows, seconds=self._elapsed)
         found.seconds = self._elapsed
         what = "verified" if found.answer else found.reason
@@ -299,7 +311,12 @@ class _Search:
 
         form = Form(outer.task, text, outer.modules)
         entry = ladder.search(
-            self.graph, until=self._until(_WHOLE_UNTIL), values=self.values, shapes=self.shapes, form=form
+            self.graph,
+            until=self._until(_WHOLE_UNTIL),
+            wait=self._until(_VERDICT_UNTIL),
+            values=self.values,
+            shapes=self.shapes,
+            form=form,
         )
         self.inductor_ms = entry.inductor_ms
         if entry.best is None:

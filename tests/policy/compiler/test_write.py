@@ -112,6 +112,58 @@ def test_with_auto_attention_stays_whole(compiler: Compiler) -> None:
     assert "scaled_dot_product_attention(x, x, x)" in compiler.answer(given, "auto").code
 
 
+def test_a_part_of_a_vector_is_no_view_of_all_of_it(compiler: Compiler) -> None:
+    """The first third of a projection's bias, as of attention that keeps three in one weight."""
+    given = graph(
+        ("aten.slice.Tensor", (W, 0, 0, Size(size="n")), tensor("n")),
+        ("aten.slice.Tensor", (Ref(ref="v"), 0, 0, Size(size="n")), tensor("n", "n")),
+        ("aten.t.default", (Ref(ref="h2"),), tensor("n", "n")),
+        ("aten.addmm.default", (Ref(ref="h1"), X, Ref(ref="h3")), tensor("m", "n")),
+        x=tensor("m", "n"),
+        w=tensor("3*n"),
+        v=tensor("3*n", "n"),
+    )
+    code = compiler.answer(given, "auto").code
+    assert "torch.addmm(w.as_strided((n,), (1,))" in code
+
+
+def test_a_convolution_of_a_transposed_sequence_is_written(compiler: Compiler) -> None:
+    given = graph(
+        ("aten.transpose.int", (X, 1, 2), tensor("b", 32, "n")),
+        ("aten.convolution.default", (Ref(ref="h1"), W, None, (1,), (0,), (1,), False, (0,), 1), tensor("b", 16, "n")),
+        ("aten.relu.default", (Ref(ref="h2"),), tensor("b", 16, "n")),
+        x=tensor("b", "n", 32),
+        w=tensor(16, 32, 1),
+    )  # fmt: skip
+    found = compiler.answer(given, "auto")
+    assert found.code, found.reason
+
+
+def test_numbers_are_added_to_the_sum_of_one_row_as_numbers(compiler: Compiler) -> None:
+    given = graph(
+        ("aten.sum.default", (X,), tensor()),
+        ("aten.exp.default", (W,), tensor()),
+        ("aten.sub.Tensor", (Ref(ref="h1"), Ref(ref="h2")), tensor()),
+        x=tensor("n", 12),
+        w=tensor(),
+    )
+    code = compiler.answer(given).code
+    assert "tl.store(" in code
+    assert "broadcast_to" not in code
+
+
+@pytest.mark.parametrize("name", ["upsample_nearest2d", "upsample_bilinear2d"])
+def test_whole_factors_keep_sizes_whole(compiler: Compiler, name: str) -> None:
+    options = (False,) if "bilinear" in name else ()
+    given = graph(
+        (f"aten.{name}.vec", (X, None, *options, (3.0, 2.0)), tensor("b", 4, "3*h", "2*w0")),
+        x=tensor("b", 4, "h", "w0"),
+    )
+    found = compiler.answer(given)
+    assert found.code, found.reason
+    assert "float(" not in found.code.partition("def kernel(")[2]
+
+
 def test_rounding_is_to_even(compiler: Compiler) -> None:
     given = graph(("aten.round.default", (X,), tensor("n")), x=tensor("n"))
     assert "nearest_even" in compiler.answer(given).code

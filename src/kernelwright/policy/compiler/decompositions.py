@@ -31,6 +31,7 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
         "aten.max_pool2d_with_indices.default": pooling.largest_with_indices(2),
         "aten.max_pool3d_with_indices.default": pooling.largest_with_indices(3),
         "aten.scaled_dot_product_attention.default": _attention,
+        **{f"aten.{name}.vec": _enlarged(name) for name in _INTERPOLATIONS},
     }
     if contractions == "auto":
         found["aten.scaled_dot_product_attention.default"] = _whole_attention
@@ -119,13 +120,37 @@ def _whole_attention(
     return _attention_operator()(query, key, value, attn_mask, is_causal, scale, enable_gqa)
 
 
+def _enlarged(name: str) -> Callable[..., Any]:
+    """Interpolation by whole factors, with sizes that are products; torch's own makes them of floats, in which no launch can be
+    written."""
+
+    def run(x: Any, size: Any, *rest: Any) -> Any:
+        import torch
+
+        *options, factors = rest
+        if size is not None or not factors or any(factor != int(factor) for factor in factors):
+            return NotImplemented
+        sizes = [side * int(factor) for side, factor in zip(x.shape[2:], factors, strict=True)]
+        return getattr(torch.ops.aten, name).default(x, sizes, *options, *map(float, factors))
+
+    return run
+
+
 def _whole_convolution(
     x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, extra: Any, groups: Any
 ) -> Any:  # fmt: skip
-    """The same where the number of groups is a symbol, as of a depthwise convolution, which Inductor would fix."""
-    if not pooling.symbolic(groups):
+    """The same where the number of groups is a symbol, as of a depthwise convolution, which Inductor would fix. Over one
+    dimension the input has no gaps: torch copies it, and cannot where there is no GPU."""
+    if pooling.symbolic(groups):
+        return _convolution_operator()(x, weight, bias, stride, padding, dilation, transposed, extra, groups)
+    if x.dim() != 3:
         return NotImplemented
-    return _convolution_operator()(x, weight, bias, stride, padding, dilation, transposed, extra, groups)
+    import torch
+
+    whole = x.clone(memory_format=torch.contiguous_format)
+    return torch.ops.aten.convolution.default(
+        whole, weight, bias, stride, padding, dilation, transposed, extra, groups
+    )
 
 
 @functools.cache
@@ -174,6 +199,11 @@ def _operator(schema: str, shape_only: Callable[..., Any]) -> Any:
     _KEPT.append(library)
     return getattr(torch.ops.kernelwright, name).default
 
+
+_INTERPOLATIONS = (
+    *(f"{kind}{n}d" for kind in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)),
+    *("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d"),
+)
 
 _KEPT: list[Any] = []
 """Libraries of operators, which torch forgets with their last reference."""

@@ -335,7 +335,7 @@ class _Host:
         ):
             return name
         plain = wrapper.dense(tensor.size, tensor.stride)
-        if plain and wrapper.dense(base.size, base.stride):
+        if plain and wrapper.dense(base.size, base.stride) and same(_count(tensor.size), _count(base.size)):
             return f"{name}.view({', '.join(self.text(side) for side in tensor.size)})"
         return f"{name}.as_strided({self._tuple(tensor.size)}, {self._tuple(tensor.stride)})"
 
@@ -393,6 +393,11 @@ class _Host:
                 if found is not None:
                     return self.text(ast.parse(found, mode="eval").body)
         return ""
+
+
+def _count(size: Sequence[ast.expr]) -> ast.expr:
+    """Elements of a tensor."""
+    return wrapper.contiguous_strides([ast.Constant(1), *size])[0]
 
 
 class _Tidy(ast.NodeTransformer):

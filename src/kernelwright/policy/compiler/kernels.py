@@ -424,12 +424,19 @@ class _Row(ast.NodeTransformer):
             node.keywords = [word for word in node.keywords if word.arg != "other"]
         if name == "where" and _is_name(node.args[0], "xmask"):
             return node.args[1]
+        if name == "broadcast_to" and len(node.args) == 2 and _is_one(node.args[1]):
+            return node.args[0]  # one number of a row is a number, as the row's sum is
         if (
             name in ("sum", "max", "min", "reduce", "cumsum", "cumprod", "associative_scan", "sort")
             and len(node.args) > 1
         ):
             node.args[1] = ast.Constant(0)
         return node
+
+
+def _is_one(shape: ast.expr) -> bool:
+    sides = shape.elts if isinstance(shape, ast.List) else []
+    return len(sides) == 1 and isinstance(sides[0], ast.Constant) and sides[0].value == 1
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

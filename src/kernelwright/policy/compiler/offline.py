@@ -53,6 +53,8 @@ SHARED = 128 * 1024
 """Most bytes of shared memory that a template's pipeline may take, at four bytes an element."""
 WHOLE_ROWS = 4096
 """Longest row, in elements, that a program of dynamic row length takes at once."""
+SHORT = 1024
+"""Elements up to which a reduction is not split over programs, however few there are: a second launch takes longer."""
 
 
 _GUARDS = ("guard_int_seq", "evaluate_static_shapes")
@@ -219,6 +221,11 @@ def _inductor() -> None:
 
         return ReductionHint.INNER, 1
 
+    split = InductorChoices.reduction_split_factor
+
+    def parts(device: Any, elements: int, results: int, inner_reduction: bool) -> int:
+        return 1 if elements <= SHORT else int(split(device, elements, results, inner_reduction))
+
     fixed = TritonKernel._get_persistent_RBLOCK
 
     def row_block(rows: Any) -> Any:
@@ -248,6 +255,7 @@ def _inductor() -> None:
     choices: tuple[tuple[Any, str, Any], ...] = (
         (select_algorithm.AlgorithmSelectorCache, "__call__", choose),
         (InductorChoices, "should_use_persistent_reduction", staticmethod(whole_rows)),
+        (InductorChoices, "reduction_split_factor", staticmethod(parts)),
         (TritonKernel, "_get_persistent_RBLOCK", staticmethod(row_block)),
         (ir.Scan, "num_splits", staticmethod(whole_scan)),
     )
