@@ -10,7 +10,7 @@ import torch
 from running_programs import agrees
 
 from kernelwright.graph.operators import packet
-from kernelwright.graph.types import Graph
+from kernelwright.graph.types import Graph, TensorType
 from kernelwright.synth.building import GraphBuilder, Handle
 from kernelwright.synth.catalogue import ROWS
 from kernelwright.synth.drawing import Value, interval
@@ -130,3 +130,12 @@ def test_new_moves_and_statistics_agree_with_fp64(what: str, tmp_path: Path) -> 
     program = program_of(small)
     assert program is not None
     assert agrees(small, program.schedule, tmp_path) == ""
+
+
+def test_a_mask_of_attention_has_the_sizes_of_queries_and_keys() -> None:
+    b = GraphBuilder("masked")
+    q, k, v = (b.input(name, "float32", (2, 4, 24, 32)) for name in "qkv")
+    m = b.input("m", "float32", (24, 24))
+    graph = with_symbols(b.graph(b.op("aten.scaled_dot_product_attention.default", q, k, v, m)))
+    shapes = {one.name: one.type.shape for one in graph.arguments if isinstance(one.type, TensorType)}
+    assert shapes["m"] == (shapes["q"][2], shapes["k"][2])

@@ -265,6 +265,11 @@ class Shapes:
             self.join(q[1], k[1])
         if prim.args[0].shape[-1] == prim.args[2].shape[-1]:
             self.join(q[-1], v[-1])
+        if len(inputs) > 3:  # a mask is as long as queries and keys, where it is longer than one
+            mask, scores = prim.args[3].shape, (*q[:-1], k[-2])
+            for place in range(1, len(mask) + 1):
+                if mask[-place] != 1:
+                    self.join(scores[-place], inputs[3][-place])
         return (*q[:-1], v[-1])
 
     def _of_take(self, prim: Prim, inputs: list[Shape]) -> Shape:
