@@ -8,6 +8,7 @@ in its header comments what it is:
     # task: wright/relu          the built-in task that it answers, or a task folder below this one
     # cheat: 18, 7               lines of `LINES` that it belongs to (exploits only)
     # expect: stateful           acceptable outcomes, any of them: the right reason and no other
+    # gradients: yes             the backward pass is asked, too
     # precision: bf16            what the task is asked in; `default` by default
     # max_speedup: 1.1           a forged price may also be met by a true one: accepted, but no faster than this
     # backend: cuda              only where it means nothing elsewhere; both by default
@@ -87,6 +88,7 @@ LINES: dict[int, str] = {
     42: "code that only the interpreter can run",
     43: "surroundings by which a judge is recognised",
     44: "what interpreter and compiler read differently",
+    45: "gradients that are missing, wrong or torch's",
 }
 """What each line is about, in short. 39 and up are this museum's own."""
 
@@ -95,7 +97,7 @@ NOT_FOR_IT = frozenset(
 )
 """Of a kernel that was written for another dtype: it stores float32, or asks Triton for what bfloat16 has not."""
 
-_KEYS = ("task", "cheat", "expect", "precision", "max_speedup", "backend", "known_gap", "why")
+_KEYS = ("task", "cheat", "expect", "precision", "gradients", "max_speedup", "backend", "known_gap", "why")
 _HEADER = re.compile(r"^# (\w+):\s*(.*)$")
 
 
@@ -110,6 +112,8 @@ class Exhibit:
     expect: frozenset[Outcome]
     precision: str
     """What its task is asked in; empty: whatever all are."""
+    gradients: bool
+    """Whether the backward pass is asked, too."""
     max_speedup: float | None
     backends: tuple[str, ...]
     known_gap: str
@@ -170,6 +174,7 @@ def read(path: Path) -> Exhibit:
         lines=lines,
         expect=frozenset(Outcome(name.strip()) for name in fields["expect"].split(",")),
         precision=fields.get("precision", ""),
+        gradients=fields.get("gradients", "") == "yes",
         max_speedup=float(fields["max_speedup"]) if "max_speedup" in fields else None,
         backends=backends,
         known_gap=fields.get("known_gap", ""),
@@ -190,7 +195,8 @@ def task_of(exhibit: Exhibit, precision: str = "default") -> Task:
 
     own = ROOT / exhibit.task_id
     (task,) = load_suite(str(own) if own.is_dir() else exhibit.task_id)
-    return asked_in(task, exhibit.precision or precision)
+    task = asked_in(task, exhibit.precision or precision)
+    return task.model_copy(update={"gradients": True}) if exhibit.gradients else task
 
 
 def judge(

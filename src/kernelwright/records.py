@@ -66,6 +66,8 @@ class Task(Record):
     identity, which `source` has."""
     precision: PrecisionName = "default"
     """What it is asked in (`kernelwright.precision`)."""
+    gradients: bool = False
+    """Whether its backward pass is asked, too: gradients of floating-point inputs and of parameters."""
     lowered: str = ""
     """What `tasks.lowered` says of it, where that was kept: no part of its identity."""
 
@@ -75,9 +77,9 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """Identity by content: 16 hex digits over source, dtype, shapes, policy and, where it is not the default, precision."""
+        """Identity by content: 16 hex digits over source, dtype, shapes, policy and what it is asked in and for."""
         body = self.model_dump_json(include={"source", "dtype", "shapes", "policy", "min_share"})
-        body += "" if self.precision == "default" else self.precision
+        body += ("" if self.precision == "default" else self.precision) + "gradients" * self.gradients
         return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -308,6 +310,8 @@ class Verdict(Record):
     protocol: ProtocolName = "strict"
     precision: PrecisionName = "default"
     """That the task was asked in."""
+    gradients: bool = False
+    """Whether gradients were judged, too."""
     backend: Backend = "interpret"
     evidence: Evidence = Evidence()
     timing: Timing | None = None

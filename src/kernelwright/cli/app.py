@@ -200,6 +200,12 @@ def verify(
     proof: Annotated[
         bool, typer.Option(help="Without a GPU: run what is accepted in exact arithmetic as well.")
     ] = True,
+    gradients: Annotated[
+        bool,
+        typer.Option(
+            "--gradients", help="Ask for the backward pass, too: gradients of inputs and parameters."
+        ),
+    ] = False,
 ) -> int:
     """One verdict on one kernel, with its evidence.
 
@@ -214,6 +220,8 @@ def verify(
         read.place(json_file)
     candidate = read.kernel(kernel)
     reference = read.one_task(task, precision)
+    if gradients:
+        reference = reference.model_copy(update={"gradients": True})
     options = {"sanitize": sanitize, "proofs": proof}
     with opened.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, **options) as pool:
         if sanitize and (why := unavailable(pool.backend)):

@@ -74,7 +74,7 @@ def verdict(found: Verdict) -> Text:
     text.append(found.outcome.value.replace("_", " "), style=f"bold {colour}")
     seconds = sum(found.evidence.seconds.values())
     text.append(
-        f"  {plain(found.task_id)} · {found.protocol} protocol · {found.precision} precision · {found.backend} · {seconds:.1f} s\n"
+        f"  {plain(found.task_id)} · {found.protocol} protocol · {found.precision} precision{' · gradients' * found.gradients} · {found.backend} · {seconds:.1f} s\n"
     )
     for name, line in _facts(found):
         text.append(f"  {name:<11}", style="dim").append(f"{plain(line)}\n")

@@ -270,6 +270,7 @@ class VerifierPool:
             detail=problem[:600],
             protocol=(judge or self.judge).protocol.name,
             precision=task.precision,
+            gradients=task.gradients,
             backend=self.backend,
             candidate_digest=candidate.digest,
         )

@@ -26,6 +26,7 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
+from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, Run
 from kernelwright.verify.reference.hidden_sizes import ONE
@@ -196,6 +197,7 @@ class Hearing:
             detail=detail,
             protocol=self.protocol.name,
             precision=self.task.precision,
+            gradients=self.task.gradients,
             backend=self.backend,
             evidence=Evidence(**facts, seconds=self.seconds),
             timing=timing,
@@ -240,11 +242,12 @@ class Hearing:
         values: bool = True,
         many: bool = False,
         seed: int | None = None,
+        gradients: dict[str, Any] | None = None,
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
         `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small. Weights are drawn under
-        `seed`.
+        `seed`; `gradients` as `oracle.ShapeCases` has them.
         """
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.sandbox import channel
@@ -264,6 +267,7 @@ class Hearing:
                 "values": values,
                 "affine": self.protocol.affine,
                 "cast": precision_of(self.task).cast,
+                "gradients": gradients,
             }
         except TypeError as error:
             raise UserError(
@@ -285,7 +289,15 @@ class Hearing:
             return
         if not (suspects := folding.suspects(trace, shape.state)):
             return
-        other = self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, seed=shape.seed ^ 0x55555555)
+        other = self._trace(
+            Gate.TRACE,
+            host,
+            shape.init,
+            inputs,
+            shape.state,
+            seed=shape.seed ^ 0x55555555,
+            gradients=shape.gradients,
+        )
         if what := folding.folded(trace, other, suspects, shape.state):
             detail = (
                 f"{what} is computed from weights in the constructor: weights loaded later would not reach it"
@@ -385,7 +397,8 @@ class Hearing:
             comparison = judged(index, got, expected, self.protocol, rounded)
             if comparison.kind:
                 outcome = self._named(comparison.kind, position, number)
-                raise stop(outcome, explain(comparison, case.name), comparison.mismatch)
+                what = label(index, case.structure) or f"output {index}"
+                raise stop(outcome, explain(comparison, case.name, what), comparison.mismatch)
             worst = max(worst, comparison.worst)
         if gate is self.common and case.scale == 1.0 and (position == 0 or gate is Gate.FULL):
             self._held_to_others(case, outputs, gate)
@@ -780,16 +793,17 @@ def _short(form: Any) -> str:
     return str(form).replace("'*'", "tensor")[:120]
 
 
-def explain(comparison: Any, where: str) -> str:
-    """The first wrong index, for people and models."""
+def explain(comparison: Any, where: str, what: str = "") -> str:
+    """The first wrong index, for people and models; `what` names the tensor, by default by its number."""
     found = comparison.mismatch
+    what = what or f"output {found.output}"
     index = list(found.index)
     share = f"{found.wrong_share:.1%} of the elements are wrong"
     if comparison.kind == "unwritten":
-        return f"output {found.output}{index} was never written ({share}) [{where}]"
+        return f"{what}{index} was never written ({share}) [{where}]"
     if comparison.kind == "non_finite":
-        return f"output {found.output}{index}: got {found.got}, expected {found.expected:.6g} ({share}) [{where}]"
+        return f"{what}{index}: got {found.got}, expected {found.expected:.6g} ({share}) [{where}]"
     return (
-        f"output {found.output}{index}: got {found.got:.6g}, expected {found.expected:.6g}, allowed error "
+        f"{what}{index}: got {found.got:.6g}, expected {found.expected:.6g}, allowed error "
         f"{found.allowed:.2g} ({share}) [{where}]"
     )

@@ -301,7 +301,15 @@ class WatchedHearing(Hearing):
         host = self._summon("host")
         host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         inputs = list(shape.cases[0].inputs)
-        trace = self._trace(Gate.TRACE, host, shape.init, describe(inputs), shape.state, seed=shape.seed)
+        trace = self._trace(
+            Gate.TRACE,
+            host,
+            shape.init,
+            describe(inputs),
+            shape.state,
+            seed=shape.seed,
+            gradients=shape.gradients,
+        )
         host.dismiss()
         names = list(trace.traced.state)
         tensors = [*trace.blobs, *(shape.state[name] for name in names), *flatten(inputs)]

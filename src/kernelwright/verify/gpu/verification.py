@@ -161,7 +161,14 @@ class MeasuredHearing(Hearing):
             for position, shape in enumerate(shapes):
                 inputs, many = shape.description, position == 0
                 trace = self._trace(
-                    Gate.TRACE, host, shape.init, inputs, shape.state, many=many, seed=shape.seed
+                    Gate.TRACE,
+                    host,
+                    shape.init,
+                    inputs,
+                    shape.state,
+                    many=many,
+                    seed=shape.seed,
+                    gradients=shape.gradients,
                 )
                 if position == 0:
                     self._not_folded(host, shape, inputs, trace)

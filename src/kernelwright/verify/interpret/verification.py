@@ -119,7 +119,16 @@ class InterpretedHearing(Hearing):
 
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
-        trace = self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, many=many, seed=shape.seed)
+        trace = self._trace(
+            Gate.TRACE,
+            host,
+            shape.init,
+            inputs,
+            shape.state,
+            many=many,
+            seed=shape.seed,
+            gradients=shape.gradients,
+        )
         if position == 0:
             self._not_folded(host, shape, inputs, trace)
         return trace
@@ -129,13 +138,23 @@ class InterpretedHearing(Hearing):
         if base is None:
             return None
         try:
-            trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state, values=False)
+            trace = self._trace(
+                Gate.TRACE,
+                host,
+                base.init,
+                base.input_spec,
+                base.state,
+                values=False,
+                gradients=base.gradients,
+            )
             self._blank = True
         except Stop:
             if not host.alive:
                 raise
             # A constructor that looks at its own weights needs them drawn.
-            trace = self._trace(Gate.TRACE, host, base.init, base.input_spec, base.state)
+            trace = self._trace(
+                Gate.TRACE, host, base.init, base.input_spec, base.state, gradients=base.gradients
+            )
         self._policy(trace)
         self._form(Gate.FULL, trace, base.form)
         return trace

@@ -108,6 +108,8 @@ class Baseline:
     """Whether it multiplies matrices or vectors."""
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
+    gradients: dict[str, Any] | None
+    """As `oracle.ShapeCases.gradients`."""
     form: Form
     read_share: list[float]
     """By input: how much of it some operator reads, whatever the values of an index are; 0 where only by index."""
@@ -284,6 +286,7 @@ def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
         contraction_flops=sum(useful.values()),
         products=any(op.contraction or op.name in _OF_VECTORS for op in recorder.operators),
         state=dict(module.state_dict()),
+        gradients=reference.gradients(module),
         form=Form(
             "full",
             skeleton(output),

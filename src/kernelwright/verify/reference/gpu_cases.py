@@ -91,6 +91,7 @@ class GpuCases:
         self.init = self._reference.init_inputs()
         self.seed = seed
         self._module = self._reference.build(protocol.affine, seed)
+        self.gradients = self._reference.gradients(self._module)
         self.state = {key: value.detach().clone() for key, value in self._module.state_dict().items()}
         self.weights = sum(map(nbytes, self.state.values()))
         """Bytes of them."""

@@ -25,6 +25,7 @@ from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import ran_out
+from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import roundings, special_values
 from kernelwright.verify.reference.choices import Choices, chosen
@@ -137,6 +138,8 @@ class ShapeCases:
     init: list[Any]
     seed: int
     """Under which weights are drawn."""
+    gradients: dict[str, Any] | None
+    """Names of the parameters and positions of the outputs that gradients are asked of, where they are."""
     state: dict[str, torch.Tensor]
     cases: list[Case]
     make_twin: Callable[[], Case | None]
@@ -187,6 +190,8 @@ class Reference:
         self.precision = precision_of(task)
         self._first: Any = None
         """The first draw of inputs, without its elements."""
+        self._cotangents: list[tuple[int, torch.Tensor]] = []
+        """Position and form of each output that has a gradient, where gradients are asked."""
         source = apply_shape(task.source, overrides) if overrides else task.source
         self.namespace: dict[str, Any] = {"__name__": "reference"}
         try:
@@ -199,6 +204,11 @@ class Reference:
                 raise UserError(
                     f"task {task.id} has no {name}: a task defines Model, get_inputs and get_init_inputs"
                 )
+        if task.gradients:
+            with private_rng(0), switches_kept(), self._explained("its backward pass"), torch.device("meta"):
+                arguments = convert(self.arguments(), lambda tensor: tensor.to("meta"))
+                plain = cast_module(self.namespace["Model"](*self.init_inputs()), self.precision).to("meta")
+                self._cotangents = cotangents_of(plain, arguments)
 
     def init_inputs(self) -> list[Any]:
         maker = self.namespace.get("get_init_inputs")
@@ -206,14 +216,18 @@ class Reference:
 
     def module(self, init: Sequence[Any]) -> torch.nn.Module:
         """A new module in the task's precision. Raises what its constructor raises."""
-        return self._complete(cast_module(self.namespace["Model"](*init), self.precision))
+        return self._as_asked(self.namespace["Model"](*init))
 
-    def _complete(self, module: torch.nn.Module) -> torch.nn.Module:
-        return narrow.complete(module) if self.device == "cpu" else module
+    def _as_asked(self, module: torch.nn.Module) -> torch.nn.Module:
+        module = cast_module(module, self.precision)
+        module = narrow.complete(module) if self.device == "cpu" else module
+        return attach(module, [at for at, _ in self._cotangents]) if self._cotangents else module
 
     def arguments(self) -> list[Any]:
-        """New arguments of `forward` in the task's precision. Raises what `get_inputs` raises."""
-        return list(cast(list(self.namespace["get_inputs"]()), self.precision))
+        """New arguments of `forward` in the task's precision, and cotangents where gradients are asked. Raises what
+        `get_inputs` raises."""
+        made = list(cast(list(self.namespace["get_inputs"]()), self.precision))
+        return made + [torch.randn(one.shape, dtype=one.dtype) for _, one in self._cotangents]
 
     def build(self, vary: bool = False, seed: int = INIT_SEED) -> torch.nn.Module:
         """The module with weights drawn under `seed`; `vary` those that anybody knows (`trace/affine.py`)."""
@@ -225,7 +239,13 @@ class Reference:
             with affine.varied(seed) as finished:
                 module: torch.nn.Module = self.namespace["Model"](*init)
                 finished(module)
-            return self._complete(cast_module(module, self.precision))
+            return self._as_asked(module)
+
+    def gradients(self, module: torch.nn.Module) -> dict[str, Any] | None:
+        """What a candidate's process is told of the gradients that are asked; None where none are."""
+        if not self.task.gradients:
+            return None
+        return {"parameters": learnable(module), "positions": [at for at, _ in self._cotangents]}
 
     def build_there(self) -> torch.nn.Module:
         """The module on its device, with weights drawn there: as good as those of `build` for whoever asks how long it takes
@@ -252,6 +272,8 @@ class Reference:
     def _explained(self, what: str) -> Iterator[None]:
         try:
             yield
+        except UserError as error:
+            raise UserError(f"task {self.task.id}: {error}") from None
         except Exception as error:
             if ran_out(error):
                 raise
@@ -312,6 +334,7 @@ def shape_cases(
         name,
         reference.init_inputs(),
         of_weights,
+        reference.gradients(module),
         state,
         cases,
         lambda: twin(reference, module, cases[0], protocol, secret),
@@ -333,7 +356,10 @@ def special_cases(
     seed = secret + _SPECIAL_SEED + 15_485_863 * position
     drawn = reference.inputs(seed)
     pointwise = special_values.pointwise(found)
-    for kind in special_kinds(module, found, drawn, position):
+    kinds = special_kinds(module, found, drawn, position)
+    if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
+        kinds = [kind for kind in kinds if kind not in ("rows", "ties", "extreme")]
+    for kind in kinds:
         inputs = special_values.changed(drawn, kind, seed, found.landmarks)
         case = make_case(f"{name}, {kind}", module, inputs, protocol, _SPECIAL_SCALE[kind], True)
         if case is not None:

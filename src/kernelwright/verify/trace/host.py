@@ -26,6 +26,7 @@ from triton.runtime import autotuner, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.outcomes import Outcome
+from kernelwright.verify.gradients import WithGradients
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import convert, flatten
@@ -321,6 +322,7 @@ class HostWorker(Service):
                 body["values"],
                 body["affine"],
                 body["cast"],
+                body["gradients"],
                 outputs,
             )
         raise ValueError(f"unknown command {command!r}")
@@ -395,13 +397,15 @@ class HostWorker(Service):
         values: bool,
         vary: bool,
         cast: str,
+        gradients: dict[str, Any] | None,
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
         """Build `ModelNew`, then call it `calls` times: the tapes, and what they start from.
 
         `state` holds the shapes of the reference's weights (values only of the very small). Without `values` weights
         are not drawn either: enough for a tape that will be priced, not run. `vary` as the reference was (`trace/affine.py`), and
-        `cast` the dtype that its weights were cast to, if any.
+        `cast` the dtype that its weights were cast to, if any. With `gradients` a call is a forward and a backward pass
+        (`verify/gradients.py`).
         """
         if self._traced:
             self._execute()
@@ -424,6 +428,10 @@ class HostWorker(Service):
         self._detach(module, recorder, real, cuda)
         tapes, given = [], []
         counters = Counters(module, self.module.__dict__)
+        called: Callable[..., Any] = module
+        if gradients is not None:
+            learnt = matched(module, gradients["parameters"], state)
+            called = WithGradients(module, learnt, gradients["positions"])
         fresh: Any = ()
         for call in range(calls):
             # The last call gets the tensors of the one before: other data, by the judge's hand, at the same place.
@@ -440,9 +448,9 @@ class HostWorker(Service):
             recorder.operations = [] if call else list(prepared)
             given.append([recorder.view(tensor) for tensor in flatten(fresh)])
             if call and call % _JUMPS == 0 and counters.jump(self.surroundings.dice):
-                output = self._call_far_ahead(module, fresh, recorder, counters)
+                output = self._call_far_ahead(called, fresh, recorder, counters)
             else:
-                output = self._call(module, fresh, recorder)
+                output = self._call(called, fresh, recorder)
             counters.look()
             tapes.append(self._tape(recorder, output))
         return {
@@ -454,7 +462,7 @@ class HostWorker(Service):
             "kernels": [spec for _, spec in recorder.kernels.values()],
         }
 
-    def _call(self, module: torch.nn.Module, inputs: Any, recorder: Recorder) -> Any:
+    def _call(self, module: Callable[..., Any], inputs: Any, recorder: Recorder) -> Any:
         """One forward pass, in surroundings of its own."""
         self.surroundings.redraw()
         torch.manual_seed(self.surroundings.dice.getrandbits(63))
@@ -468,7 +476,7 @@ class HostWorker(Service):
         return output
 
     def _call_far_ahead(
-        self, module: torch.nn.Module, inputs: Any, recorder: Recorder, counters: Counters
+        self, module: Callable[..., Any], inputs: Any, recorder: Recorder, counters: Counters
     ) -> Any:
         """A call after counters of calls were moved on; as it was, where it cannot stand that."""
         before = list(recorder.operations)
@@ -555,6 +563,19 @@ class HostWorker(Service):
             if isinstance(error, RuntimeError) and "can't allocate memory" in last_line(error):
                 raise Failure(Outcome.OUT_OF_MEMORY, "out of memory") from None
             raise Failure(otherwise, last_line(error, self._path)) from None
+
+
+def matched(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.Tensor]) -> list[str]:
+    """The candidate's names of the reference's parameters: the same, or by shape and order where it has others. Raises Failure
+    where one has no counterpart: a gradient is of the weight that a user trains."""
+    own = {name: one for name, one in module.named_parameters() if one.is_floating_point()}
+    if all(name in own and own[name].shape == state[name].shape for name in wanted):
+        return wanted
+    if [one.shape for one in own.values()] == [state[name].shape for name in wanted]:
+        return list(own)
+    missing = next((name for name in wanted if name not in own), wanted[0])
+    detail = f"no parameter {missing} of shape {list(state[missing].shape)}, whose gradient is asked"
+    raise Failure(Outcome.WRONG_STRUCTURE, detail)
 
 
 def _patch_triton(worker: HostWorker) -> None:
