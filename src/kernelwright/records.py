@@ -53,6 +53,9 @@ class Task(Record):
     shapes: Mapping[str, Mapping[str, int]] = {}
     """Shape sets: name -> {module-level constant of `source`: other value}. `{}` is the source as it stands.
     `small` (and any name starting with it) is what the interpreter runs; `full` defaults to `{}`."""
+    ranges: Mapping[str, tuple[int, int | None]] = {}
+    """The family of sizes that it is asked for: free constants of `source`, each with the least and the most (None: any) that it
+    may be. Empty: it is asked at its own sizes, and tried at others only lest it be made for a few."""
     family: str = ""
     """Operator family, for curricula and per-category tables."""
     difficulty: int = 1
@@ -80,6 +83,7 @@ class Task(Record):
         """Identity by content: 16 hex digits over source, dtype, shapes, policy and what it is asked in and for."""
         body = self.model_dump_json(include={"source", "dtype", "shapes", "policy", "min_share"})
         body += ("" if self.precision == "default" else self.precision) + "gradients" * self.gradients
+        body += str(sorted(self.ranges.items())) if self.ranges else ""
         return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -312,6 +316,9 @@ class Verdict(Record):
     """That the task was asked in."""
     gradients: bool = False
     """Whether gradients were judged, too."""
+    sizes: Mapping[str, tuple[int, int]] = {}
+    """Of an accepted kernel, where a family of sizes was asked: the range of each free size for which the verdict holds. It was
+    judged at both ends, and at sizes drawn between them."""
     backend: Backend = "interpret"
     evidence: Evidence = Evidence()
     timing: Timing | None = None

@@ -206,6 +206,14 @@ def verify(
             "--gradients", help="Ask for the backward pass, too: gradients of inputs and parameters."
         ),
     ] = False,
+    sizes: Annotated[
+        str,
+        typer.Option(
+            "--sizes",
+            metavar="N=1:4096,...",
+            help="Ask for a family of sizes: constants of TASK with least:most.",
+        ),
+    ] = "",
 ) -> int:
     """One verdict on one kernel, with its evidence.
 
@@ -222,6 +230,8 @@ def verify(
     reference = read.one_task(task, precision)
     if gradients:
         reference = reference.model_copy(update={"gradients": True})
+    if sizes:
+        reference = read.with_ranges(reference, sizes)
     options = {"sanitize": sanitize, "proofs": proof}
     with opened.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, **options) as pool:
         if sanitize and (why := unavailable(pool.backend)):

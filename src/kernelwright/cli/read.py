@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
+from kernelwright.shapes import constants
 from kernelwright.tasks import load_suite, small_shapes
 from kernelwright.tasks.form import read_text
 
@@ -122,6 +123,24 @@ def _imported(home: str) -> Any:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
+
+
+def with_ranges(task: Task, text: str) -> Task:
+    """The task asked for a family of sizes: `N=1:4096,M=16:`. Raises UserError for what is no range of a constant."""
+    known = constants(task.source)
+    ranges: dict[str, tuple[int, int | None]] = {}
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*([\w\[\]]+)\s*=\s*(\d+)\s*:\s*(\d*)\s*", part)
+        if found is None or int(found[2]) < 1 or (found[3] and int(found[3]) < int(found[2])):
+            raise UserError(
+                f"--sizes: {part.strip()!r} is no range; write NAME=LEAST:MOST, such as N=1:4096, or N=1:"
+            )
+        if found[1] not in known:
+            raise UserError(
+                f"--sizes: {task.id} has no constant {found[1]}; its constants are {', '.join(known)}"
+            )
+        ranges[found[1]] = int(found[2]), int(found[3]) if found[3] else None
+    return task.model_copy(update={"ranges": ranges})
 
 
 def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = False) -> list[Task]:

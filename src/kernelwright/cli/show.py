@@ -102,6 +102,9 @@ def _facts(found: Verdict) -> Iterable[tuple[str, str]]:
         yield "proven", f"equal for every input over the reals, at {', '.join(evidence.proof.shapes)}"
     elif evidence.proof is not None:
         yield "not proven", evidence.proof.reason
+    if found.sizes:
+        ranges = (f"{name} {least} to {most}" for name, (least, most) in found.sizes.items())
+        yield "holds for", ", ".join(ranges)
     if evidence.where:
         yield "failed on", evidence.where
     if evidence.aten_ops:

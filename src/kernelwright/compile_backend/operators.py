@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -27,12 +28,15 @@ _LOCK = threading.Lock()
 _NUMBERS = {"int": "SymInt", "float": "float", "bool": "bool"}
 
 
-def operator_for(graph: Graph, code: str) -> torch._ops.OpOverload:
-    """The operator of a group with its kernel; the same one for the same pair. Raises what executing `code` raises."""
+def operator_for(
+    graph: Graph, code: str, verified: Mapping[str, tuple[int, int]] = MappingProxyType({})
+) -> torch._ops.OpOverload:
+    """The operator of a group with its kernel; the same one for the same pair. `verified` are ranges of free sizes outside of
+    which ATen runs (`Verdict.sizes`). Raises what executing `code` raises."""
     name = "g_" + hashlib.sha256(f"{graph.digest}\0{code}".encode()).hexdigest()[:16]
     with _LOCK:
         if name not in _KNOWN:
-            _KNOWN[name] = _register(name, graph, load(code, name))
+            _KNOWN[name] = _register(name, graph, load(code, name), verified)
         return _KNOWN[name]
 
 
@@ -65,7 +69,9 @@ def schema_of(graph: Graph) -> str:
     return f"({arguments}) -> {results if len(graph.results) == 1 else f'({results})'}"
 
 
-def _register(name: str, graph: Graph, kernel: Callable[..., Any]) -> torch._ops.OpOverload:
+def _register(
+    name: str, graph: Graph, kernel: Callable[..., Any], verified: Mapping[str, tuple[int, int]]
+) -> torch._ops.OpOverload:
     types = graph.types()
     outputs = [types[result] for result in graph.results]
     if any(isinstance(one, NumberType) for one in outputs):
@@ -73,6 +79,8 @@ def _register(name: str, graph: Graph, kernel: Callable[..., Any]) -> torch._ops
     run = Runner(graph)
 
     def launch(*values: Any) -> Any:
+        if verified and not _inside(verified, _symbols(graph, values)):
+            return by_aten(*values)
         return _flat(kernel(*_laid_out(graph, values)))
 
     def by_aten(*values: Any) -> Any:
@@ -120,6 +128,11 @@ def _empty(type_: TensorType, graph: Graph, values: Sequence[Any], device: torch
     known = _symbols(graph, values)
     shape = [sizes.evaluate(size, known) for size in type_.shape]
     return torch.empty(shape, dtype=DTYPES[type_.dtype], device=device)
+
+
+def _inside(verified: Mapping[str, tuple[int, int]], known: Mapping[str, Any]) -> bool:
+    """Whether every free size lies where the kernel was judged; a size that no tensor has does not."""
+    return all(least <= known.get(name.lower(), 0) <= most for name, (least, most) in verified.items())
 
 
 def _symbols(graph: Graph, values: Sequence[Any]) -> dict[str, Any]:

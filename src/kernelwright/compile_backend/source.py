@@ -50,6 +50,9 @@ class LadderSource:
             for graph in sorted(wanted, key=lambda one: -len(one.nodes)):
                 if time.monotonic() >= until:
                     break
+                if graph.symbols:
+                    ladder.search(graph, until=until, free=True)
+                    continue
                 small = self._small.get(graph.digest) or shrink(graph)
                 self._small[graph.digest] = small
                 sized = small.graph if "small" in small.shapes else graph

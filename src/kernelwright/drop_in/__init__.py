@@ -325,11 +325,10 @@ class _State:
             raise _Unfit(
                 f"these shapes were not verified ({error}); optimize again with such inputs"
             ) from None
-        for one in self.graph.symbols:
-            size = symbols[one.name]
-            if size < one.least or (one.most is not None and size > one.most):
-                most = one.most if one.most is not None else "any"
-                raise _Unfit(f"size {one.name} is {size}, and {one.least} to {most} were verified")
+        for name, (least, most) in self.verified.verdict.sizes.items():
+            size = symbols[name.lower()]
+            if not least <= size <= most:
+                raise _Unfit(f"size {name.lower()} is {size}, and {least} to {most} were verified")
 
     def _wrong_device(self, device: torch.device) -> str:
         if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":

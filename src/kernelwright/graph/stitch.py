@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes
+from kernelwright.graph.execute import FLOATS
 from kernelwright.graph.partition import Group, Partition
 from kernelwright.graph.public import call
 from kernelwright.graph.types import Graph, Node, TensorType
@@ -53,6 +54,25 @@ _FORM = """
 class ModelNew(nn.Module):
     def forward(self, {arguments}):
         return {call}
+"""
+
+
+_BACKWARD = """
+
+class KernelFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, {arguments}):
+        ctx.save_for_backward(*[one for one in ({arguments},) if isinstance(one, torch.Tensor)])
+        ctx.numbers = [None if isinstance(one, torch.Tensor) else one for one in ({arguments},)]
+        return kernel({arguments})
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        tensors = iter(ctx.saved_tensors)
+        given = [next(tensors) if one is None else one for one in ctx.numbers]
+        made = kernel_backward(*given, *cotangents)
+        gradients = iter(made if isinstance(made, (tuple, list)) else (made,))
+        return tuple([next(gradients) if one else None for one in FLOATING])
 """
 
 
@@ -108,14 +128,23 @@ def stitch(
 
 
 def candidate(code: str, graph: Graph, entry: str = ENTRY) -> str:
-    """A kernel, or with `entry="run"` a stitched file, as the judge takes it: in function form with a `ModelNew` behind."""
+    """A kernel, or with `entry="run"` a stitched file, as the judge takes it: in function form with a `ModelNew` behind.
+
+    A kernel that also defines `kernel_backward(*arguments, *cotangents)`, which returns the gradient of each floating-point
+    argument in order, has gradients.
+    """
     names = ", ".join(one.name for one in graph.arguments)
+    form = _FORM
+    if entry == ENTRY and re.search(rf"^def {ENTRY}_backward\(", code, re.MULTILINE):
+        floating = [isinstance(one.type, TensorType) and one.type.dtype in FLOATS for one in graph.arguments]
+        form = _BACKWARD.replace("FLOATING", repr(tuple(floating))) + _FORM
+        entry = "KernelFunction.apply"
     call = f"{entry}({names})" + ("[0]" if entry == "run" and len(graph.results) == 1 else "")
     if not re.search(r"^import torch\.nn as nn$", code, re.MULTILINE):
         code = re.sub(
             r"^import torch$", "import torch\nimport torch.nn as nn", code, count=1, flags=re.MULTILINE
         )
-    return code.rstrip() + "\n" + _FORM.format(arguments=names, call=call)
+    return code.rstrip() + "\n" + form.format(arguments=names, call=call)
 
 
 def numbered(code: str, number: int) -> tuple[list[str], str]:

@@ -54,10 +54,12 @@ def to_task(
     shapes: Mapping[str, Mapping[str, int]] | None = None,
     described: Mapping[str, Draw] | None = None,
     family: str = "",
+    free: bool = False,
 ) -> Task:
     """The task of a graph. `values` are what it was captured with, by argument; `shapes` are sets of its symbols' values.
 
-    Symbols are printed in capitals, and so are they in `Task.shapes`. Raises UserError where no draw gives finite
+    With `free` symbols are a family of sizes that the task is asked for, each in its range; else they only serve for other
+    sizes to try. Symbols are printed in capitals, and so are they in `Task.shapes`. Raises UserError where no draw gives finite
     numbers, and for a graph without tensors.
     """
     if not any(isinstance(one.type, TensorType) for one in graph.arguments):
@@ -73,6 +75,7 @@ def to_task(
         source=source(graph, described, values or {}),
         dtype=main_dtype(graph),
         shapes=upper,
+        ranges={one.name.upper(): (one.least, one.most) for one in graph.symbols} if free else {},
         family=family,
         difficulty=max(1, len(graph.nodes)),
         graph=graph.model_dump_json(),

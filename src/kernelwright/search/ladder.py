@@ -83,14 +83,16 @@ def function_form(
     shapes: Sizes | None = None,
     policy: Literal["full", "partial"] = "full",
     precision: str = "default",
+    free: bool = False,
 ) -> Form:
-    """The graph as a task in function form. Raises UserError where no draw of its arguments serves."""
+    """The graph as a task in function form, with `free` one that asks for all sizes that its symbols may have. Raises
+    UserError where no draw of its arguments serves."""
 
     def text(code: str, rung: Rung) -> str:
         entry = entry_of(code)
         return code if entry == "module" else candidate(code, graph, entry)
 
-    task = pose(graph, values, policy=policy, shapes=shapes, precision=precision)
+    task = pose(graph, values, policy=policy, shapes=shapes, precision=precision, free=free)
     return Form(task, text, modules=False)
 
 
@@ -133,13 +135,15 @@ class Ladder:
         shapes: Sizes | None = None,
         posed: Graph | None = None,
         form: Form | None = None,
+        free: bool = False,
     ) -> Entry:
         """Ask every rung that was not asked before, until the monotonic clock is at `until`; what is known then. A verdict
         that is under way by then is waited for until `wait`.
 
         `values` are example values by argument: weights as they are, so that draws are like them. `shapes` are small values
         of the graph's symbols. `posed` is the same graph with its free sizes as symbols: rungs and judge see that. `form` is
-        how the judge sees it, where that is not function form. A rung that runs out of time is not noted as failed.
+        how the judge sees it, where that is not function form. With `free` kernels are asked for all sizes that the symbols
+        may have. A rung that runs out of time is not noted as failed.
         """
         key = self.key(graph, form)
         known = self.cache.get(key) or Entry()
@@ -149,7 +153,7 @@ class Ladder:
         posed = posed or graph
         policy: Literal["full", "partial"] = "full" if self.facts["contractions"] == "own" else "partial"
         try:
-            form = form or function_form(posed, values, shapes, policy, self.facts["precision"])
+            form = form or function_form(posed, values, shapes, policy, self.facts["precision"], free)
         except UserError as error:
             return self.cache.put(key, Entry(tried={key_of(rung): str(error) for rung in waiting}))
         for rung in waiting:
@@ -271,9 +275,10 @@ def pose(
     policy: Literal["full", "partial"] = "full",
     shapes: Sizes | None = None,
     precision: str = "default",
+    free: bool = False,
 ) -> Task:
     """The task of a graph, at small sizes of its symbols: `shapes`, where given. Raises UserError where no draw of its
-    arguments serves."""
+    arguments serves. With `free` the task is asked for all sizes that the symbols may have."""
     sets: dict[str, dict[str, int]] = {name: dict(one) for name, one in (shapes or {}).items()}
     if not graph.symbols:
         sets = {"small": {}}
@@ -283,7 +288,7 @@ def pose(
                 one.name: max(one.least, min(sizes[at % len(sizes)], one.most or one.hint, one.hint))
                 for at, one in enumerate(graph.symbols)
             }
-    task = to_task(graph, f"graph/{graph.name}-{graph.digest}", values=values, shapes=sets)
+    task = to_task(graph, f"graph/{graph.name}-{graph.digest}", values=values, shapes=sets, free=free)
     task = task.model_copy(update={"policy": policy, "min_share": 0.0 if policy == "partial" else 1.0})
     return task.model_copy(update={"precision": named(precision)})
 

@@ -236,8 +236,9 @@ class _Search:
         """How the whole comes before the judge. Raises UserError where no draw of its arguments serves."""
         policy: Literal["full", "partial"] = "full" if own else "partial"
         return self.form or function_form(
-            self.graph, self.values, self.shapes, policy, self.settings.precision
-        )
+            self.graph, self.values, self.shapes, policy, self.settings.precision,
+            free=self.captured is None and bool(self.graph.symbols),
+        )  # fmt: skip
 
     @property
     def _elapsed(self) -> float:

@@ -43,7 +43,7 @@ class WithGradients:
                 one.requires_grad_(required)
 
     def _both(
-        self, given: Sequence[Any], cotangents: Sequence[torch.Tensor], learnt: list[torch.Tensor]
+        self, given: Sequence[Any], cotangents: Sequence[torch.Tensor], learnt: Sequence[torch.Tensor]
     ) -> dict[str, Any]:
         given = convert(tuple(given), _leaf)
         inputs = [one for one in flatten(given) if one.requires_grad]

@@ -20,7 +20,14 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-from kernelwright.verify.reference.hidden_sizes import hidden_sizes, named_numbers, sizes_of
+from kernelwright.verify.reference.hidden_sizes import (
+    full_sizes,
+    hidden_sizes,
+    inside,
+    large_sets,
+    named_numbers,
+    sizes_of,
+)
 from kernelwright.verify.store import Store
 
 _CACHED_TASKS = 512
@@ -117,13 +124,33 @@ class Judge:
 
     def cases(self, task: Task) -> list[Any]:
         """The correctness cases of a task's small shape sets, made once. Raises UserError for a broken task."""
-        shapes = [name for name in task.shapes if name.startswith("small")]
+        shapes = self.small(task)
         if not shapes:
             raise UserError(
                 f"task {task.id} has no shape set named small*: without a GPU a kernel is judged at small sizes "
                 "(add [shapes.small] or load the task through kernelwright.tasks)"
             )
         return list(self._cases.get(task.digest, lambda: self._make_cases(task, shapes)))
+
+    def small(self, task: Task) -> list[str]:
+        """Names of a task's small shape sets that lie in the family it is asked for. Raises UserError where none does, and where
+        its full size lies outside."""
+        named = [name for name in task.shapes if name.startswith("small")]
+        found = [name for name in named if inside(task, task.shapes[name])]
+        if named and not found:
+            raise UserError(f"task {task.id}: none of its small sizes lies in the ranges asked; widen them")
+        if not inside(task, full_sizes(task)):
+            raise UserError(f"task {task.id}: its full size lies outside of the ranges asked; widen them")
+        return found
+
+    def sets(self, task: Task) -> dict[str, dict[str, int]]:
+        """The sizes at which values are checked, by name of the set, once there are cases."""
+        own = {name: dict(task.shapes[name]) for name in self.small(task)}
+        return own | self._hidden_taken.get(task.digest, {})
+
+    def large_sets(self, task: Task) -> list[dict[str, int]]:
+        """Sets of a family of sizes that are looked at as the full size is."""
+        return large_sets(task, self._secret)
 
     def _make_cases(self, task: Task, shapes: list[str]) -> list[Any]:
         from kernelwright.verify.reference import oracle
@@ -134,7 +161,7 @@ class Judge:
             oracle.shape_cases(task, name, task.shapes[name], self.protocol, self._secret, position)
             for position, name in enumerate(shapes)
         ]
-        if len(shapes) > 1:
+        if len(shapes) > 1 or task.ranges:
             found += self._hidden(task, shapes)
         return found
 
@@ -215,9 +242,9 @@ class Judge:
 
         base = self.baseline(task)
         products = base is None or base.products
-        small = [name for name in task.shapes if name.startswith("small")] if self.protocol.honesty else []
+        small = self.small(task) if self.protocol.honesty else []
         sets = [(name, dict(task.shapes[name])) for name in small]
-        if len(small) > 1:
+        if len(small) > 1 or task.ranges:
             self.cases(task)
             sets += self._hidden_taken.get(task.digest, {}).items()
         found = []

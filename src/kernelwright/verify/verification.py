@@ -26,10 +26,11 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
+from kernelwright.shapes import constants
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, Run
-from kernelwright.verify.reference.hidden_sizes import ONE
+from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
 from kernelwright.verify.sandbox.confine import Limits
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 
@@ -148,6 +149,8 @@ class Hearing:
         self.seconds: dict[str, float] = {}
         self.facts: dict[str, Any] = {}
         self.deadline = time.monotonic() + judge.deadline_s
+        self.large: list[dict[str, int]] = []
+        """Sizes, the full one among them, that were looked at beyond the sets whose values are all checked."""
         self._processes: list[Confined] = []
         self._atomics = "atomic" in candidate.code
         """Whether anything may be updated atomically, if only where it is large: then sums may differ in their last bits."""
@@ -202,7 +205,15 @@ class Hearing:
             evidence=Evidence(**facts, seconds=self.seconds),
             timing=timing,
             candidate_digest=self.candidate.digest,
+            sizes=self._family() if outcome.accepted else {},
         )
+
+    def _family(self) -> dict[str, tuple[int, int]]:
+        """The range of each free size, over all sets that were judged."""
+        judged = [*self.judge.sets(self.task).values(), *self.large]
+        own = constants(self.task.source)
+        values = {name: [one.get(name, own[name]) for one in judged] for name in self.task.ranges}
+        return {name: (min(found), max(found)) for name, found in values.items()}
 
     def _funnel(self) -> Timing | None:
         raise NotImplementedError
@@ -309,7 +320,7 @@ class Hearing:
         """Whether a candidate has nothing to do for a batch of one, as where rows are folded until one is left: then
         that size tells nothing of its kernels."""
         launched = any(launch.programs for launch in trace.tape.launches())
-        return bool(shape.name == ONE and not launched and not trace.tape.compute())
+        return bool(shape.name.startswith((ONE, LEAST)) and not launched and not trace.tape.compute())
 
     def _policy(self, trace: Trace) -> None:
         """The candidate's own kernels run, and do what the task's policy leaves to them."""

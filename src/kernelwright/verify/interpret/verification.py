@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.messages import Run
+from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.verification import Confined, Hearing, Stop, Trace, explain
 
 if TYPE_CHECKING:
@@ -94,6 +95,10 @@ class InterpretedHearing(Hearing):
                 self._looked = self._spot(device, full)
                 self._enlarge(device, shapes, traces)
                 self._whole(base)
+            for sizes in self.judge.large_sets(self.task):
+                self._look_at(sizes, host, device, shapes, traces)
+        if full is not None:
+            self.large.append(full_sizes(self.task))
         timing = None
         with self._timed(Gate.TIMING):
             if base is not None and full is not None and modelled is not None:
@@ -325,6 +330,37 @@ class InterpretedHearing(Hearing):
         ):
             self._agrees(number, values, patch, positions, views[number].shape)
         return len(answer.get("written", ())) == len(views)
+
+    def _look_at(
+        self,
+        sizes: dict[str, int],
+        host: Confined,
+        device: Confined,
+        shapes: list[Any],
+        traces: list[Trace],
+    ) -> None:
+        """Of a family of sizes, one set more, looked at as the full size is. Raises Stop."""
+        asked = self.task
+        kept = self._looked, self._blank, self._extent, self._unproven, self._again, dict(self.facts)
+        self.task = asked.model_copy(update={"shapes": {**asked.shapes, "full": sizes}})
+        try:
+            base = self.judge.baseline(self.task)
+            full = self._full(host, base)
+            launches = self._model(device, full)
+            with self._timed(Gate.FULL):
+                self._looked = self._spot(device, full)
+                self._enlarge(device, shapes, traces)
+                self._whole(base)
+                if base is not None and full is not None and launches is not None:
+                    self._covered(device, base, full, launches, shapes[0], traces[0])
+                    self.large.append(sizes)
+        except Stop as stop:
+            free = ", ".join(f"{name} {sizes[name]}" for name in asked.ranges)
+            stop.detail = f"at {free}: {stop.detail}"
+            raise
+        finally:
+            self.task = asked
+            self._looked, self._blank, self._extent, self._unproven, self._again, self.facts = kept
 
     def _enlarge(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
         """Constants that are met at full size only are tried at small ones, where values are checked: a block may be larger

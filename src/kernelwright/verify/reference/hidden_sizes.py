@@ -15,13 +15,17 @@ from __future__ import annotations
 import ast
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernelwright.records import Task
 from kernelwright.shapes import constants
 
 ONE = "hidden_one"
 """The set in which one size is 1."""
+LEAST = "least"
+"""Begins the names of sets of a family in which a size, or every size, is at its least."""
+_DRAWN = 2
+"""Sets of a family that are drawn within it."""
 _GROWTH = 4.0
 """Factor that a middle set may have over a small one, all its sizes together: programs are interpreted."""
 
@@ -80,6 +84,9 @@ def hidden_sizes(
     dice = random.Random(f"{secret}:{task.digest}")
     sets = [task.shapes[name] for name in shapes]
     base = dict(sets[min(1, len(sets) - 1)])
+    if task.ranges:
+        yield from _of_family(task, base, dice)
+        return
     varied = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
     free = [name for name in varied if base[name] >= 4]
     if free:
@@ -87,6 +94,57 @@ def hidden_sizes(
     ones = [name for name in varied if all(other.get(name, 0) > 1 for other in sets)]
     if ones:
         yield ONE, _of_one(base, ones, free, dice)
+
+
+def large_sets(task: Task, secret: int) -> list[dict[str, int]]:
+    """Sets of a family beyond those whose programs are all interpreted: log-uniform between those and the most, and every
+    free size at its most; the full one where any is taken."""
+    if not task.ranges:
+        return []
+    dice = random.Random(f"large {secret}:{task.digest}")
+    full = full_sizes(task)
+    most = {name: full[name] if high is None else high for name, (_, high) in task.ranges.items()}
+    small = max(
+        ({**full, **sizes} for sizes in task.shapes.values()), key=lambda one: -math.prod(one.values())
+    )
+    above = _GROWTH ** (1 / len(most))
+    middle = {name: _within(min(int(small[name] * above), high), high, dice) for name, high in most.items()}
+    odd = {name: max(task.ranges[name][0], size - 1 + size % 2) for name, size in middle.items()}
+    return [{**full, **odd}, *([{**full, **most}] if {**full, **most} != full else [])]
+
+
+def full_sizes(task: Task) -> dict[str, int]:
+    """What the constants of a task's source are at full size."""
+    return {**constants(task.source), **task.shapes.get("full", {})}
+
+
+def inside(task: Task, sizes: Mapping[str, int]) -> bool:
+    """Whether sizes lie in the family that a task is asked for."""
+    known = {**constants(task.source), **sizes}
+    return all(least <= known[name] <= (most or known[name]) for name, (least, most) in task.ranges.items())
+
+
+def _of_family(
+    task: Task, base: dict[str, int], dice: random.Random
+) -> Iterator[tuple[str, list[dict[str, int]]]]:
+    """Each free size at its least, all at once, and some drawn within; programs are interpreted, so not far above small."""
+    known = {**constants(task.source), **base}
+    least = {name: low for name, (low, _) in task.ranges.items()}
+    small = {name: max(known[name], low) for name, low in least.items()}
+    for name, low in least.items():
+        yield f"{LEAST}_{name}", [base | small | {name: low}, base | least]
+    yield f"{LEAST}_all", [base | least]
+    for number in range(_DRAWN):
+        drawn = []
+        for growth in (_GROWTH, _GROWTH, 2.0, 1.5):
+            room = growth ** (1 / len(least))
+            ends = {name: min(task.ranges[name][1] or math.inf, small[name] * room) for name in least}
+            drawn.append(base | {name: _within(low, ends[name], dice) for name, low in least.items()})
+        yield f"drawn_{number}", drawn
+
+
+def _within(low: int, high: float, dice: random.Random) -> int:
+    return min(int(high), max(low, round(math.exp(dice.uniform(math.log(low), math.log(max(high, low)))))))
 
 
 def _middle(task: Task, base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:
