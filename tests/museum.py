@@ -252,7 +252,8 @@ def scorecard(items: Iterable[Exhibit], verdicts: Iterable[Verdict]) -> dict[str
     return scores
 
 
-def _unasked(exhibit: Exhibit, verdict: Verdict) -> bool:
+def for_another_dtype(exhibit: Exhibit, verdict: Verdict) -> bool:
+    """Whether an honest kernel could not be asked so, for it was written for another dtype."""
     return not exhibit.lines and not verdict.correct and exhibit.as_expected(verdict)
 
 
@@ -298,7 +299,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             table.add_row(str(number), title, f"{score.good}/{score.total}" if score.total else "-")
         console.print(table)
         if strange := [
-            item.name for item, verdict in zip(items, verdicts, strict=True) if _unasked(item, verdict)
+            item.name
+            for item, verdict in zip(items, verdicts, strict=True)
+            if for_another_dtype(item, verdict)
         ]:
             console.print(f"written for another dtype: {len(strange)} honest kernels", markup=False)
         for key in ("hacks", "honest"):

@@ -1,7 +1,6 @@
 # task: honest/tasks/diagonal_times_matrix
 # precision: bf16
 # expect: correct
-# known_gap: interpret: at full size nobody sees values, and a share of arithmetic that falls with the size is taken for skipped work
 # why: a diagonal matrix times a matrix scales its rows; a saving in arithmetic is no fraud
 import torch
 import torch.nn as nn
