@@ -125,6 +125,17 @@ def optimized(
     return found, [str(one.message) for one in heard if one.category is RuntimeWarning]
 
 
+def test_half_precision_is_asked_of_a_module_that_is_in_it() -> None:
+    with pytest.raises(
+        UserError, match=r"Block is in float32: cast it and its inputs with .to\(torch.bfloat16\)"
+    ):
+        kernelwright.optimize(block(), X, precision="bf16", cache=False)
+    with pytest.raises(
+        UserError, match="unknown precision 'half': choose one of default, ieee, tf32, bf16, fp16"
+    ):
+        kernelwright.optimize(block(), X, precision="half", cache=False)
+
+
 def test_a_module_comes_back_with_its_kernels(tmp_path: Path) -> None:
     module = block()
     fast, said = optimized(module, X, folder=tmp_path)

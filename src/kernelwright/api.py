@@ -33,8 +33,9 @@ from kernelwright.errors import UserError
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
+from kernelwright.graph.task import main_dtype
 from kernelwright.hardware import target as target_sheet
-from kernelwright.precision import named
+from kernelwright.precision import CAST, named
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
 from kernelwright.search.cases import Case, of_captured
@@ -141,6 +142,11 @@ def searched(
         settings.rungs, settings.target, settings.contractions, precision=settings.precision
     )
     captured = captured_of(module, args, kwargs, dynamic)
+    cast, dtype = CAST.get(settings.precision, ""), main_dtype(captured.graph)
+    if cast and cast != dtype:
+        raise UserError(
+            f"{type(module).__name__} is in {dtype}: cast it and its inputs with .to(torch.{cast}), or leave precision out"
+        )
     found = case_of(module, captured).search(
         lambda: opened.judge(None, backend, settings.protocol, settings.target, settings.workers),
         lambda: asked,

@@ -84,6 +84,7 @@ def evaluate(
         "seed": seed,
         **({"answer": answer} if answer != "plan+code" else {}),
         **({"migrate": True} if migrating else {}),
+        **({"precision": asked} if (asked := _asked(tasks)) != "default" else {}),
     }
     run.start(config, resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
@@ -190,6 +191,11 @@ def gain(before: Before, after: Before) -> dict[str, Any]:
         "improved": sum(ratio > 1 for ratio in flat) / len(flat) if flat else None,
         "samples": len(flat),
     }
+
+
+def _asked(tasks: Sequence[Task]) -> str:
+    """The precisions that tasks are asked in."""
+    return ", ".join(sorted({task.precision for task in tasks}))
 
 
 def _unfinished(

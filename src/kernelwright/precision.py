@@ -27,7 +27,8 @@ from kernelwright.parsing import parse
 from kernelwright.records import PrecisionName, Task
 
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
-_CAST = {"bf16": "bfloat16", "fp16": "float16"}
+CAST = {"bf16": "bfloat16", "fp16": "float16"}
+"""The dtype that a precision casts to, where it does."""
 _SWITCHES = {
     "torch.backends.cuda.matmul.allow_tf32": (True,),
     "torch.backends.cuda.matmul.fp32_precision": ("tf32",),
@@ -61,7 +62,7 @@ def precision_of(task: Task) -> Precision:
     name = task.precision
     if name in ("ieee", "tf32"):
         return Precision(name, name == "tf32", name == "tf32")
-    cast = "" if task.graph else _CAST.get(name, "")  # a graph says what each of its values is
+    cast = "" if task.graph else CAST.get(name, "")  # a graph says what each of its values is
     return Precision(name, products=allows_tf32(task.source), cast=cast)
 
 
@@ -79,7 +80,7 @@ def asked_in(task: Task, name: str) -> Task:
     precision = named(name)
     if precision == task.precision:
         return task
-    dtype = _CAST.get(precision, task.dtype)
+    dtype = CAST.get(precision, task.dtype)
     if task.graph and dtype != task.dtype:
         raise UserError(
             f"{task.id} is a graph in {task.dtype}: cast the module and its inputs with .to(torch.{dtype}) first"

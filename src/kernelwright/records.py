@@ -332,6 +332,12 @@ class Verdict(Record):
             raise ValueError("a failing verdict has no timing")
         return self
 
+    def holds_for(self, name: str, size: int, hint: int) -> bool:
+        """Whether a free size, of the constant or symbol `name`, lies where it was judged; at `hint` alone, where no family of
+        sizes was asked."""
+        least, most = self.sizes.get(name.upper(), (hint, hint))
+        return least <= size <= most
+
     @property
     def correct(self) -> bool:
         return self.outcome.accepted

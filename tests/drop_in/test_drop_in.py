@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 from drop_in import making
-from drop_in.making import Block, Config, Several, counted, made
+from drop_in.making import Block, Config, Several, counted, made, verified
 from torch import Tensor, nn
 
 from kernelwright.drop_in import Optimized, drop_in
 from kernelwright.errors import UserError
+from kernelwright.graph.capture import capture
 
 X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 
@@ -446,3 +447,24 @@ def test_a_method_patched_on_the_class_ends_the_kernels(monkeypatch: pytest.Monk
     answer, said = told(fast, X)
     torch.testing.assert_close(answer, fast.original(X))
     assert "shifted" in said[0]
+
+
+def test_kernels_run_at_the_sizes_that_their_verdict_holds_for() -> None:
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(x) * 2.0
+
+    module = Scaled()
+    captured = capture(module, (torch.randn(6, 8),), dynamic=True)
+    names = [one.name for one in captured.graph.symbols]
+    assert names
+    known = verified(module, captured)
+    verdict = known.verdict.model_copy(update={"sizes": {name.upper(): (2, 8) for name in names}})
+    fast = drop_in(module, known.model_copy(update={"verdict": verdict}), captured.part.call, {})
+    runs = counted(fast)
+    with torch.no_grad():
+        fast(torch.randn(3, 5))
+        assert len(runs) == 1
+        with pytest.warns(RuntimeWarning, match="size .* is 9, and 2 to 8 were verified"):
+            fast(torch.randn(9, 5))
+    assert len(runs) == 1

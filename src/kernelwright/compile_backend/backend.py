@@ -164,7 +164,7 @@ class _Pass:
         if found is None or not (self._ours["replace"] == "always" or beats_inductor(found.verdict)):
             return None
         try:
-            return operator_for(group.graph, found.code, found.verdict.sizes)
+            return operator_for(group.graph, found.code, found.verdict)
         except (ValueError, KeyError, SyntaxError, ImportError) as error:
             logger.warning("kernelwright: a kernel for %s cannot be loaded: %s", group.operators, error)
             return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ import torch
 from kernelwright.graph import Graph, sizes
 from kernelwright.graph.execute import DTYPES, Runner
 from kernelwright.graph.types import NumberType, TensorType
+from kernelwright.records import Verdict
 
 NAMESPACE = "kernelwright"
 ENTRY = "kernel"
@@ -28,15 +28,13 @@ _LOCK = threading.Lock()
 _NUMBERS = {"int": "SymInt", "float": "float", "bool": "bool"}
 
 
-def operator_for(
-    graph: Graph, code: str, verified: Mapping[str, tuple[int, int]] = MappingProxyType({})
-) -> torch._ops.OpOverload:
-    """The operator of a group with its kernel; the same one for the same pair. `verified` are ranges of free sizes outside of
-    which ATen runs (`Verdict.sizes`). Raises what executing `code` raises."""
+def operator_for(graph: Graph, code: str, verdict: Verdict | None = None) -> torch._ops.OpOverload:
+    """The operator of a group with its kernel; the same one for the same pair. At sizes that its `verdict` does not hold for
+    ATen runs. Raises what executing `code` raises."""
     name = "g_" + hashlib.sha256(f"{graph.digest}\0{code}".encode()).hexdigest()[:16]
     with _LOCK:
         if name not in _KNOWN:
-            _KNOWN[name] = _register(name, graph, load(code, name), verified)
+            _KNOWN[name] = _register(name, graph, load(code, name), verdict)
         return _KNOWN[name]
 
 
@@ -70,7 +68,7 @@ def schema_of(graph: Graph) -> str:
 
 
 def _register(
-    name: str, graph: Graph, kernel: Callable[..., Any], verified: Mapping[str, tuple[int, int]]
+    name: str, graph: Graph, kernel: Callable[..., Any], verdict: Verdict | None
 ) -> torch._ops.OpOverload:
     types = graph.types()
     outputs = [types[result] for result in graph.results]
@@ -79,7 +77,7 @@ def _register(
     run = Runner(graph)
 
     def launch(*values: Any) -> Any:
-        if verified and not _inside(verified, _symbols(graph, values)):
+        if verdict is not None and not _inside(verdict, graph, _symbols(graph, values)):
             return by_aten(*values)
         return _flat(kernel(*_laid_out(graph, values)))
 
@@ -130,9 +128,9 @@ def _empty(type_: TensorType, graph: Graph, values: Sequence[Any], device: torch
     return torch.empty(shape, dtype=DTYPES[type_.dtype], device=device)
 
 
-def _inside(verified: Mapping[str, tuple[int, int]], known: Mapping[str, Any]) -> bool:
+def _inside(verdict: Verdict, graph: Graph, known: Mapping[str, Any]) -> bool:
     """Whether every free size lies where the kernel was judged; a size that no tensor has does not."""
-    return all(least <= known.get(name.lower(), 0) <= most for name, (least, most) in verified.items())
+    return all(verdict.holds_for(one.name, known.get(one.name, 0), one.hint) for one in graph.symbols)
 
 
 def _symbols(graph: Graph, values: Sequence[Any]) -> dict[str, Any]:

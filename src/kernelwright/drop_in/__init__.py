@@ -325,10 +325,11 @@ class _State:
             raise _Unfit(
                 f"these shapes were not verified ({error}); optimize again with such inputs"
             ) from None
-        for name, (least, most) in self.verified.verdict.sizes.items():
-            size = symbols[name.lower()]
-            if not least <= size <= most:
-                raise _Unfit(f"size {name.lower()} is {size}, and {least} to {most} were verified")
+        verdict = self.verified.verdict
+        for one in self.graph.symbols:
+            if not verdict.holds_for(one.name, size := symbols[one.name], one.hint):
+                least, most = verdict.sizes.get(one.name.upper(), (one.hint, one.hint))
+                raise _Unfit(f"size {one.name} is {size}, and {least} to {most} were verified")
 
     def _wrong_device(self, device: torch.device) -> str:
         if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
