@@ -309,3 +309,11 @@ def test_what_is_said_in_function_form_is_parsed_back() -> None:
 def test_an_example_of_plans_alone_says_the_plan_alone() -> None:
     prompt, answer = example_pair(pair(), "compact", "plan")
     assert (prompt.answer, answer) == ("plan", f"<plan>\n{pair().plan}\n</plan>")
+
+
+def test_what_is_asked_beyond_the_source_is_said() -> None:
+    task = TASK.model_copy(update={"precision": "bf16", "gradients": True, "ranges": {"N": (1, None)}})
+    said = text(ask("frontend", "compact", task))
+    assert "cast to bfloat16" in said
+    assert "torch.autograd.Function" in said
+    assert "N 1 to any" in said

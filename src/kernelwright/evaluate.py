@@ -84,7 +84,7 @@ def evaluate(
         "seed": seed,
         **({"answer": answer} if answer != "plan+code" else {}),
         **({"migrate": True} if migrating else {}),
-        **({"precision": asked} if (asked := _asked(tasks)) != "default" else {}),
+        **({"precision": precision} if (precision := _precisions(tasks)) != "default" else {}),
     }
     run.start(config, resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
@@ -193,7 +193,7 @@ def gain(before: Before, after: Before) -> dict[str, Any]:
     }
 
 
-def _asked(tasks: Sequence[Task]) -> str:
+def _precisions(tasks: Sequence[Task]) -> str:
     """The precisions that tasks are asked in."""
     return ", ".join(sorted({task.precision for task in tasks}))
 

@@ -14,6 +14,7 @@ import torch
 
 from kernelwright.graph import Graph
 from kernelwright.graph.shrink import Shrunk, shrink
+from kernelwright.records import PrecisionName
 from kernelwright.search.cache import Answer, KernelCache
 from kernelwright.search.ladder import Ladder
 from kernelwright.search.rungs import Contractions, rungs_of
@@ -62,5 +63,22 @@ class LadderSource:
 
     def _ladder(self, pool: object, contractions: Contractions) -> Ladder:
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-        rungs = rungs_of(RUNGS, self.target, contractions)
-        return Ladder(pool, rungs, self._cache, target=self.target, contractions=contractions, gpu=gpu)  # type: ignore[arg-type]
+        precision = precision_here()
+        rungs = rungs_of(RUNGS, self.target, contractions, precision=precision)
+        return Ladder(
+            pool,  # type: ignore[arg-type]
+            rungs,
+            self._cache,
+            target=self.target,
+            contractions=contractions,
+            precision=precision,
+            gpu=gpu,
+        )
+
+
+def precision_here() -> PrecisionName:
+    """What torch's own flags allow in this process."""
+    products = torch.get_float32_matmul_precision() != "highest"
+    if not torch.backends.cudnn.allow_tf32:
+        return "ieee"
+    return "tf32" if products else "default"

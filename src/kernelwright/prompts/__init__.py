@@ -80,7 +80,7 @@ def render(
         "outline": "" if graph is None or style == "chat" else reasoning.outline(graph),
         "arguments": "" if graph is None else ", ".join(one.name for one in graph.arguments),
         "precision": precision if task.precision == "default" else task.precision,
-        "source": _cast_note(task) + ((lowered(task) if style == "lowered" else "") or task.source.strip()),
+        "source": _notes(task) + ((lowered(task) if style == "lowered" else "") or task.source.strip()),
         "kernel": kernel.strip(),
         "plan": plan.strip(),
         "others": [one.strip() for one in others],
@@ -170,10 +170,19 @@ def _reasons(pair: Pair) -> str:
         return ""
 
 
-def _cast_note(task: Task) -> str:
-    """A line for tasks that are asked in another dtype than their source makes."""
-    cast = precision_of(task).cast
-    return f"# Parameters and floating-point inputs are cast to {cast}.\n" if cast else ""
+def _notes(task: Task) -> str:
+    """Lines for what a task is asked beyond its source: another dtype, gradients, sizes."""
+    notes = []
+    if cast := precision_of(task).cast:
+        notes.append(f"# Parameters and floating-point inputs are cast to {cast}.\n")
+    if task.gradients:
+        notes.append(
+            "# Gradients of inputs and parameters are asked, too: bring a torch.autograd.Function.\n"
+        )
+    if task.ranges:
+        ranges = (f"{name} {least} to {most or 'any'}" for name, (least, most) in task.ranges.items())
+        notes.append(f"# It must hold for {', '.join(ranges)}.\n")
+    return "".join(notes)
 
 
 def _check(what: str, value: str, valid: tuple[str, ...]) -> None:
