@@ -1,5 +1,6 @@
 # task: wright/loss_cross_entropy
 # gradients: yes
+# precision: default
 # expect: correct
 # why: the gradient is made beside the loss, and scaled when it is asked for
 import torch
