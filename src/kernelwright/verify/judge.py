@@ -187,12 +187,14 @@ class Judge:
         """Cases at multiples of the numbers that a candidate names (`hidden_sizes.named_numbers`)."""
         from kernelwright.verify.reference import oracle
 
-        shapes = [name for name in task.shapes if name.startswith("small")]
+        shapes = self.small(task)
         if not (self.protocol.honesty and len(shapes) > 1):
             return []
         found: list[Any] = []
         for number in named_numbers(code):
             for sizes in sizes_of(task, shapes, number, self._secret):
+                if not inside(task, sizes):
+                    continue
 
                 def make(sizes: dict[str, int] = sizes, number: int = number) -> Any:
                     with _ours("sizes that a candidate names"):
