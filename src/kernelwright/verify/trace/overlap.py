@@ -42,10 +42,11 @@ def share_elements(first: View, second: View) -> bool:
 
 
 def _marks(views: Sequence[View]) -> np.ndarray | None:
-    """Memory with every byte of `views` marked; None where a byte would be marked twice, or where there is too much."""
+    """Memory with every byte of `views` marked; None where a byte would be marked twice (there are more of them
+    than places, too), or where there is too much."""
     start = min(view.offset * view.itemsize for view in views)
     end = max(view.end for view in views)
-    if end - start > _MARKED:
+    if end - start > _MARKED or sum(view.numel * view.itemsize for view in views) > end - start:
         return None
     marks = np.zeros(end - start, dtype=bool)
     for view in views:
