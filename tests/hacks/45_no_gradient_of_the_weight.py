@@ -62,10 +62,10 @@ class RmsNorm(torch.autograd.Function):
         x, weight, scale = ctx.saved_tensors
         rows, n = x.shape
         dy, dx, dw = dy.contiguous(), torch.empty_like(x), torch.empty_like(weight)
-        count = triton.cdiv(rows, 16)
+        count = triton.cdiv(rows, 4)
         partial = torch.empty(count, n, device=x.device, dtype=torch.float32)
         block = triton.next_power_of_2(n)
-        backward_kernel[(count,)](dy, x, weight, scale, dx, partial, rows, n, ROWS=16, BLOCK=block)
+        backward_kernel[(count,)](dy, x, weight, scale, dx, partial, rows, n, ROWS=4, BLOCK=block)
         columns_kernel[(triton.cdiv(n, 128),)](partial, dw, count, n, BLOCK=128)
         return dx, None, None
 
