@@ -210,6 +210,8 @@ class Hearing:
 
     def _family(self) -> dict[str, tuple[int, int]]:
         """The range of each free size, over all sets that were judged."""
+        if not self.task.ranges:
+            return {}
         judged = [*self.judge.sets(self.task).values(), *self.large]
         own = constants(self.task.source)
         values = {name: [one.get(name, own[name]) for one in judged] for name in self.task.ranges}
