@@ -1,6 +1,8 @@
 """The ladder: rung by rung, judged, remembered; a climber begins with the best so far; time ends it."""
 
+import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 from search.making import Judge, Says, cannot, graph, kernel
 
 from kernelwright.errors import UserError
-from kernelwright.records import Candidate
+from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.ladder import Ladder, Tried
 from kernelwright.search.rung import CannotWrite, Climb, entry_of, key_of
@@ -57,6 +59,25 @@ def test_a_rung_that_ran_out_of_time_is_asked_again(tmp_path: Path) -> None:
     entry = ladder(Says("library", kernel(1.0)), judge=Judge(never=True)).search(GRAPH, until=began + 0.3)
     assert entry.tried == {}
     assert time.monotonic() - began < 1
+
+
+class Slow(Judge):
+    """Takes a fifth of a second."""
+
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        made, later = super().submit(task, candidate), Future[Verdict]()
+        threading.Timer(0.2, lambda: later.set_result(made.result())).start()
+        return later
+
+
+def test_a_verdict_under_way_is_waited_for_and_no_other_rung_is_asked() -> None:
+    late = Says("library", kernel(0.25))
+    now = time.monotonic()
+    entry = ladder(Says("compiler", kernel(0.5)), late, judge=Slow()).search(
+        GRAPH, until=now + 0.15, wait=now + 30
+    )
+    assert entry.tried == {"compiler": "verified"}
+    assert late.asked == 0
 
 
 def test_all_that_was_judged_is_told() -> None:
