@@ -1,46 +1,84 @@
 """Kernels that somebody called correct, before our judge: how many it rejects, and why.
 
-    python benchmarks/published.py FOLDER... [--precision bf16,default] [--backend cuda] [--json FILE] [--workers 2]
+    python benchmarks/published.py ROWS.jsonl FOLDER... [--precision bf16,default,tf32] [--backend cuda] [--rounds 60]
+    python benchmarks/published.py ROWS.jsonl                  the table of what was judged so far
 
-FOLDER is a checkout of KernelAgent's artifacts or of its optimisation artifacts: folders with a reference in the KernelBench
-form (`original.py` or `problem.py`) beside a file that defines `kernel_function`. Each becomes a `ModelNew` whose constructor
-is the reference's and whose forward calls `kernel_function` with the inputs, then the parameters, then what of the
-constructor's arguments it asks for by name. Judged in each precision; a kernel counts as accepted where one accepts it.
+FOLDER is a checkout of KernelAgent's artifacts or of its optimisation artifacts (folders with a reference in the KernelBench
+form beside a file that defines `kernel_function`; with `--rounds` also so many of the kernels of the optimisation's rounds
+that were clocked), or of Liger-Kernel (`published_liger.py`). Each becomes a `ModelNew`: for KernelAgent's the constructor is
+the reference's, and forward calls `kernel_function` with the inputs, then the parameters, then what of the constructor's
+arguments it asks for by name.
 
-Does not say that a rejection is right: each is read by eye, and docs/audit.md says what was found. Writes nothing of theirs.
+Judged in each precision until one accepts it. A verdict is a line of ROWS.jsonl at once, and what has a line is not judged
+again: delete lines to have them judged anew. Does not say that a rejection is right: each is read by eye, and docs/audit.md
+says what was found. Writes nothing of theirs.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
 import json
+import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import published_liger
+
 from kernelwright.errors import UserError
-from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.records import Candidate, Task
 from kernelwright.tasks import small_shapes
 from kernelwright.tasks.form import check_reference, read_text
 from kernelwright.verify import VerifierPool
 
 REFERENCES = ("original.py", "problem.py")
-KERNELS = ("kernel_code.py", "optimized_kernel*.py")
+KERNELS = (
+    "kernel_code.py",
+    "generated_kernel.py",
+    "triton_kernel.py",
+    "final_kernel.py",
+    "optimized_kernel*.py",
+)
 _IMPORTS = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 
 
-def found(root: Path) -> Iterator[tuple[str, str, str]]:
-    """(name, reference, kernel) of each folder below `root` that has both."""
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A kernel that somebody called correct."""
+
+    name: str
+    reference: str
+    """In the KernelBench form."""
+    code: str
+    """With a `ModelNew`."""
+
+
+def found(root: Path, rounds: int) -> Iterator[Published]:
+    """What a checkout holds that can be bound to a reference."""
+    if (root / "src/liger_kernel").is_dir():
+        yield from (Published(*one) for one in published_liger.found(root))
+        return
+    traced: list[tuple[str, str, Path]] = []
     for name in REFERENCES:
-        for reference in sorted(root.rglob(name)):
-            kernels = [path for pattern in KERNELS for path in sorted(reference.parent.glob(pattern))]
-            for kernel in kernels[:1]:
-                yield (
-                    f"{reference.parent.parent.name}/{reference.parent.name}",
-                    read_text(reference),
-                    read_text(kernel),
-                )
+        for path in sorted(root.rglob(name)):
+            folder, reference = path.parent, read_text(path)
+            title = f"{folder.parent.name}/{folder.name}"
+            kernels = [one for pattern in KERNELS for one in sorted(folder.glob(pattern))]
+            yield from bound([(title, reference, kernel) for kernel in kernels[:1]])
+            clocked = [one.parent for one in folder.rglob("optimization_trace/*/benchmark_results.json")]
+            traced += [(f"{title}/{one.name}", reference, one / "kernel.py") for one in sorted(clocked)]
+    yield from bound(random.Random(0).sample(traced, min(rounds, len(traced))))
+
+
+def bound(entries: Iterable[tuple[str, str, Path]]) -> Iterator[Published]:
+    """Those that define what their reference can be bound to; others are named."""
+    for name, reference, kernel in entries:
+        try:
+            yield Published(name, reference, wrapped(reference, read_text(kernel)))
+        except (UserError, OSError) as error:
+            print(f"{name}: left out: {error}", flush=True)
 
 
 def wrapped(reference: str, kernel: str) -> str:
@@ -48,14 +86,8 @@ def wrapped(reference: str, kernel: str) -> str:
     model = next(
         one for one in ast.parse(reference).body if isinstance(one, ast.ClassDef) and one.name == "Model"
     )
-    function = next(
-        (
-            one
-            for one in ast.parse(kernel).body
-            if isinstance(one, ast.FunctionDef) and one.name == "kernel_function"
-        ),
-        None,
-    )
+    functions = [one for one in ast.parse(kernel).body if isinstance(one, ast.FunctionDef)]
+    function = next((one for one in functions if one.name == "kernel_function"), None)
     if function is None:
         raise UserError("no kernel_function")
     methods = {one.name: one for one in model.body if isinstance(one, ast.FunctionDef)}
@@ -65,75 +97,161 @@ def wrapped(reference: str, kernel: str) -> str:
         for one in methods.values()
         if one.name != "forward"
     ]
-    given = [one.arg for one in methods["__init__"].args.args[1:]] if "__init__" in methods else []
-    call = ", ".join(_arguments(function, forward, given))
+    init = (
+        methods["__init__"].args
+        if "__init__" in methods
+        else ast.parse("lambda self: 0", mode="eval").body.args
+    )  # type: ignore[attr-defined]
+    given = [one.arg for one in init.args[1:]]
     body = "\n".join("    " + line for text in kept for line in text.splitlines())
-    keep = "".join(f"        self._given_{name} = {name}\n" for name in given)
+    keep = "".join(f"        self._given[{name!r}] = {name}\n" for name in given)
+    call = ", ".join(_arguments(function, forward, given, ast.unparse(methods.get("__init__", model))))
     return (
-        f"{kernel}\n\n{_IMPORTS}\n\nclass _Made(nn.Module):\n{body or '    pass'}\n\n\nclass ModelNew(_Made):\n"
-        f"    def __init__(self{''.join(', ' + name for name in given)}):\n        super().__init__({', '.join(given)})\n{keep}\n"
-        f"    def forward(self, {', '.join(forward)}):\n        weights = list(self.parameters())\n"
-        f"        return kernel_function({call})\n"
+        f"{_without_tests(kernel)}\n\n{_IMPORTS}\n\nclass _Made(nn.Module):\n{body or '    pass'}\n\n\nclass ModelNew(_Made):\n"
+        f"    def __init__({ast.unparse(init)}):\n        super().__init__({', '.join(given)})\n        self._given = {{}}\n{keep}\n"
+        f"    def forward(self, {', '.join(forward)}):\n{_WEIGHTS}        return kernel_function({call})\n"
     )
 
 
-def _arguments(function: ast.FunctionDef, forward: list[str], given: list[str]) -> Iterator[str]:
-    """What to call it with: inputs by place, then by name constructor's arguments, then parameters in order."""
+_WEIGHTS = """        weights = [one for child in self.children() for one in child.parameters()]
+        weights += self._parameters.values()
+        statistics = dict(self.named_buffers())
+"""
+"""Of submodules first: constructors make those first mostly, and functions take them so."""
+
+
+def _without_tests(kernel: str) -> str:
+    """The file without what only its own test runs: functions that `kernel_function` does not reach, and the guarded end."""
+    tree = ast.parse(kernel)
+    named = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    others = [one for one in tree.body if one not in named.values() and not isinstance(one, ast.If)]
+    reached, todo = set(), ["kernel_function", *(name for one in others for name in _names(one))]
+    while todo:
+        name = todo.pop()
+        if name in named and name not in reached:
+            reached.add(name)
+            todo += _names(named[name])
+    kept = [one for one in tree.body if one in others or getattr(one, "name", "") in reached]
+    lines = kernel.splitlines()
+    starts = [min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))]) for one in kept]
+    return "\n".join(
+        line for one, start in zip(kept, starts, strict=True) for line in lines[start - 1 : one.end_lineno]
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _arguments(function: ast.FunctionDef, forward: list[str], given: list[str], init: str) -> Iterator[str]:
+    """What to call it with: inputs by place, then by name constructor's arguments, running statistics, a dictionary of all
+    weights, or the parameters in order. Of `*args` it gets the weights, and then the numbers that the constructor keeps."""
     yield from forward
+    numbers = [name for name in given if f"self.{name} = {name}" in init]
     if function.args.vararg is not None:
         yield "*weights"
+        if function.args.kwarg is None:
+            yield from (f"self._given[{name!r}]" for name in numbers)
+        else:
+            asked = [name for name in given if name != "bias" and repr(name) in ast.unparse(function)]
+            yield from (f"{name}=self._given[{name!r}]" for name in asked)
         return
     optional = {
         one.arg for one in function.args.args[len(function.args.args) - len(function.args.defaults) :]
     }
     weight = 0
     for one in function.args.args[len(forward) :]:
-        if one.arg in given:
-            yield f"{one.arg}=self._given_{one.arg}"
-        elif one.arg not in optional or one.arg in ("weight", "bias"):
-            yield f"{one.arg}=weights[{weight}] if len(weights) > {weight} else None"
+        name = one.arg
+        if name in ("params", "weights", "state_dict"):
+            yield f"{name}=dict(self.state_dict())"
+        elif name in ("running_mean", "running_var"):
+            yield f"{name}=next(value for key, value in statistics.items() if key.endswith({name!r}))"
+        elif (
+            name in given
+            and f"nn.Parameter(torch.randn({name}))" not in init
+            and f"self.{name} = nn" not in init
+        ):
+            if name != "bias":  # of a constructor, a switch
+                yield f"{name}=self._given[{name!r}]"
+                continue
+            yield f"{name}=weights[{weight}] if len(weights) > {weight} else None"
             weight += 1
+        elif (
+            name not in optional
+            or name in ("weight", "bias", "add_bias")
+            or name.endswith(("_weight", "_bias"))
+        ):
+            yield f"{name}=weights[{weight}] if len(weights) > {weight} else None"
+            weight += 1
+
+
+def judge(pool: VerifierPool, one: Published, precision: str) -> dict[str, str]:
+    """A row: what the judge says of a kernel in one precision."""
+    row = {"name": one.name, "precision": precision}
+    try:
+        task = Task(
+            id=f"published/{one.name}",
+            suite="published",
+            source=check_reference(one.reference, one.name),
+            precision=precision,
+        )
+        verdict = pool.verify(small_shapes(task), Candidate(code=one.code))
+    except UserError as error:
+        return row | {"outcome": "no_reference", "detail": " ".join(str(error).split())[:400]}
+    where = f"{verdict.evidence.where}: " if verdict.evidence.where else ""
+    return row | {
+        "outcome": verdict.outcome.value,
+        "detail": where + " ".join(verdict.detail.split())[:400],
+        "seconds": f"{sum(verdict.evidence.seconds.values()):.1f}",
+    }
+
+
+_FOR_ANOTHER = ("runtime_error", "wrong_dtype", "no_reference")
+"""Outcomes of a kernel that was written for another precision: they say least."""
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """What came of each kernel: accepted in one precision, or the refusal that says most."""
+    best: dict[str, tuple[int, dict[str, str]]] = {}
+    for row in rows:
+        rank = 0 if row["outcome"] == "correct" else 2 if row["outcome"] in _FOR_ANOTHER else 1
+        if row["name"] not in best or rank < best[row["name"]][0]:
+            best[row["name"]] = rank, row
+    lines = [
+        f"{one['outcome']:22} {name} in {one['precision']}: {one['detail'][:200]}"
+        for name, (_, one) in sorted(best.items())
+    ]
+    return "\n".join([*lines, f"{len(best)}: {dict(Counter(one['outcome'] for _, one in best.values()))}"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--precision", default="bf16,default")
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--precision", default="bf16,default,tf32")
     parser.add_argument("--backend", default="interpret", choices=["interpret", "cuda"])
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--deadline", type=float, default=60.0)
+    parser.add_argument("--only", default="", help="kernels whose name has this in it")
     options = parser.parse_args()
-    best: dict[str, Verdict] = {}
-    for precision in options.precision.split(","):
-        pairs = []
-        for root in options.folders:
-            for name, reference, kernel in found(root):
-                if name not in best or not best[name].correct:
-                    source = check_reference(reference, name)
-                    task = small_shapes(
-                        Task(id=f"published/{name}", suite="published", source=source, precision=precision)
-                    )
-                    pairs.append((name, task, Candidate(code=wrapped(reference, kernel))))
-        with VerifierPool(workers=options.workers, backend=options.backend, deadline_s=60.0) as pool:
-            asked = [(name, pool.submit(task, candidate)) for name, task, candidate in pairs]
-            for name, future in asked:
-                try:
-                    verdict = future.result()
-                except UserError as error:
-                    print(f"{name} in {precision}: no reference: {error}", flush=True)
+    rows = (
+        [json.loads(line) for line in options.rows.read_text().splitlines()] if options.rows.exists() else []
+    )
+    entries = [
+        one for root in options.folders for one in found(root, options.rounds) if options.only in one.name
+    ]
+    with VerifierPool(workers=1, backend=options.backend, deadline_s=options.deadline) as pool:
+        for one in entries:
+            for precision in options.precision.split(","):
+                done = {row["precision"]: row["outcome"] for row in rows if row["name"] == one.name}
+                if precision in done or "correct" in done.values():
                     continue
-                if name not in best or verdict.correct:
-                    best[name] = verdict
-    for name, verdict in sorted(best.items()):
-        where = f" [{verdict.evidence.where}]" if verdict.evidence.where else ""
-        print(f"{verdict.outcome.value:24} {name}{where} {' '.join(verdict.detail.split())[:160]}")
-    print(f"{len(best)} called correct: {dict(Counter(one.outcome.value for one in best.values()))}")
-    if options.json:
-        options.json.write_text(
-            json.dumps({name: one.model_dump(mode="json") for name, one in best.items()}, indent=1)
-        )
+                rows.append(judge(pool, one, precision))
+                with options.rows.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from kernelwright.verify.interpret.interpreter import TracedLaunch
 
 
-_MOST_VALUES = 256
-"""Elements of one tile for each thread: as many as it has registers. Twice that keeps the assembler busy for minutes."""
+_MOST_VALUES, _MOST_OF_PRODUCTS = 512, 256
+"""Elements of one tile for each thread: twice as many as it has registers, as published kernels have them that sum what they
+load; of a kernel that multiplies matrices as many. Twice that keeps the assembler busy for minutes."""
 
 
 class CompileError(Exception):
@@ -60,7 +61,8 @@ def to_ir(launch: TracedLaunch, target: Target) -> None:
         raise CompileError(f"num_warps={warps} is {threads} threads; a program has at most {MOST_THREADS}")
     shapes = (shape.split("x")[:-1] for shape in set(re.findall(r"tensor<((?:\d+x)+)", text)))
     widest = max((math.prod(map(int, shape)) for shape in shapes), default=0)
-    if widest > _MOST_VALUES * threads:
+    most = _MOST_OF_PRODUCTS if "tt.dot" in text else _MOST_VALUES
+    if widest > most * threads:
         raise CompileError(
             f"a tile of {widest} elements is {widest // threads} values for each of {threads} threads; registers hold 255: "
             "loop over smaller tiles"

@@ -464,7 +464,9 @@ class _Checker:
                     raise NotAKernel(f"line {node.lineno}: `.{part}` in a kernel")
                 if part not in _PUBLIC.get(value.__name__, ()):
                     name = ".".join([base.id, *path[: number + 1]])
-                    raise NotAKernel(f"line {node.lineno}: `{name}` is not part of Triton's language")
+                    raise NotAKernel(
+                        f"line {node.lineno}: `{name}` is not part of Triton {triton.__version__}'s language"
+                    )
                 if part in _WHEN_AND_WHERE:
                     raise NotAKernel(f"line {node.lineno}: `{part}` tells when or where a kernel runs")
                 value = getattr(value, part)
