@@ -47,6 +47,14 @@ def test_what_is_one_or_zero_varies() -> None:
     assert bool((state["batch.running_var"] > 0.5).all())
 
 
+def test_wild_seeds_give_learnable_values_either_sign_and_leave_variances_alone() -> None:
+    state = built(Norms, affine.wild(5)).state_dict()
+    assert bool((state["layer.weight"] < 0).any())
+    assert bool((state["layer.weight"] > 1.3).any())
+    assert bool((state["batch.running_var"] > 0.5).all())
+    assert bool((built(Norms, affine.tame(affine.wild(5))).layer.weight > 0.5).all())
+
+
 def test_names_and_order_do_not_matter_and_constructors_see_the_values() -> None:
     norms, other = built(Norms), built(OtherNames)
     assert torch.equal(norms.layer.weight, other.factor)

@@ -1,5 +1,7 @@
 """Weights that a constructor has computed with: right for those it drew, stale for those of a checkpoint.
 
+Whatever launches hold that is another under other weights was made of weights: memory of any type, and numbers.
+
 A constructor may lay weights out anew (transposed, packed, cast, padded); that a user can do again with other weights,
 and values tell it: each is one of the reference's. What is not, and changes when weights do, was computed from them.
 
@@ -16,30 +18,41 @@ import torch
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.tape import Operation, View
 
+_FLOATS = ("float32", "float16", "bfloat16", "float64")
+
 
 def suspects(trace: Any, state: Mapping[str, torch.Tensor]) -> list[int]:
-    """Numbers (among the trace's constants) of floating-point memory that kernels use and that holds other values than the
-    reference's weights do; -1 where kernels are given numbers that may come from a single weight."""
+    """Numbers (among the trace's constants) of memory that kernels use and that holds other values than the reference's
+    weights do; -1 for the numbers that kernels are given, where there are weights."""
     used = _used(trace)
     members: dict[str, torch.Tensor] = {}
     found = []
     for number, (storage, _, blob) in enumerate(trace.traced.constants):
-        dtype = used.get(storage, "")
-        if blob < 0 or not dtype.startswith(("float", "bfloat")) or channel.DTYPES[dtype].itemsize < 2:
+        if blob < 0 or storage not in used:
             continue
-        if dtype not in members:
-            members[dtype] = _values(state, channel.DTYPES[dtype])
         held = trace.blobs[blob].view(torch.uint8).reshape(-1)
-        width = channel.DTYPES[dtype].itemsize
-        values = held[: held.numel() // width * width].view(channel.DTYPES[dtype]).double()
-        if not bool(torch.isin(values, members[dtype]).all()):
+        named = used[storage]
+        kinds = (named,) if named in _FLOATS else _FLOATS  # integers may be weights under another name
+        if not any(_among(held, dtype, state, members) for dtype in kinds):
             found.append(number)
-    single = any(value.numel() == 1 and value.is_floating_point() for value in state.values())
-    return [*found, -1] if single and any(_numbers(trace)) else found
+    learnt = any(value.is_floating_point() for value in state.values())
+    return [*found, -1] if learnt else found
+
+
+def _among(
+    held: torch.Tensor, dtype: str, state: Mapping[str, torch.Tensor], members: dict[str, torch.Tensor]
+) -> bool:
+    """Whether bytes, read as that dtype, are all values of the weights."""
+    kind = channel.DTYPES[dtype]
+    if held.numel() % kind.itemsize:
+        return False
+    if dtype not in members:
+        members[dtype] = _values(state, kind)
+    return bool(torch.isin(held.clone().view(kind).double(), members[dtype]).all())
 
 
 def folded(trace: Any, other: Any, numbers: list[int], state: Mapping[str, torch.Tensor]) -> str:
-    """What of the `suspects` is another in a trace under other weights, single ones given again as they were; or ""."""
+    """What of the `suspects` is another in a trace under other weights, small ones given again as they were; or ""."""
     first, second = trace.traced.constants, other.traced.constants
     for number in numbers:
         if number < 0 or number >= len(second) or first[number][1:] != second[number][1:]:
@@ -85,10 +98,12 @@ def _values(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tens
 
 
 def _numbers(trace: Any) -> Iterator[float]:
-    """Fractions among the arguments of the steady call's launches, in order."""
+    """Numbers among the arguments of the steady call's launches, in order."""
     for launch in trace.tape.launches():
         for value in launch.arguments.values():
             inner = value.get("constexpr", value)
             if isinstance(inner, dict) and "float" in inner:
                 text = str(inner["float"])
                 yield float.fromhex(text) if "0x" in text else float(text)
+            elif isinstance(inner, dict) and type(inner.get("value")) is int:
+                yield float(inner["value"])

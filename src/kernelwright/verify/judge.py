@@ -248,16 +248,27 @@ class Judge:
         products = base is None or base.products
         small = self.small(task) if self.protocol.honesty else []
         sets = [(name, dict(task.shapes[name])) for name in small]
+        weights: dict[str, int] = {}
         if len(small) > 1 or task.ranges:
-            self.cases(task)
+            weights = {shape.name: shape.seed for shape in self.cases(task)}
             sets += self._hidden_taken.get(task.digest, {}).items()
+        seed = oracle.init_seed(self.protocol, self._secret)
         found = []
         for position, (name, sizes) in enumerate([*sets, ("full", dict(task.shapes.get("full", {})))]):
             full = name == "full"
             plan = self.gpu_draws(full, position)
-            seed = oracle.init_seed(self.protocol, self._secret)
+            weighted = weights.get(name, seed)
             cases = GpuCases(
-                task, name, sizes, self.protocol, plan, f"cuda:{gpu.index}", full, products, seed, position
+                task,
+                name,
+                sizes,
+                self.protocol,
+                plan,
+                f"cuda:{gpu.index}",
+                full,
+                products,
+                weighted,
+                position,
             )
             cases.make()
             found.append(cases)

@@ -38,6 +38,9 @@ class Run:
     brackets: int = 0
     """Draws how reductions are bracketed: equal ones bracket alike."""
 
+    alternative: int = 0
+    """Of the configurations that a tuned launch may have, so many behind the cheapest."""
+
     def body(self) -> dict[str, Any]:
         """As it travels."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

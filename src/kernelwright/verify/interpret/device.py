@@ -1,6 +1,6 @@
 """The device that is not there: tapes replayed by Triton's interpreter on CPU memory, and priced without any memory.
 
-Commands: kernels; open (constants and weights of one shape); run (one call); model (traffic and assembler text of
+Commands: kernels; open (constants and weights of one shape); weights (other ones, in place); run (one call); model (traffic and assembler text of
 every launch at full size); compile (do all specialisations pass the compiler?).
 """
 
@@ -70,6 +70,8 @@ class InterpretedSession(Session):
         self.engine, self.prices = engine, prices
         self.tuned: list[tuple[int, Any]] = []
         """Launches that were tuned, by their number among the engine's, and the key of their prices."""
+        self.turn = 0
+        """How far from the cheapest of tuned alternatives the one is that is run: a GPU may take any of them."""
 
     def step(self, operation: Operation, place: int) -> None:
         super().step(operation, place)
@@ -95,7 +97,8 @@ class InterpretedSession(Session):
                 self.prices[key] = [
                     self.engine.bench(partial(self._launch, kernel, item)) for item in launches
                 ]
-            choice = self.prices[key].index(min(self.prices[key]))
+            cheapest = self.prices[key].index(min(self.prices[key]))
+            choice = (cheapest + self.turn) % len(launches)
             self.tuned.append((len(self.engine.launches), key))
         self._launch(kernel, launches[choice])
 
@@ -137,6 +140,8 @@ class InterpretDevice(Service):
         with self._forgeries():
             if command == "open":
                 return self.open(body["key"], body["trace"], channel.decode(body["state"], tensors), tensors)
+            if command == "weights":
+                return self.reweigh(body["key"], channel.decode(body["state"], tensors))
             if command == "run":
                 return self.run(Run.read(body), tensors, outputs)
             if command == "model":
@@ -180,6 +185,32 @@ class InterpretDevice(Service):
         self._state[key] = {name: session.tensor(view).clone() for name, view in candidate.state.items()}
         return {}
 
+    def reweigh(self, key: str, state: dict[str, torch.Tensor]) -> dict[str, Any]:
+        """Other values for some weights of a shape, in place; whatever earlier calls made of the old ones stays. Nothing is done
+        (`laid_out`) where that is only their old values in another place, which a user can lay out again."""
+        session, views = self.sessions[key], self.candidates[key].state
+        if self._laid_out(key):
+            return {"laid_out": True}
+        for name, value in state.items():
+            session.tensor(views[name]).copy_(value)
+            self._state[key][name] = session.tensor(views[name]).clone()
+        return {"laid_out": False}
+
+    def _laid_out(self, key: str) -> bool:
+        """Whether all that the steady call keeps beside weights and inputs holds values of weights."""
+        candidate, session = self.candidates[key], self.sessions[key]
+        given = {view.storage for view in (*candidate.inputs[-1], *candidate.state.values())}
+        values = [tensor.reshape(-1).double() for tensor in self._state[key].values()]
+        known = torch.cat([*values, torch.zeros(1, dtype=torch.float64)])
+        for launch in candidate.steady.launches():
+            for _, view in launch.views():
+                if view.storage in given or view.storage not in candidate.steady.foreign:
+                    continue
+                held = session.tensor(view).reshape(-1)
+                if not bool(torch.isin(held.double(), known.to(held.dtype).double()).all()):
+                    return False
+        return True
+
     def run(
         self,
         play: Run,
@@ -191,7 +222,7 @@ class InterpretDevice(Service):
         key = play.key
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[play.call], candidate.inputs[play.call]
-        session.ablated = play.ablate
+        session.ablated, session.turn = play.ablate, play.alternative
         self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
         self.engine.stored.clear()
         self.engine.flops = 0.0

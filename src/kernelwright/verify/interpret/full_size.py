@@ -98,6 +98,8 @@ class Spot:
         """Of `written`, what no program that was left out writes, before or after: by storage."""
         self._filled: set[int] = set()
         """Storages of which every byte is known."""
+        self._lazy: dict[int, tuple[torch.dtype, float]] = {}
+        """Large storages that torch filled with one value, which is put where somebody reads."""
         self._sorted: dict[int, tuple[int, np.ndarray]] = {}
         self.steps = 0
         self._loaded = 0.0
@@ -150,6 +152,9 @@ class Spot:
     def _knows(self, key: int, offsets: Callable[[], np.ndarray]) -> bool:
         if key in self._filled:
             return True
+        if key in self._lazy:
+            self._supply(key, offsets())
+            return True
         parts = self.written.get(key)
         if not parts:
             return False
@@ -158,6 +163,15 @@ class Spot:
         known, asked = self._sorted[key][1], offsets()
         places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         return bool((known[places] == asked).all())
+
+    def _supply(self, key: int, offsets: np.ndarray) -> None:
+        """The value that a storage was filled with, in what nobody has written of these places."""
+        dtype, value = self._lazy[key]
+        known = self.written.setdefault(key, [])
+        missing = np.setdiff1d(offsets, np.concatenate(known)) if known else offsets
+        at = torch.from_numpy(np.unique(missing).astype(np.int64)) // dtype.itemsize
+        self.memory[key].view(dtype)[at] = value
+        known.append(missing)
 
     def writes(self, region: Region | None, offsets: Callable[[], np.ndarray], itemsize: int) -> None:
         """Raises Unsure for what must stay as it is."""
@@ -194,7 +208,11 @@ class Spot:
         whole = view.numel * view.itemsize == size and view.offset == 0
         if not (value == 0 and whole and key not in self.memory):
             if view.numel * view.itemsize > _FILLED_BYTES:
-                raise Unsure("a large tensor that torch fills")
+                if not whole or key in self.memory:
+                    raise Unsure("a large tensor that torch fills in part")
+                self._lazy[key] = _dtype(view), value
+                self._room(key, size)
+                return
             self._tensor(key, size, view).fill_(value)
         self._room(key, size)
         self._said(key, view, whole)

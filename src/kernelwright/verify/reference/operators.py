@@ -1,15 +1,46 @@
-"""Which aten operators a reference runs, told by running it: what its special values and its policy hang on."""
+"""Which aten operators a reference runs, told by running it: what its special values and its policy hang on.
+
+A threshold is an operator that does one thing below a bound and another above it (a clamp, a comparison, a bucket).
+`sides` says which of both some inputs reach, at each of them, also in the middle of a chain.
+
+Does not see a bound that the reference computes in Python.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.verify.structures import convert
+
+_COMPARED = (
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+    "maximum",
+    "minimum",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "where",
+)
+_BUCKETS = ("bucketize", "searchsorted")
+_BOUNDED = {
+    "hardtanh": (1, 2), "threshold": (1,), "hardshrink": (1,), "softshrink": (1,), "clamp": (1, 2), "clamp_min": (1,),
+    "clamp_max": (1,), "gt": (1,), "ge": (1,), "lt": (1,), "le": (1,),
+}  # fmt: skip
+"""Operators with bounds: which of their arguments are one."""
+_SOFTPLUS = 20.0
+_FEW_BOUNDS = 64
+"""Elements of a tensor that is taken for a table of bounds."""
 
 
 class _Names(TorchDispatchMode):
@@ -19,9 +50,50 @@ class _Names(TorchDispatchMode):
         self.numbers: list[float] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(func._schema.name.removeprefix("aten::"))
-        self.numbers += [float(one) for one in (*args, *(kwargs or {}).values()) if _is_number(one)]
+        name = func._schema.name.removeprefix("aten::")
+        self.seen.append(name)
+        given = (*args, *(kwargs or {}).values())
+        self.numbers += [float(one) for one in given if _is_number(one)]
+        if name in _COMPARED or name in _BUCKETS:
+            for one in given:
+                if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() <= _FEW_BOUNDS:
+                    self.numbers += [value for value in one.reshape(-1).tolist() if math.isfinite(value)]
         return func(*args, **(kwargs or {}))
+
+
+class _Sides(TorchDispatchMode):
+    """Which sides of each bound the values of one call are on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[tuple[int, int, bool]] = set()
+        self._calls = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        if name in _BOUNDED or name == "softplus":
+            self._calls += 1
+            for number, bound in enumerate(_bounds(name, args, kwargs or {})):
+                value = args[0]
+                if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
+                    self.found.update(
+                        (self._calls, number, side)
+                        for side, met in ((False, value < bound), (True, value > bound))
+                        if bool(met.any())
+                    )
+        return func(*args, **(kwargs or {}))
+
+
+def _bounds(name: str, args: Any, kwargs: Any) -> Iterator[float]:
+    if name == "softplus":
+        yield (args[2] if len(args) > 2 else kwargs.get("threshold", _SOFTPLUS)) / (
+            args[1] if len(args) > 1 else 1.0
+        )
+        return
+    named = [kwargs[key] for key in ("min", "max", "lambd") if key in kwargs]
+    for one in (*(args[place] for place in _BOUNDED[name] if place < len(args)), *named):
+        if _is_number(one) or (isinstance(one, torch.Tensor) and one.numel() == 1):
+            yield float(one)
 
 
 class Operators(tuple[str, ...]):
@@ -34,12 +106,22 @@ class Operators(tuple[str, ...]):
 def operators(module: torch.nn.Module, inputs: Any) -> Operators:
     """Those of one call. Raises what the reference raises."""
     names = _Names()
-    given = convert(inputs, torch.clone)
+    fresh, given = copy.deepcopy(module), convert(inputs, torch.clone)
     with torch.no_grad(), names:
-        copy.deepcopy(module)(*given)
+        fresh(*given)
     found = Operators(names.seen)
     found.landmarks = tuple(dict.fromkeys(names.numbers))
     return found
+
+
+def sides(module: torch.nn.Module, inputs: Any) -> set[tuple[int, int, bool]]:
+    """(number of a threshold in the order of calls, of its bound, whether above it) of all that some value reaches. Raises
+    what the reference raises."""
+    found = _Sides()
+    fresh, given = copy.deepcopy(module), convert(inputs, torch.clone)
+    with torch.no_grad(), found:
+        fresh(*given)
+    return found.found
 
 
 def _is_number(value: Any) -> bool:

@@ -31,7 +31,7 @@ from kernelwright.verify.reference import roundings, special_values
 from kernelwright.verify.reference.choices import Choices, chosen
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
-from kernelwright.verify.reference.operators import Operators, operators
+from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.rounded import (
     EPSILON,
     Rounded,
@@ -156,8 +156,13 @@ class ShapeCases:
 
 
 _SPECIAL_SEED = 49_979_687
-_SPECIAL_SCALE = {"rows": -1.0, "ties": -1.0, "far": 30.0, "offset": -1.0, "extreme": -1.0, "integers": -1.0}
-"""As `Case.scale`: none of them is what the task draws, and `far` is as far off as inputs that are scaled up."""
+_SCALED_UP, _SPECIAL = 30.0, -1.0
+"""As `Case.scale`: none of them is what the task draws, and some are as far off as inputs that are scaled up."""
+_FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
+"""On inputs, to have a value in the middle of a chain on the other side of a bound."""
+_FAR_FACTOR = 30.0
+_WEIGHT_DRAWS = 24
+"""Draws of wild weights, where a bound on them is not crossed."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Draws of inputs, where those of the distributions tell nothing."""
 _FLAT = 1e-6
@@ -284,7 +289,7 @@ def init_seed(protocol: Protocol, secret: int) -> int:
     """The seed of weights: it is shown to the process that builds a candidate, and tells nothing of the inputs'."""
     if not protocol.affine:
         return INIT_SEED
-    return int.from_bytes(hashlib.sha256(f"weights {secret}".encode()).digest()[:4]) >> 1
+    return int.from_bytes(hashlib.sha256(f"weights {secret}".encode()).digest()[:4]) >> 2
 
 
 def for_task(protocol: Protocol, task: Task) -> Protocol:
@@ -304,7 +309,7 @@ def shape_cases(
     """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
     protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
-    of_weights = init_seed(protocol, secret)
+    of_weights = weights_seed(reference, protocol, secret, position)
     module = reference.build(protocol.affine, of_weights)
     state = {key: value.detach().clone() for key, value in module.state_dict().items()}
     module.to(device)
@@ -352,25 +357,94 @@ def special_cases(
     position: int,
 ) -> Iterator[Case]:
     """Cases of special values (`reference/special_values.py`) that the reference has a meaning for: each kind on the first
-    shape set, and one on the second."""
+    shape set, and few on the second."""
     seed = secret + _SPECIAL_SEED + 15_485_863 * position
     drawn = reference.inputs(seed)
     pointwise = special_values.pointwise(found)
+    tried = [scaled(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
     kinds = special_kinds(module, found, drawn, position)
     if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
-        kinds = [kind for kind in kinds if kind not in ("rows", "ties", "extreme")]
+        kinds = [kind for kind in kinds if kind in ("far", "offset", "integers")]
     for kind in kinds:
-        inputs = special_values.changed(drawn, kind, seed, found.landmarks)
-        case = make_case(f"{name}, {kind}", module, inputs, protocol, _SPECIAL_SCALE[kind], True)
+        if kind == "masks" and not _random_masks(drawn, reference.inputs(seed + 1)):
+            continue
+        scale = _SCALED_UP if kind in ("far", "distant") else _SPECIAL
+
+        def make(closed: bool, kind: str = kind, scale: float = scale) -> Case | None:
+            root = position == 0
+            inputs = special_values.changed(drawn, kind, seed, found.landmarks, closed, root, pointwise)
+            return make_case(f"{name}, {kind}", module, inputs, protocol, scale, True)
+
+        case = make(closed=True)
+        if case is None or any(one.judged is not None for one in case.expected):
+            case = make(closed=False)
         if case is not None:
             # Nothing is rounded before a threshold decides, and nothing overflows on the way.
             if kind == "extreme":
-                case.expected = [_of_infinities(one, inputs) for one in case.expected]
+                case.expected = [_of_infinities(one, case.inputs) for one in case.expected]
                 if special_values.inexact(found) > 1:
-                    case.expected = [_within_reach(one, inputs) for one in case.expected]
-            if kind == "extreme" or (pointwise and special_values.inexact(found) <= 1):
+                    case.expected = [_within_reach(one, case.inputs) for one in case.expected]
+            alone = pointwise and special_values.inexact(found) <= 1
+            if kind == "extreme" or alone or (kind == "tiny" and special_values.relative(found)):
                 case.expected = [dataclasses.replace(one, elementwise=_fine(one)) for one in case.expected]
+            tried.append(case.inputs)
             yield case
+    smooth = not reference.task.gradients
+    if position == 0 and smooth and (inputs := _reaching(module, found, drawn, tried)) is not None:
+        case = make_case(f"{name}, reach", module, inputs, protocol, _SCALED_UP, True)
+        if case is not None:
+            yield case
+
+
+def _random_masks(drawn: Any, again: Any) -> bool:
+    """Whether truth values among the inputs are others in another draw: else they are a structure to rely on."""
+    pairs = zip(flatten(drawn), flatten(again), strict=True)
+    return any(one.dtype == torch.bool and not torch.equal(one, other) for one, other in pairs)
+
+
+def _reaching(module: torch.nn.Module, found: Operators, drawn: Any, tried: Sequence[Any]) -> Any:
+    """The inputs, rows of them so scaled that bounds in the reference are crossed that those `tried` leave on one side;
+    None where there are none."""
+    if special_values.sensitive(found) or not sides(module, drawn):
+        return None
+    with _where_possible():
+        met = {one for inputs in tried for one in sides(module, inputs)}
+        if not any((call, bound, not above) not in met for call, bound, above in met):
+            return None
+        factors = [1.0]
+        for factor in _FACTORS:
+            more = sides(module, special_values.scaled_rows(drawn, [factor]))
+            if not more <= met:
+                met |= more
+                factors.append(factor)
+        return special_values.scaled_rows(drawn, factors) if len(factors) > 1 else None
+    return None
+
+
+def weights_seed(reference: Reference, protocol: Protocol, secret: int, position: int) -> int:
+    """Under which the weights of the `position`-th shape set are drawn. Those of the second are wild (`trace/affine.py`) where
+    the reference is finite under them, and on the other side of bounds that tame ones do not reach."""
+    tame = init_seed(protocol, secret)
+    if position != 1 or not protocol.affine or reference.task.gradients:
+        return tame
+    with _where_possible():
+        inputs = reference.inputs(secret)
+        module = reference.build(True, tame)
+        met = sides(module, inputs) | sides(module, scaled(inputs, _FAR_FACTOR))
+        lacking = {(call, bound, not above) for call, bound, above in met} - met
+        first = None
+        for number in range(_WEIGHT_DRAWS if lacking else 1):
+            seed = affine.wild(init_seed(protocol, secret + number))
+            module = reference.build(True, seed)
+            with torch.no_grad(), _drawing(inputs):
+                outputs = flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+            if not all(bool(torch.isfinite(one).all()) for one in outputs if one.is_floating_point()):
+                continue
+            first = first or seed
+            if lacking & sides(module, inputs):
+                return seed
+        return first or tame
+    return tame
 
 
 def _fine(expected: Expected) -> bool:
@@ -415,8 +489,10 @@ def special_kinds(module: torch.nn.Module, found: Operators, drawn: Any, positio
     given = convert(drawn, torch.clone)
     with torch.no_grad(), _drawing(given):
         whole = any(not tensor.is_floating_point() for tensor in flatten(copy.deepcopy(module)(*given)))
-    kinds = special_values.kinds(found, drawn, whole)
-    return kinds if position == 0 else kinds[:1] if position == 1 else []
+    kinds = special_values.kinds(found, drawn, whole, found.landmarks)
+    if position == 0:
+        return [kind for kind in kinds if kind != "distant"]
+    return [kind for kind in kinds if kind in (kinds[0], "distant", "tiny")] if position == 1 else []
 
 
 def telling(cases: Sequence[Case]) -> bool:
@@ -542,6 +618,23 @@ def twin(
         with private_rng(secret + _TWIN_SEED):
             inputs = convert(case.inputs, mix)
         return make_case(f"{case.name}, a few elements changed", module, inputs, protocol)
+    return None
+
+
+def with_other_weights(
+    case: Case, names: Sequence[str], protocol: Protocol, secret: int
+) -> tuple[Case, dict[str, torch.Tensor]] | None:
+    """`case` under other values of the parameters named, and these values; None where the reference does not take them."""
+    module = copy.deepcopy(case.module)
+    made: dict[str, torch.Tensor] = {}
+    with private_rng(secret + _TWIN_SEED), torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name in names and parameter.is_floating_point() and parameter.numel() > 1:
+                noise = torch.randn(parameter.shape).to(parameter) * parameter.double().std().to(parameter)
+                made[name] = parameter.add_(noise).detach().cpu().clone()
+    with _where_possible():
+        other = make_case(f"{case.name}, other weights", module, case.inputs, protocol, case.scale)
+        return (other, made) if other is not None and made else None
     return None
 
 

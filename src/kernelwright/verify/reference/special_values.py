@@ -5,16 +5,25 @@
 `far`       values of thousands, and rows that lie below -10,000 throughout
 `offset`    a mean of hundreds of standard deviations, where E[x^2] - m^2 cancels
 `extreme`   infinities and 1e20, where one or two operators work element by element
-`integers`  up to 2^26 (int64: 2^40), where every operator works element by element
+`integers`  up to 2^26 (int64: 2^40), and to 2^54 where they are summed or compared, if none is an index
+`distant`   rows that are scaled anywhere between 10^3.5 and 10^6
+`tiny`      where the root of the smallest constant lies that the reference names, or that constant; and beside a logarithm
+            of 1 + x, or exp(x) - 1, where only relative accuracy tells them from what they stand for
+`masks`     rows of truth values that are all false, and all true, where those are drawn at random
+`nan`       NaN, where the reference asks for it by name
+`reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
 Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
 expected: an infinity where it has one. Where it has NaN nothing is asked, for compilers' maxima drop them; nor is the sign
 of a zero, or a denormal. Inputs that are drawn from a range stay in it (probabilities), zeros stay (masks, triangles), and
-symmetric matrices stay as they are drawn: a reference may rely on that, and so may a kernel.
+symmetric matrices stay as they are drawn: a reference may rely on that, and so may a kernel. A range that ends near 0 or 1
+has the end, if the reference is finite there.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,13 +67,27 @@ _SENSITIVE = (
     "min",
 )
 """Operators beside products that make much of a last digit."""
+_WEIGHED = ("softmax", "attention")
 _ORDERS = ("topk", "sort", "argsort", "mode", "median", "kthvalue", "unique", "multinomial")
 """Operators that may choose among ties."""
 _STEPS = ("round", "floor", "ceil", "trunc", "remainder", "fmod", "floor_divide", "frac", "bucketize")
 _RANDOM = ("dropout", "bernoulli", "rand", "normal", "uniform")
 _FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
 _OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
-_MOST_LANDMARKS = 32
+_DISTANT = (3.5, 6.0)
+"""Powers of ten."""
+_LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
+"""Constants below the first are tiny, inputs are never below the second; powers of ten below 1 for logarithms."""
+_NEAR_END = 0.01
+"""Share of a range that its drawn end may be short of the true one."""
+_RELATIVE = ("log1p", "expm1")
+_ASKS_FOR_NAN = ("nan_to_num", "isnan", "nansum", "nanmean", "nanmedian", "isfinite")
+_INDEXED = (
+    "index", "gather", "scatter", "embedding", "take", "select", "bincount", "nll", "one_hot", "put", "histc", "slice",
+    "repeat_interleave", "arange", "to_sparse",
+)  # fmt: skip
+"""Operators that may read an integer as a place or a count."""
+_MOST_LANDMARKS, _MOST = 32, 1e6
 _EXACT = (
     "eq", "ne", "lt", "le", "gt", "ge", "where", "neg", "abs", "sign", "sgn", "maximum", "minimum", "clamp", "relu",
     "logical", "bitwise", "isnan", "isinf", "hardtanh", "hardshrink", "threshold", "masked_fill", "heaviside", "round",
@@ -75,9 +98,11 @@ _DIRECT = 2
 """Operators that nobody has a choice about."""
 
 
-def kinds(operators: Sequence[str], inputs: Any, whole_outputs: bool) -> list[str]:
+def kinds(
+    operators: Sequence[str], inputs: Any, whole_outputs: bool, landmarks: Sequence[float] = ()
+) -> list[str]:
     """Which cases there are for a reference of these aten operators. `whole_outputs`: some output is of integers."""
-    names = set(operators)
+    names = set(operators) - _quiet()
     given = flatten(inputs)
     floating = any(tensor.is_floating_point() and tensor.numel() > 1 for tensor in given)
     if _among(names, _RANDOM):
@@ -103,42 +128,106 @@ def kinds(operators: Sequence[str], inputs: Any, whole_outputs: bool) -> list[st
     direct = floating and inexact(operators) <= _DIRECT
     if elementwise and direct:
         found.append("extreme")
-    if elementwise and any(_counts(tensor) for tensor in given):
+    counted = elementwise or not (
+        _among(set(operators), _INDEXED) or _among(names, _ORDERS) or "_to_copy" in operators
+    )
+    if counted and any(_counts(tensor) for tensor in given):
         found.append("integers")
+    wide = floating and not any(tensor.dtype == torch.float16 for tensor in given)
+    smooth = not (_among(names, _ORDERS) or _among(names, _STEPS) or whole_outputs)
+    if wide and smooth:
+        found.append("distant")
+        if _tiny_constants(landmarks) or _among(names, _RELATIVE):
+            found.append("tiny")
+    if any(tensor.dtype == torch.bool and tensor.numel() > 1 for tensor in given) and not _among(
+        names, _WEIGHED
+    ):
+        found.append("masks")
+    if floating and _among(names, _ASKS_FOR_NAN):
+        found.append("nan")
     return found
 
 
-def changed(inputs: Any, kind: str, seed: int, landmarks: Sequence[float]) -> Any:
-    """The inputs with the special values of one kind, `landmarks` (numbers that the reference names) among them."""
+def sensitive(operators: Sequence[str]) -> bool:
+    """Whether large inputs make much of a last digit."""
+    names = set(operators)
+    uneven = _among(names, _PRODUCTS) and _among(names, _SENSITIVE)
+    return uneven or _among(names, (*_RANDOM, *_ORDERS, *_WEIGHED))
+
+
+def relative(operators: Sequence[str]) -> bool:
+    """Whether a reference is a function that keeps its digits near 0 (log1p), and next to nothing else."""
+    direct = pointwise(operators) and inexact(operators) <= _DIRECT
+    return direct and any(name in _RELATIVE for name in operators)
+
+
+def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
+    return [value for value in landmarks if 0.0 < value < _LEAST]
+
+
+def changed(
+    inputs: Any,
+    kind: str,
+    seed: int,
+    landmarks: Sequence[float],
+    closed: bool = False,
+    root: bool = True,
+    elementwise: bool = True,
+) -> Any:
+    """The inputs with the special values of one kind, `landmarks` (numbers that the reference names) among them. `closed`:
+    ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed."""
     generator = torch.Generator().manual_seed(seed)
-    change = {
+    summed = not elementwise
+    change: Callable[..., torch.Tensor] = {
         "integers": _rows,
         "rows": _rows,
         "ties": _ties,
         "far": _far,
         "offset": _offset,
         "extreme": _extreme,
+        "distant": _distant,
+        "tiny": functools.partial(_tiny, root=root),
+        "nan": _nan,
+        "masks": _rows,
     }[kind]
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
         if kind == "integers":
-            return _large_integers(tensor, generator) if _counts(tensor) else tensor
+            return _large_integers(tensor, generator, summed) if _counts(tensor) else tensor
+        if kind == "masks":
+            return (
+                _emptied(tensor, generator) if tensor.dtype == torch.bool and tensor.numel() > 1 else tensor
+            )
         if not tensor.is_floating_point() or tensor.numel() < 2 or _symmetric(tensor):
             return tensor
         made = change(tensor.detach().double().cpu(), generator, landmarks, tensor.dtype)
         made = made.to(tensor.dtype).to(tensor.device)
         low, high = tensor.min(), tensor.max()
         if bool(low >= 0):
-            made = made.clamp(low, high)
+            ends = _ends(float(low), float(high)) if closed or kind == "tiny" else (float(low), float(high))
+            made = made.clamp(*ends)
         kept = tensor == 0 if bool((tensor == 0).any()) else None
         return made if kept is None else torch.where(kept, tensor, made)
 
     return convert(inputs, special)
 
 
+def _ends(low: float, high: float) -> tuple[float, float]:
+    """Those of the range that values between these were drawn from."""
+    return (
+        0.0 if low < _NEAR_END * high else low,
+        1.0 if 1.0 - _NEAR_END < high < 1.0 else high,
+    )
+
+
+def _quiet() -> frozenset[str]:
+    """Operators that compute nothing."""
+    return frozenset({*VIEWS, *METADATA, *COPIES, *ALLOCATION, "lift_fresh", "detach"})
+
+
 def pointwise(operators: Sequence[str]) -> bool:
     """Whether every operator works element by element, or moves nothing but views."""
-    quiet = VIEWS | METADATA | COPIES | ALLOCATION
+    quiet = _quiet()
     return bool(operators) and all(name in quiet or _tagged(name) for name in operators)
 
 
@@ -215,7 +304,7 @@ def _pick(row: torch.Tensor, values: Sequence[float], generator: torch.Generator
 def _rows(
     x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
 ) -> torch.Tensor:
-    named = [value for value in landmarks if abs(value) <= 100.0][:_MOST_LANDMARKS]
+    named = [value for value in landmarks if abs(value) <= _MOST][:_MOST_LANDMARKS]
     values = [*_FEW, *named, *(-value for value in named)]
     patterns = [
         torch.zeros_like,
@@ -261,9 +350,66 @@ def _extreme(
     return torch.where(special, _pick(x, values, generator), x)
 
 
-def _large_integers(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _distant(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    low, high = _DISTANT
+    return _by_row(x, [lambda row: row * 10.0 ** _uniform(generator, low, high)], 0)
+
+
+def _tiny(
+    x: torch.Tensor,
+    generator: torch.Generator,
+    landmarks: Sequence[float],
+    dtype: torch.dtype,
+    root: bool = True,
+) -> torch.Tensor:
+    constants = _tiny_constants(landmarks)
+    scale = 10.0 ** -_uniform(generator, *_NEAR_ONE)
+    if constants:
+        constant = constants[int(torch.randint(len(constants), (1,), generator=generator))]
+        scale = (math.sqrt(constant) if root else constant) * 10.0 ** _uniform(generator, -0.7, 0.3)
+    return x * max(scale, _SMALLEST)
+
+
+def _nan(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    return x.masked_fill(torch.rand(x.shape, generator=generator) < 0.1, math.nan)
+
+
+def scaled_rows(inputs: Any, factors: Sequence[float]) -> Any:
+    """The inputs with their rows multiplied by one factor after the other, the same in every tensor."""
+
+    def special(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() or tensor.numel() < 2:
+            return tensor
+        signs = [abs(one) for one in factors] if bool(tensor.min() >= 0) else factors
+        wide = tensor.detach().double().cpu()
+        made = _by_row(wide, [functools.partial(torch.mul, other=one) for one in signs], 0)
+        return made.to(tensor.dtype).to(tensor.device)
+
+    return convert(inputs, special)
+
+
+def _uniform(generator: torch.Generator, low: float, high: float) -> float:
+    return low + (high - low) * float(torch.rand((), generator=generator))
+
+
+def _emptied(mask: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Rows that are all false, as drawn, all true."""
+    patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        torch.zeros_like,
+        lambda row: row,
+        torch.ones_like,
+    ]
+    return _by_row(mask, patterns, 0)
+
+
+def _large_integers(tensor: torch.Tensor, generator: torch.Generator, summed: bool) -> torch.Tensor:
     """Values far beyond those drawn, in a quarter of the places each of two reaches; signs as they are drawn."""
-    bits = {2: (13,), 4: (17, 26), 8: (26, 40)}.get(tensor.element_size(), (13,))
+    most = 54 if summed else 40
+    bits = {2: (13,), 4: (17, 26), 8: (33 if summed else 26, most)}.get(tensor.element_size(), (13,))
     made = tensor.cpu().clone()
     for reach in bits:
         values = torch.randint(1 << (reach - 1), 1 << reach, tensor.shape, generator=generator)

@@ -6,6 +6,8 @@ value, and on how many of these came before. Known is what no random number went
 Dirac kernel, `log(arange(n))`); what a constructor draws is secret already, for its seed is. Of parameters that do not
 learn only the constant ones vary: others are tables, and a kernel may know a table.
 
+Half of the seeds are wild: learnable values get either sign, other sizes and zeros, as training may give them.
+
 Left alone: buffers but running statistics. What a constructor computes from sizes (a mask, a table of angles) is part of
 the program.
 """
@@ -27,12 +29,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.verify.structures import flatten
 
+_WILD = 1 << 30
+_WILD_SIZES, _WILD_ZEROS = (0.4, 4.0), 0.1
+"""Of wild values: factors, with either sign, and the share of zeros among several."""
 _SHARE = 0.25
 """Half-width of the range around a value that is not 0, as a share of it: signs stay, also of a variance."""
 _WIDTH = 0.5
 """Half-width around 0; divided by the root of the fan-in where there is one."""
 _INITIALISERS = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
 _LOCK = threading.RLock()
+
+
+def wild(seed: int) -> int:
+    """The seed like it under which learnable values are wild."""
+    return seed | _WILD
+
+
+def tame(seed: int) -> int:
+    """The seed like it under which values stay near those that they begin with."""
+    return seed & ~_WILD
 
 
 @contextlib.contextmanager
@@ -131,18 +146,20 @@ class _Variation:
     ) -> None:
         """A parameter is shown to its module."""
         if self._may_vary(param) and not blank.holds(param.data):
-            param.data = self._vary(param.data.clone())  # what it was made of may serve for something else
+            param.data = self._vary(
+                param.data.clone(), param.requires_grad
+            )  # what it was made of may serve for something else
 
     def initialised(self, tensor: Any, /, *_: Any, **__: Any) -> None:
         """One of torch's initialisers has filled a parameter."""
         if self._may_vary(tensor):
-            self._vary(tensor.data)
+            self._vary(tensor.data, tensor.requires_grad)
 
     def statistics(self, _: None, module: Any) -> None:
         """A norm has reset its running statistics."""
         for statistic in (module.running_mean, module.running_var):
             if statistic is not None and _constant(statistic):
-                self._vary(statistic)
+                self._vary(statistic, False)
 
     def finished(self, module: torch.nn.Module) -> None:
         """The constructor is through: what it filled by hand is still known."""
@@ -157,8 +174,8 @@ class _Variation:
             return False
         return _constant(tensor.data) or (tensor.requires_grad and bool(torch.isfinite(tensor.data).all()))
 
-    def _vary(self, tensor: torch.Tensor) -> torch.Tensor:
-        """In place: values drawn around those that `tensor` holds."""
+    def _vary(self, tensor: torch.Tensor, learns: bool) -> torch.Tensor:
+        """In place: values drawn around those that `tensor` holds; of what `learns`, wild ones under a wild seed."""
         shape, fan_in = tuple(tensor.shape), math.prod(tensor.shape[1:])
         known: Any = float(tensor[(0,) * tensor.ndim])
         if not _constant(tensor):
@@ -166,9 +183,17 @@ class _Variation:
         key = (shape, known)
         self._seen[key] += 1
         number = zlib.crc32(repr((self._seed, key, self._seen[key])).encode())
-        noise = torch.rand(shape, generator=torch.Generator().manual_seed(number)) * 2.0 - 1.0
+        generator = torch.Generator().manual_seed(number)
+        noise = torch.rand(shape, generator=generator) * 2.0 - 1.0
         noise = noise.to(tensor.device)
         old = tensor.detach().float()
+        if learns and self._seed & _WILD:
+            low, high = _WILD_SIZES
+            size = (low + (high - low) * noise.abs()) * noise.sign()
+            if tensor.numel() > 1:
+                size *= (torch.rand(shape, generator=generator) >= _WILD_ZEROS).to(size)
+            zero = _WILD_SIZES[1] * _WIDTH / math.sqrt(max(fan_in, 1))
+            return tensor.copy_(torch.where(old == 0.0, zero * noise, old * size))
         width = torch.where(old == 0.0, _WIDTH / math.sqrt(max(fan_in, 1)), _SHARE * old.abs())
         return tensor.copy_(old + width * noise)
 
