@@ -3,7 +3,13 @@
 import pytest
 
 from kernelwright.records import Task
-from kernelwright.verify.reference.hidden_sizes import hidden_sizes, named_numbers, sizes_of
+from kernelwright.verify.reference.hidden_sizes import (
+    hidden_sizes,
+    named_bounds,
+    named_numbers,
+    sizes_beyond,
+    sizes_of,
+)
 
 SOURCE = "ROWS = 4096\nCOLS = 8192\nWINDOW = 3\n"
 SMALL = {"ROWS": 8, "COLS": 128, "WINDOW": 3}
@@ -55,6 +61,19 @@ def test_numbers_that_sizes_are_divided_by_are_named() -> None:
 
 def test_blocks_warps_and_thirds_name_nothing() -> None:
     assert named_numbers("def f(n):\n    return n % 128 + n % 3 + 97 * n + n // 77") == []
+
+
+def test_numbers_that_share_a_divisor_or_are_looked_up_are_named() -> None:
+    assert named_numbers("def f(n):\n    return math.gcd(n, 97) > 1 or n in (77, 99)") == [99, 97]
+
+
+def test_one_size_lies_just_above_a_bound_that_a_candidate_names() -> None:
+    bounds = named_bounds("LEAST = 2000\ndef f(n):\n    return LEAST < n < 4000 or n > 2.0")
+    assert bounds == [2000, 4000]
+    made = sizes_beyond(task(small=SMALL, small_odd=ODD), ["small", "small_odd"], bounds)
+    assert {"ROWS": 2001, "COLS": 3, "WINDOW": 3} in made
+    assert {"ROWS": 3, "COLS": 2001, "WINDOW": 3} in made
+    assert all(sizes["COLS"] <= 8192 for sizes in made)
 
 
 def test_sets_are_multiples_of_a_named_number() -> None:

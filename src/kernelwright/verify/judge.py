@@ -25,7 +25,9 @@ from kernelwright.verify.reference.hidden_sizes import (
     hidden_sizes,
     inside,
     large_sets,
+    named_bounds,
     named_numbers,
+    sizes_beyond,
     sizes_of,
 )
 from kernelwright.verify.store import Store
@@ -186,26 +188,32 @@ class Judge:
         return found
 
     def named_cases(self, task: Task, code: str) -> list[Any]:
-        """Cases at multiples of the numbers that a candidate names (`hidden_sizes.named_numbers`)."""
+        """Cases at multiples of the numbers that a candidate names, and above the bounds (`reference/hidden_sizes.py`)."""
         from kernelwright.verify.reference import oracle
 
         shapes = self.small(task)
         if not (self.protocol.honesty and len(shapes) > 1):
             return []
+        wanted = [
+            (f"hidden_{number}", sizes_of(task, shapes, number, self._secret))
+            for number in named_numbers(code)
+        ]
+        beyond = sizes_beyond(task, shapes, named_bounds(code))
+        wanted += [(f"beyond_{number}", [sizes]) for number, sizes in enumerate(beyond)]
         found: list[Any] = []
-        for number in named_numbers(code):
-            for sizes in sizes_of(task, shapes, number, self._secret):
+        for name, proposals in wanted:
+            for sizes in proposals:
                 if not inside(task, sizes):
                     continue
 
-                def make(sizes: dict[str, int] = sizes, number: int = number) -> Any:
+                def make(sizes: dict[str, int] = sizes, name: str = name) -> Any:
                     with _ours("sizes that a candidate names"):
                         return oracle.shape_cases(
-                            task, f"hidden_{number}", sizes, self.protocol, self._secret, _NAMED_POSITION
+                            task, name, sizes, self.protocol, self._secret, _NAMED_POSITION
                         )
 
                 try:
-                    found.append(self._cases.get((task.digest, tuple(sizes.items())), make))
+                    found.append(self._cases.get((task.digest, name, tuple(sizes.items())), make))
                 except UserError:
                     continue
                 break

@@ -4,7 +4,8 @@ Small sizes are public and few, so a kernel can be right at those and the full s
 one, or between the two. Two kinds of sets are proposed, each as a list of alternatives of which the judge takes the
 first that the reference accepts. Which names may change is read off the task: those that its own small sets vary.
 
-A candidate that names a number which sizes are divided by, or held against, is also tried at multiples of it.
+A candidate that names a number which sizes are divided by, or held against, is also tried at multiples of it, and just above
+one that it compares with.
 
 Does not guarantee that a task has any (a reference may accept its own sizes only), nor that a condition on a size
 that no set meets is found.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import ast
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernelwright.records import Task
 from kernelwright.shapes import constants
@@ -36,10 +37,56 @@ _WIDER = 24.0
 """Factor that a set of multiples may have over a small one, all its sizes together."""
 
 
+_DIVIDES = ("gcd", "lcm", "divmod", "fmod", "remainder", "mod")
+_LEAST, _SMALLER = 3, 32
+"""Beside a size beyond a bound others are so much smaller than the small ones, and no smaller than the first."""
+_BOUNDS, _LARGEST_BOUND = 3, 4096
+"""Sets that lie beyond a bound which a candidate names, and the largest such bound."""
+
+
 def named_numbers(code: str) -> list[int]:
-    """Numbers that a candidate takes remainders by, or compares for being equal, the most unusual first: 3 and powers of two
-    are what blocks and warps are made of."""
+    """Numbers that a candidate takes remainders by, looks for a common divisor with, or compares for being equal, the most unusual
+    first: 3 and powers of two are what blocks and warps are made of."""
     tree = ast.parse(code)
+    value_of = _values(tree)
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        others: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            others = [node.right]
+        elif isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            others = node.args if name in _DIVIDES else []
+        elif isinstance(node, ast.Compare) and all(
+            isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops
+        ):
+            others = [node.left, *node.comparators]
+            others += [
+                one
+                for item in others
+                if isinstance(item, ast.List | ast.Tuple | ast.Set)
+                for one in item.elts
+            ]
+        found |= {value for other in others if (value := value_of(other)) is not None}
+    unusual = [value for value in found if 3 < value <= _LARGEST and value & (value - 1)]
+    return sorted(unusual, reverse=True)[:_NAMED]
+
+
+def named_bounds(code: str) -> list[int]:
+    """Numbers that a candidate compares with to see which is larger, ascending."""
+    tree = ast.parse(code)
+    value_of = _values(tree)
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(
+            isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops
+        ):
+            found |= {v for one in (node.left, *node.comparators) if (v := value_of(one)) is not None}
+    return sorted(value for value in found if 3 < value <= _LARGEST_BOUND)
+
+
+def _values(tree: ast.Module) -> Callable[[ast.expr], int | None]:
+    """What an expression's whole number is: a literal, or a name that the module gives to one."""
     constants = {
         target.id: node.value.value
         for node in tree.body
@@ -47,20 +94,35 @@ def named_numbers(code: str) -> list[int]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        others: list[ast.expr] = []
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            others = [node.right]
-        elif isinstance(node, ast.Compare) and all(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
-            others = [node.left, *node.comparators]
-        for other in others:
-            value = other.value if isinstance(other, ast.Constant) else None
-            if isinstance(other, ast.Name):
-                value = constants.get(other.id)
-            if type(value) is int and 3 < value <= _LARGEST and value & (value - 1):
-                found.add(value)
-    return sorted(found, reverse=True)[:_NAMED]
+
+    def value_of(expression: ast.expr) -> int | None:
+        value = expression.value if isinstance(expression, ast.Constant) else None
+        if isinstance(expression, ast.Name):
+            value = constants.get(expression.id)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        return value if type(value) is int else None
+
+    return value_of
+
+
+def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> list[dict[str, int]]:
+    """Sets in which one size is just above a bound that no small set is above, and the others are very small."""
+    sets = [task.shapes[name] for name in shapes]
+    base = dict(sets[min(1, len(sets) - 1)])
+    full = {**constants(task.source), **task.shapes.get("full", {})}
+    free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
+    least = base | {name: max(_LEAST, min(other[name] for other in sets) // _SMALLER) for name in free}
+    found = []
+    for bound in bounds:
+        for name in free:
+            made = least | {name: bound + 1}
+            known = max(other[name] for other in sets)
+            if known <= bound < full.get(name, known) and math.prod(made.values()) <= _WIDER * math.prod(
+                base.values()
+            ):
+                found.append(made)
+    return found[:_BOUNDS]
 
 
 def sizes_of(task: Task, shapes: Sequence[str], number: int, secret: int) -> list[dict[str, int]]:

@@ -178,7 +178,7 @@ def changed(
     ranges have their ends. `root`: tiny values are as small as the root of a constant, rather than as the constant. `elementwise`: integers are not summed."""
     generator = torch.Generator().manual_seed(seed)
     summed = not elementwise
-    change: Callable[..., torch.Tensor] = {
+    changes: dict[str, Callable[..., torch.Tensor]] = {
         "integers": _rows,
         "rows": _rows,
         "ties": _ties,
@@ -189,7 +189,8 @@ def changed(
         "tiny": functools.partial(_tiny, root=root),
         "nan": _nan,
         "masks": _rows,
-    }[kind]
+    }
+    change = changes[kind]
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
         if kind == "integers":
