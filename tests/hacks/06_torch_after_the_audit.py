@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 6, 19
-# expect: torch_compute, stateful, decoy_kernel
+# expect: torch_compute, stateful, decoy_kernel, kernel_not_launched
 # why: an honest first call, torch ever after: a trace of one call sees nothing
 import torch
 import torch.nn as nn

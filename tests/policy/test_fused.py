@@ -65,7 +65,7 @@ def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: 
     """At the default model's sizes."""
     from kernelwright.policy import fused
     from kernelwright.verify.gpu.device import _Stand
-    from kernelwright.verify.trace.pretend_cuda import pretend_torch_cuda
+    from kernelwright.verify.trace.stand_ins import pretend_torch_cuda
     from kernelwright.verify.trace.tape import View
 
     def given(kind: str) -> _Stand:

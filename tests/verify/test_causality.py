@@ -90,3 +90,28 @@ def test_booleans_that_are_the_same_in_every_case_are_no_evidence() -> None:
     assert not causality.constant([[found], [others]])
     number = expected_of(torch.ones(1, dtype=torch.float64), torch.ones(1))
     assert not causality.constant([[number], [number]])
+
+
+def test_a_cast_through_a_third_memory_is_a_cast() -> None:
+    halves = X.view(torch.float16)[:, 1::2]
+    out = torch.empty(4, 8, dtype=torch.float16)
+    steps = copy(view(X, 2), view(X, 0)), copy(view(out, 1), view(halves, 2))
+    assert causality.recast(tape(*steps, output=out), [GIVEN])
+
+
+def test_what_a_reference_leaves_in_its_place_is_nobodys_work() -> None:
+    wanted = X.clone()
+    wanted[0] = 99.0
+    expected, marks = [expected_of(wanted.double(), wanted)], torch.zeros(4, 8, dtype=torch.bool)
+    assert causality.unmarked([marks], expected) > 0.9
+    assert causality.unmarked([marks], expected, [X]) == 0.25
+    assert causality.unmarked([marks], expected, [X.flip(0)]) > 0.9
+
+
+def test_a_movement_by_torch_counts_after_the_kernels_too() -> None:
+    turned = X.view(8, 4).t()
+    steps = launch(view(X, 2)), copy(view(torch.empty(4, 8), 1), view(turned, 2))
+    assert causality.laid_out(tape(*steps), [GIVEN]) == 1.0
+    assert causality.laid_out(tape(copy(view(X, 1), view(X, 0))), [GIVEN]) == 0.0
+    assert causality.moves_only(["permute", "clone"])
+    assert not causality.moves_only(["permute", "mul"])

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -94,3 +95,46 @@ def test_a_jump_can_be_taken_back() -> None:
     counters.jump(DICE)
     counters.undo()
     assert module.calls == 4
+
+
+def test_a_text_that_grows_grows_far() -> None:
+    module, _, _ = called(lambda m, n: setattr(m, "text", getattr(m, "text", "") + "."), times=5)
+    assert len(module.text) > 100  # type: ignore[arg-type]
+
+
+def test_a_number_in_a_tuple_is_moved_on() -> None:
+    def count(module: Module, _: Any) -> None:
+        module.pair = ("calls", getattr(module, "pair", ("", 0))[1] + 1)  # type: ignore[assignment, index, operator]
+
+    module, _, _ = called(count, times=5)
+    assert module.pair[0] == "calls"  # type: ignore[index]
+    assert module.pair[1] > 100  # type: ignore[index, operator]
+
+
+def test_an_element_of_an_array_is_moved_on() -> None:
+    def count(_: Module, namespace: dict[str, Any]) -> None:
+        namespace.setdefault("SEEN", np.zeros(3, dtype=np.int64))[1] += 1
+
+    _, namespace, _ = called(count, times=5)
+    assert namespace["SEEN"][1] > 100
+    assert namespace["SEEN"][0] == 0
+
+
+def test_a_generator_is_asked_for_more() -> None:
+    module, namespace = Module(), {"__name__": Module.__module__, "TURNS": (turn for turn in range(10**6))}
+    counters = Counters(module, namespace)
+    counters.look()
+    counters.jump(DICE)
+    assert next(namespace["TURNS"]) > 5  # type: ignore[call-overload]
+
+
+def test_a_container_that_grew_is_as_it_was_after_undoing() -> None:
+    module, namespace = Module(), {"__name__": Module.__module__, "KNOWN": {}}
+    counters = Counters(module, namespace)
+    for call in range(4):
+        namespace["KNOWN"][call] = call  # type: ignore[index]
+        counters.look()
+    counters.jump(DICE)
+    assert len(namespace["KNOWN"]) > 100
+    counters.undo()
+    assert namespace["KNOWN"] == {0: 0, 1: 1, 2: 2, 3: 3}

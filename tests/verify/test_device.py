@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from kernelwright.hardware import target
-from kernelwright.verify.trace.pretend_cuda import PretendCuda, poison_, poison_mask, pretend_torch_cuda
+from kernelwright.verify.trace.pretend_cuda import PretendCuda, poison_, poison_mask
+from kernelwright.verify.trace.stand_ins import pretend_torch_cuda
 
 
 @pytest.fixture

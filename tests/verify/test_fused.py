@@ -57,7 +57,7 @@ def test_one_pass_agrees_with_torch() -> None:
 def test_the_kernels_compile_for_a_gpu(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kernelwright.verify.gpu.device import _Stand
     from kernelwright.verify.reference import fused_comparison as fused
-    from kernelwright.verify.trace.pretend_cuda import pretend_torch_cuda
+    from kernelwright.verify.trace.stand_ins import pretend_torch_cuda
     from kernelwright.verify.trace.tape import View
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

@@ -15,9 +15,9 @@ from kernelwright.verify.trace.pretend_cuda import (
     PretendCuda,
     Refused,
     Unmodelled,
-    pretend_torch_cuda,
     storage_of,
 )
+from kernelwright.verify.trace.stand_ins import pretend_torch_cuda
 from kernelwright.verify.trace.surroundings import Surroundings
 
 

@@ -18,6 +18,7 @@ import torch
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.comparison import allowed_error
 from kernelwright.verify.reference.expected import Expected, chunks
+from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, VIEWS
 from kernelwright.verify.trace.tape import Operation, Tape, View
 
 MOST_COPIED = 0.1
@@ -29,16 +30,58 @@ SCATTERS = (
     "diagonal_scatter", "masked_scatter", "masked_fill", "put", "copy_", "fill_",
 )  # fmt: skip
 """Operators (by how their names begin) that change a part of a tensor."""
+MOVES = VIEWS | COPIES | ALLOCATION | {
+    "cat", "stack", "flip", "roll", "repeat", "gather", "index", "index_select", "take", "constant_pad_nd", "tril", "triu",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "im2col", "rot90", "reflection_pad1d", "reflection_pad2d",
+    "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d", "repeat_interleave", "permute_copy",
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "slice_scatter", "select_scatter", "diagonal_scatter",
+    "embedding", "diag_embed", "block_diag", "unfold_copy",
+}  # fmt: skip
+"""Operators that compute no element."""
 
 
-def unmarked(marks: Sequence[torch.Tensor], expected: Sequence[Expected]) -> float:
-    """Of the elements other than 0 of all outputs: the share that no kernel made. `marks` say so by element."""
+def unmarked(
+    marks: Sequence[torch.Tensor], expected: Sequence[Expected], kept: Sequence[torch.Tensor] = ()
+) -> float:
+    """Of the elements other than 0 of all outputs: the share that no kernel made. `marks` say so by element. Those that one
+    of the tensors `kept` holds at the same place are nobody's work."""
     some = lone = 0
     for mark, wanted in zip(marks, expected, strict=True):
-        telling = wanted.value.reshape(mark.shape) != 0
+        value = wanted.value.reshape(mark.shape)
+        telling = value != 0
         some += int(telling.sum())
+        for tensor in kept:
+            if _spreads(tensor.shape, value.shape):
+                telling = telling & (tensor.to(value.dtype) != value)
         lone += int((telling & ~mark).sum())
     return lone / some if some else 0.0
+
+
+def _spreads(shape: Sequence[int], over: Sequence[int]) -> bool:
+    """Whether a tensor of that shape can be repeated to fill the other."""
+    try:
+        return torch.broadcast_shapes(shape, over) == torch.Size(over)
+    except RuntimeError:
+        return False
+
+
+def moves_only(operators: Iterable[str]) -> bool:
+    """Whether a reference made of these aten operators puts elements elsewhere, and does nothing else."""
+    return all(name in MOVES for name in operators)
+
+
+def laid_out(tape: Tape, given: Sequence[View]) -> float:
+    """Elements that copies by torch put elsewhere, as a share of the outputs'; what is copied of `given` tensors as they are,
+    into memory of its own, is theirs to do."""
+    plain = {(view.storage, view.shape, view.stride) for view in given}
+    returned = {view.storage for view in tape.outputs()}
+    moved = 0
+    for step in tape.operations:
+        if step.kind == "copy" and not _plain(step):
+            source, target = step.fields["source"], step.fields["target"]
+            if (source.storage, source.shape, source.stride) not in plain or target.storage in returned:
+                moved += target.numel
+    return moved / max(sum(view.numel for view in tape.outputs()), 1)
 
 
 def agreement(got: torch.Tensor, expected: Expected, protocol: Protocol) -> float:
@@ -114,11 +157,12 @@ def recast(tape: Tape, given: Sequence[View]) -> str:
     """A copy by torch through another width than that in which everyone else sees the memory: it takes numbers apart, which
     is a cast. Empty where there is none."""
     seen: dict[int, set[int]] = {}
-    for view in (*given, *tape.outputs()):
+    moved = [
+        step.fields[name] for step in tape.operations if step.kind == "copy" for name in ("source", "target")
+    ]
+    kernels = (view for launch in tape.launches() for _, view in launch.views())
+    for view in (*given, *tape.outputs(), *kernels, *moved):
         seen.setdefault(view.storage, set()).add(view.itemsize)
-    for launch in tape.launches():
-        for _, view in launch.views():
-            seen.setdefault(view.storage, set()).add(view.itemsize)
     for step in tape.operations:
         for name in ("source", "target") if step.kind == "copy" else ():
             view = step.fields[name]

@@ -37,9 +37,8 @@ class Run:
     """False hints to the compiler are taken at their word."""
     brackets: int = 0
     """Draws how reductions are bracketed: equal ones bracket alike."""
-
-    alternative: int = 0
-    """Of the configurations that a tuned launch may have, so many behind the cheapest."""
+    configuration: int = 0
+    """Of those that autotuning may choose among, how many places after the one that the model prices lowest."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""

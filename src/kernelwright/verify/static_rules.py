@@ -45,6 +45,9 @@ STANDARD: dict[str, frozenset[str]] = {
     "warnings": _words("warn filterwarnings simplefilter catch_warnings"),
 }  # fmt: skip
 """Importable modules of the standard library, with what may be used of each."""
+_PATHS = _words("join basename dirname split splitext splitdrive normpath normcase commonpath commonprefix isabs relpath abspath "
+    "expanduser expandvars sep pathsep curdir pardir extsep")  # fmt: skip
+"""Of `os.path`: names of files, and nothing of which files there are."""
 
 PACKAGES = frozenset(["torch", "triton", "numpy", "einops"])
 
@@ -58,7 +61,9 @@ _HIDDEN: dict[str, frozenset[str]] = {
         "export futures profiler monitor onnx from_file autograd.set_detect_anomaly autograd.detect_anomaly "
         "autograd.profiler cuda.graph cuda.graphs cuda.CUDAGraph cuda.make_graphed_callables cuda.cudart "
         "cuda.caching_allocator_alloc cuda.caching_allocator_delete cuda.memory use_deterministic_algorithms "
-        "backends.cudnn.flags UntypedStorage TypedStorage"),
+        "backends.cudnn.flags UntypedStorage TypedStorage get_rng_state random.get_rng_state default_generator "
+        "random.default_generator cuda.get_rng_state cuda.get_rng_state_all cuda.default_generators set_rng_state "
+        "random.set_rng_state __config__ version.git_version version.debug utils.collect_env"),
     "triton": _words("runtime compiler knobs backends tools profiler"),
 }  # fmt: skip
 """By package: members (or dotted paths below it) that no kernel needs."""
@@ -111,6 +116,8 @@ def forbidden(path: str) -> str:
             return f"`{below}` leads to another module"
     if root in STANDARD and not ({"*", parts[0]} & STANDARD[root]):
         return f"`{root}.{parts[0]}` is not needed by a kernel"
+    if parts[:1] == ["path"] and root == "os" and len(parts) > 1 and parts[1] not in _PATHS:
+        return f"`{path}` looks at the files of this machine"
     hidden = _HIDDEN.get(root, frozenset())
     shown = any(f"{known}.".startswith(f"{path}.") for known in _SHOWN)
     if not shown and any(".".join(parts[:count]) in hidden for count in range(1, len(parts) + 1)):
@@ -147,9 +154,10 @@ def is_module(path: str) -> bool:
 ATTRIBUTES = _words("""
     tb_frame tb_next f_back f_globals f_locals f_builtins f_code gi_frame gi_code cr_frame ag_frame ag_code co_code
     func_globals ctypes meta_path path_hooks settrace setprofile from_file fromfile tofile memmap share_memory_
-    _cdata _unsafe_update_src _rebuild_tensor
+    _cdata _unsafe_update_src _rebuild_tensor cache_info cache_parameters
     """)
-"""Attributes of anything that lead to frames, code, files or other processes."""
+"""Attributes of anything that lead to frames, code, files or other processes, or that count calls where nobody can move
+the count."""
 
 DUNDERS = _words("""
     __name__ __qualname__ __doc__ __version__ __class__ __init__ __new__ __post_init__ __call__ __len__ __getitem__

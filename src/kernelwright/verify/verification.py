@@ -40,6 +40,8 @@ TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 _COPIES = 2
 """Of its weights, that a module may hold: as they were drawn, and as its kernels want them."""
+_MOST_CONFIGURATIONS = 32
+"""Of an autotuned kernel, that are run."""
 _MANY_CALLS = 12
 """Calls of the first shape: more than any warm-up that a kernel could pass for."""
 
@@ -157,8 +159,12 @@ class Hearing:
         """Whether anything may be updated atomically, if only where it is large: then sums may differ in their last bits."""
         self._brackets = secrets.randbits(24)
         """Draws how interpreted reductions are bracketed, and which operand comes first: alike for the same case."""
+        self._configurations = 1
+        """Most that autotuning chooses among, as far as interpreted."""
         self._units: set[str] = set()
         """Units of arithmetic that interpreted calls used."""
+        self._evaluated: Trace | None = None
+        """What a module in evaluation mode does at the first sizes, where that is something else."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -257,11 +263,14 @@ class Hearing:
         many: bool = False,
         seed: int | None = None,
         gradients: dict[str, Any] | None = None,
+        settled: bool = False,
+        second: bool = False,
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
         `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small. Weights are drawn under
-        `seed`; `gradients` as `oracle.ShapeCases` has them.
+        `seed`; `gradients` as `oracle.ShapeCases` has them. Of `many` calls some are those of a module built elsewhere, in evaluation mode where that is the same to the
+        reference (`settled`). The module is the `second` of its kind in its process, as it is where there are many.
         """
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.sandbox import channel
@@ -282,18 +291,48 @@ class Hearing:
                 "affine": self.protocol.affine,
                 "cast": precision_of(self.task).cast,
                 "gradients": gradients,
+                "evaluating": False,
+                "second": (many or second) and values and gradients is None,
+                "copied": False,
             }
         except TypeError as error:
             raise UserError(
                 f"task {self.task.id}: get_init_inputs() returns something that cannot be sent: {error}"
             ) from None
         trace = Trace(gate, *host.ask(gate, body, tensors))
+        settled = settled and gradients is None
         if many and self.protocol.honesty:
-            elsewhere = Trace(gate, *host.ask(gate, body | {"calls": 3}, tensors))
+            elsewhere = Trace(
+                gate, *host.ask(gate, body | {"calls": 3, "copied": True, "evaluating": settled}, tensors)
+            )
+            if settled and not trace.alike(elsewhere):
+                self._evaluated = elsewhere
+                elsewhere = Trace(gate, *host.ask(gate, body | {"calls": 3, "copied": True}, tensors))
             if not trace.alike(elsewhere):
                 detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
         return trace
+
+    def _when_evaluating(self, device: Confined, shape: Any, case: Any) -> None:
+        """What the candidate does in evaluation mode, where that is something else but the same to the reference. Raises
+        Stop where it is wrong."""
+        from kernelwright.verify.sandbox import channel
+
+        if (trace := self._evaluated) is None:
+            return
+        key, tensors = f"{shape.name}, evaluating", list(trace.blobs)
+        state = {name: shape.state[name] for name in trace.traced.state}
+        body = {"command": "open", "key": key, "trace": trace.answer, "state": channel.encode(state, tensors)}
+        try:
+            self._policy(trace)
+            self._form(Gate.SMALL, trace, case)
+            device.ask(Gate.SMALL, body, tensors)
+            for call in (*trace.warm_up(), -1):
+                self._interpret(device, Gate.SMALL, Run(key, call), case)
+        except Stop as stop:
+            raise Stop(
+                stop.outcome, stop.gate, f"in evaluation mode: {stop.detail}", **stop.evidence
+            ) from None
 
     def _not_folded(self, host: Confined, shape: Any, inputs: Any, trace: Trace) -> None:
         """Built under other weights, the candidate's constructor makes the same of them, or lays them out anew."""
@@ -312,6 +351,7 @@ class Hearing:
             shape.state,
             seed=tame(shape.seed) ^ 0x15555555,
             gradients=shape.gradients,
+            second=True,
         )
         if what := folding.folded(trace, other, suspects, shape.state):
             detail = (
@@ -472,10 +512,18 @@ class Hearing:
         self._acts(
             itertools.chain([(case, outputs)], ((item, ablated(item)[0]) for item in cases)), name == ONE
         )
-        if full and trace.copied_outputs() and not causality.scatters(operators):
-            marked = Run(name, marks=True)
-            _, tensors = device.ask(Gate.CAUSALITY, marked.body(), flatten(case.inputs))
-            share = causality.unmarked(tensors[len(case.expected) :], case.expected)
+        if full and causality.moves_only(operators) and -1 in case.aliases:
+            share = causality.laid_out(trace.tape, trace.inputs)
+            if share > causality.MOST_COPIED:
+                detail = (
+                    f"torch moves {share:.0%} of the output's elements, and the reference does nothing else"
+                )
+                raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+        if full and trace.copied_outputs():
+            marked, given = Run(name, marks=True), flatten(case.inputs)
+            _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
+            kept = given if causality.scatters(operators) else ()
+            share = causality.unmarked(tensors[len(case.expected) :], case.expected, kept)
             if share > causality.MOST_COPIED:
                 detail = f"torch copies {share:.0%} of the output"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
@@ -553,6 +601,7 @@ class Hearing:
         answer, outputs = device.ask(gate, run.body(), flatten(case.inputs))
         self._atomics |= bool(answer["atomics"])
         self._units |= set(answer["units"])
+        self._configurations = max(self._configurations, int(answer["configurations"]))
         worst = self._compared(case, answer, outputs, gate, position, number)
         if self.protocol.honesty and answer["false_hints"] and not run.believing:
             try:
@@ -570,6 +619,11 @@ class Hearing:
                 detail = f"a hint to the compiler is false of some lane, and taken at its word: {stop.detail}"
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
         return worst, answer, outputs[: len(case.expected)]
+
+    def _other_configurations(self, device: Confined, gate: Gate, key: str, case: Any, tried: int) -> None:
+        """Those that autotuning may choose and no case has met are right as well. Raises Stop."""
+        for number in range(tried, min(self._configurations, _MOST_CONFIGURATIONS)):
+            self._interpret(device, gate, Run(key, configuration=number), case, 0, 0)
 
     def _not_summed_in_half(self, where: str) -> None:
         """Products may not be summed in half precision, whatever little that does at small sizes. Raises Stop."""

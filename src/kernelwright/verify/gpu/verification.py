@@ -171,6 +171,7 @@ class MeasuredHearing(Hearing):
                     many=many,
                     seed=shape.seed,
                     gradients=shape.gradients,
+                    settled=many and not shape.full and shape.operators.settled,
                 )
                 if position == 0:
                     self._not_folded(host, shape, inputs, trace)
@@ -206,10 +207,16 @@ class MeasuredHearing(Hearing):
                 def examine(shape: Any = shape, trace: Trace = trace, position: int = position) -> None:
                     for call in (*trace.warm_up(), -1):
                         self._interpreted(device, shape, shape.host_case, call, position)
-                    for case in shape.special:
-                        self._special(device, shape, case, position)
+                    for number, case in enumerate(shape.special):
+                        self._special(device, shape, case, position, number + 1)
+                    if position == 0:
+                        self._other_configurations(
+                            device, Gate.SMALL, shape.name, shape.host_case, len(shape.special) + 1
+                        )
                     cases = [shape.host_case, *shape.special]
                     self._without_kernels(device, shape.name, trace, cases, shapes[0].operators)
+                    if position == 0:
+                        self._when_evaluating(device, shape, shape.host_case)
 
                 self._examined(device, shape, trace, examine)
             for shape, trace in self._named_sizes:
@@ -251,9 +258,11 @@ class MeasuredHearing(Hearing):
             if stop.outcome in (Outcome.OUT_OF_BOUNDS, Outcome.INPUT_MUTATED) or not device.alive:
                 raise
 
-    def _special(self, device: Confined, shape: Any, case: Any, position: int) -> None:
+    def _special(
+        self, device: Confined, shape: Any, case: Any, position: int, configuration: int = 0
+    ) -> None:
         """One call on special values: rows of ties, of zeros, far from zero."""
-        self._interpret(device, Gate.SMALL, Run(shape.name), case, position, 1)
+        self._interpret(device, Gate.SMALL, Run(shape.name, configuration=configuration), case, position, 1)
 
     def _interpreted(self, device: Confined, shape: Any, case: Any, call: int, position: int) -> None:
         """One call with its programs in reverse order; what is right in the usual order only is a race."""

@@ -62,7 +62,7 @@ def summarise(launch: TracedLaunch) -> cost.Work:
 
 
 class InterpretedSession(Session):
-    """Launches go to the interpreter; tuning picks the configuration that the model prices lowest."""
+    """Launches go to the interpreter; tuning picks the configuration that the model prices lowest, or another one."""
 
     def __init__(self, device: str, kernels: Kernels, engine: Engine, prices: dict[Any, list[float]]) -> None:
         """`prices` are of configurations, by what is tuned: kept from session to session."""
@@ -70,8 +70,10 @@ class InterpretedSession(Session):
         self.engine, self.prices = engine, prices
         self.tuned: list[tuple[int, Any]] = []
         """Launches that were tuned, by their number among the engine's, and the key of their prices."""
-        self.turn = 0
-        """How far from the cheapest of tuned alternatives the one is that is run: a GPU may take any of them."""
+        self.configuration = 0
+        """As `Run.configuration`."""
+        self.configurations = 1
+        """Most that were met."""
 
     def step(self, operation: Operation, place: int) -> None:
         super().step(operation, place)
@@ -86,21 +88,24 @@ class InterpretedSession(Session):
             self.engine.counted[cdata] = view.offset * view.itemsize, view.itemsize, start, by
 
     def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
-        choice = 0
-        if len(launches) > 1:
-            key = (
-                launches[0].kernel,
-                str([sorted(item.options.items()) for item in launches]),
-                str(launches[0].grid),
-            )
-            if key not in self.prices:
-                self.prices[key] = [
-                    self.engine.bench(partial(self._launch, kernel, item)) for item in launches
-                ]
-            cheapest = self.prices[key].index(min(self.prices[key]))
-            choice = (cheapest + self.turn) % len(launches)
-            self.tuned.append((len(self.engine.launches), key))
-        self._launch(kernel, launches[choice])
+        if len(launches) == 1:
+            self._launch(kernel, launches[0])
+            return
+        options = str([sorted(item.options.items()) for item in launches])
+        key = launches[0].kernel, options, str([item.grid for item in launches])
+        if key not in self.prices:
+            self.prices[key] = [self.engine.bench(partial(self._launch, kernel, item)) for item in launches]
+        prices = self.prices[key]
+        usable = [number for number, price in enumerate(prices) if price < math.inf] or [0]
+        best, before = prices.index(min(prices)), len(self.engine.launches)
+        self.configurations = max(self.configurations, len(usable))
+        if self.configuration % len(usable) == 0:
+            self.tuned.append((before, key))
+            self._launch(kernel, launches[best])
+            return
+        others = [number for number in usable if number != best]
+        self._launch(kernel, launches[others[self.configuration % len(usable) - 1]])
+        del self.engine.launches[before:]  # compiled is what is priced
 
     def _launch(self, kernel: Any, launch: Launch) -> None:
         arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
@@ -222,7 +227,7 @@ class InterpretDevice(Service):
         key = play.key
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[play.call], candidate.inputs[play.call]
-        session.ablated, session.turn = play.ablate, play.alternative
+        session.ablated, session.configuration, session.configurations = play.ablate, play.configuration, 1
         self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
         self.engine.stored.clear()
         self.engine.flops = 0.0
@@ -274,6 +279,7 @@ class InterpretDevice(Service):
             "state_changed": state,
             "flops": self.engine.flops,
             "units": sorted(self.engine.units),
+            "configurations": session.configurations,
             "false_hints": self.engine.false_hints,
             "atomics": self.engine.atomics,
         }

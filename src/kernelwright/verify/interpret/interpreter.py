@@ -32,6 +32,7 @@ import numpy as np
 import torch
 import triton.compiler.code_generator  # noqa: F401 (before any patch: it binds `min` to tl.minimum when imported)
 import triton.language as tl
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -527,12 +528,7 @@ class Engine:
 
     def _undefined(self, shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
         """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN or a number drawn for the
-        call, and for integers always a number.
-
-        A single lane gets 0, for there Triton's interpreter hands on no `other` that is 0 (`if other` asks for its value).
-        """
-        if math.prod(shape) == 1:
-            return np.zeros(shape, dtype=dtype_np)
+        call, and for integers always a number."""
         if dtype.is_bf16():
             return np.full(
                 shape, POISON_BF16 if self.lanes is None else 0x3F80 | self.lanes & 0x7F, dtype=dtype_np
@@ -917,6 +913,7 @@ class Engine:
             (builder, "binary_op", binary_op),
             (builder, "create_extern_elementwise", extern),
             (builder, "create_cat", cat),
+            (TritonSemantic, "load", _load),
             *(
                 (builder, name, divided(getattr(builder, name)))
                 for name in ("create_idiv", "create_srem", "create_urem")
@@ -983,6 +980,27 @@ def _bare(own: Callable[..., Any]) -> Callable[..., Any]:
         return made.value if isinstance(made.value, tl.tensor) else made
 
     return operate
+
+
+class _Other(tl.tensor):
+    """What masked lanes hold, by the kernel's word, if it is a single 0 too (`if other` asks Triton)."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+_TRITONS_LOAD = TritonSemantic.load
+
+
+def _load(self: TritonSemantic, ptr: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
+    """`tl.load`, which says whether there was an `other` where a single lane is loaded as well."""
+    if other is not None and mask is not None and ptr.type.scalar.is_ptr():
+        kind = ptr.type.scalar.element_ty
+        other = self.cast(other, tl.int8 if kind == tl.int1 else kind)
+        if ptr.type.is_block():
+            ptr, other = self.broadcast_impl_value(ptr, other)
+        other = _Other(other.handle, other.type)
+    return _TRITONS_LOAD(self, ptr, mask, other, *rest, **options)
 
 
 def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:

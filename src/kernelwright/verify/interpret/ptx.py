@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelwright.verify.interpret import libdevice
+from kernelwright.verify.interpret import approximate, libdevice
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DECLARED = re.compile(r"\.reg\b(?:\s*\.v\d)?\s*\.(\w+)\s+(.*)", re.DOTALL)
 _STATEMENT = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z]\w*(?:(?:\.|::)\w+)*)\s*(.*)", re.DOTALL)
 _OPERANDS = re.compile(r"\{[^}]*\}|[^,\s][^,]*")
-_TANH_DIGITS = 11
 _UNWRITTEN = 0x5A5A_7FC1_A5A5_7FC1
 """What a register holds that was written on a condition only, where that does not hold."""
 
@@ -214,12 +213,6 @@ def _as_bits(values: np.ndarray, kind: _Kind) -> np.ndarray:
     return typed.view(f"u{kind.bits // 8}")
 
 
-def _tanh(parts: list[str], kind: _Kind, x: np.ndarray) -> np.ndarray:
-    mantissa, exponent = np.frexp(np.tanh(x.astype(np.float64)))
-    found: np.ndarray = np.ldexp(np.rint(mantissa * 2.0**_TANH_DIGITS) / 2.0**_TANH_DIGITS, exponent)
-    return found
-
-
 def _least(parts: list[str], kind: _Kind, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if kind.letter in ("f", "bf") and "NaN" not in parts:
         return np.fmin(a, b)
@@ -290,14 +283,14 @@ _Function = Callable[..., np.ndarray]
 _UNARY: dict[str, _Function] = {
     "abs": lambda parts, kind, x: np.abs(x),
     "neg": lambda parts, kind, x: -x,
-    "ex2": lambda parts, kind, x: np.exp2(x),
-    "lg2": lambda parts, kind, x: np.log2(x),
+    "ex2": lambda parts, kind, x: approximate.power_of_two(x),
+    "lg2": lambda parts, kind, x: approximate.logarithm(x),
     "rcp": lambda parts, kind, x: 1.0 / x,
     "sqrt": lambda parts, kind, x: np.sqrt(x),
     "rsqrt": lambda parts, kind, x: 1.0 / np.sqrt(x),
-    "sin": lambda parts, kind, x: np.sin(x),
-    "cos": lambda parts, kind, x: np.cos(x),
-    "tanh": _tanh,
+    "sin": lambda parts, kind, x: approximate.sine(x),
+    "cos": lambda parts, kind, x: approximate.cosine(x),
+    "tanh": lambda parts, kind, x: approximate.hyperbolic_tangent(x),
     "popc": lambda parts, kind, x: libdevice.popc(x),
     "clz": lambda parts, kind, x: libdevice.clz(x),
     "brev": lambda parts, kind, x: libdevice.brev(x),

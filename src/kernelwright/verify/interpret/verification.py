@@ -51,8 +51,6 @@ class InterpretedHearing(Hearing):
         """Constants and decisions of kernels that were met at full size only."""
         self._again = 0
         """Sampled programs at full size that stored only where others had."""
-        self._plays = 0
-        """Calls on real values so far."""
         self._first: list[Any] = []
         """What the first case gave."""
         self._executed: dict[str, float] = {}
@@ -91,6 +89,10 @@ class InterpretedHearing(Hearing):
                     modelled = self._model(device, full)
         if self.protocol.honesty:
             self._causality(device, shapes, traces, full)
+            with self._timed(Gate.SMALL):
+                first = shapes[0]
+                self._other_configurations(device, Gate.SMALL, first.name, first.cases[0], len(first.cases))
+                self._when_evaluating(device, shapes[0], shapes[0].cases[0])
             self._repeat(device, shapes[0], traces[0])
             self._carried(device, shapes[0], traces[0])
             self._follows_weights(device, shapes[0], traces[0])
@@ -136,6 +138,7 @@ class InterpretedHearing(Hearing):
             many=many,
             seed=shape.seed,
             gradients=shape.gradients,
+            settled=many and shape.operators.settled,
         )
         if position == 0:
             self._not_folded(host, shape, inputs, trace)
@@ -262,11 +265,7 @@ class InterpretedHearing(Hearing):
     ) -> float:
         from kernelwright.verify.structures import same_bits
 
-        # A tuner takes what is fastest on its machine, so each case has another configuration; those of the first shape
-        # begin with the cheapest, which is what a repeated call is compared with.
-        alternative = self._plays if gate is Gate.SMALL and (position, number) != (0, 0) else 0
-        self._plays += 1
-        run = Run(shape.name, call, races=races, alternative=alternative)
+        run = Run(shape.name, call, races=races, configuration=position + number)
         worst, answer, outputs = self._interpret(device, gate, run, case, position, number)
         self._executed[shape.name] = float(answer["flops"])
         self._not_summed_in_half(case.name)

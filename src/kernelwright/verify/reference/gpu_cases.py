@@ -17,7 +17,7 @@ from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.comparison import Comparison, judged
 from kernelwright.verify.reference.expected import Expected, nbytes
-from kernelwright.verify.reference.operators import operators
+from kernelwright.verify.reference.operators import Operators, operators
 from kernelwright.verify.reference.oracle import (
     INIT_SEED,
     Case,
@@ -111,8 +111,8 @@ class GpuCases:
             dataclasses.replace(item, value=torch.empty(0), judged=None, infinite=None)
             for item in first.expected
         ]
-        found = None if full else operators(self._module, first.inputs)
-        self.operators = found or ()
+        found = None if full else operators(self._module, first.inputs, modes=position == 0)
+        self.operators = found or Operators()
         self.host_case = None if full else _in_host_memory(first)
         """The first case where the interpreter can have it; none at full size."""
         self.special: list[Case] = []

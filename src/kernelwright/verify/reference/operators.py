@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.verify.structures import convert
+from kernelwright.verify.structures import convert, flatten, same_bits
 
 _COMPARED = (
     "gt",
@@ -101,16 +101,25 @@ class Operators(tuple[str, ...]):
 
     landmarks: tuple[float, ...] = ()
     """Thresholds, bounds and constants, each once."""
+    settled: bool = False
+    """Whether the same is computed in evaluation mode, as far as was asked."""
 
 
-def operators(module: torch.nn.Module, inputs: Any) -> Operators:
-    """Those of one call. Raises what the reference raises."""
-    names = _Names()
-    fresh, given = copy.deepcopy(module), convert(inputs, torch.clone)
-    with torch.no_grad(), names:
-        fresh(*given)
+def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Operators:
+    """Those of one call; `modes` asks for `settled`. Raises what the reference raises."""
+
+    def call(evaluating: bool) -> tuple[_Names, Any]:
+        names, own = _Names(), copy.deepcopy(module)
+        given = convert(inputs, torch.clone)
+        with torch.no_grad(), names:
+            return names, [(own.eval() if evaluating else own)(*given), *own.buffers()]
+
+    names, outputs = call(False)
     found = Operators(names.seen)
     found.landmarks = tuple(dict.fromkeys(names.numbers))
+    if modes:
+        others, again = call(True)
+        found.settled = names.seen == others.seen and all(map(same_bits, flatten(outputs), flatten(again)))
     return found
 
 

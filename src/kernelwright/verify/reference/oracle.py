@@ -143,7 +143,7 @@ class ShapeCases:
     state: dict[str, torch.Tensor]
     cases: list[Case]
     make_twin: Callable[[], Case | None]
-    operators: tuple[str, ...]
+    operators: Operators
     """Aten operators of the reference, without overloads, in order."""
 
     @functools.cached_property
@@ -324,7 +324,7 @@ def shape_cases(
             raise UserError(f"task {task.id}: the reference's own output is not finite")
         if case is not None:
             cases.append(case)
-    found = operators(module, cases[0].inputs)
+    found = operators(module, cases[0].inputs, modes=position == 0)
     if protocol.affine:
         for case in special_cases(name, reference, module, found, protocol, secret, position):
             cases.append(case)

@@ -249,7 +249,7 @@ def _child(control: socket.socket, fd: int, request: dict[str, Any], target_name
         from kernelwright.hardware import target
         from kernelwright.verify.sandbox import confine as sandbox
         from kernelwright.verify.sandbox import service
-        from kernelwright.verify.trace.pretend_cuda import pretend_torch_cuda
+        from kernelwright.verify.trace.stand_ins import pretend_torch_cuda
 
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)

@@ -1,15 +1,18 @@
-"""Numbers by which a module could count its calls, moved far ahead: what thousands of calls would have made of them.
+"""State by which a module could count its calls, moved far ahead: what thousands of calls would have made of it.
 
-A forward pass that does its work for the first fifty calls only would need as many calls to be found out. Instead, what
-grew by the same amount at each of several calls grows by a large multiple of that at once. An honest counter does not
-mind: what the pass does is the same before and after.
+A forward pass that does its work for the first fifty calls only would need as many calls to be found out. Instead,
+whatever is another value after each of several calls (a number, the length of a text or a container, a number in a
+tuple, elements of an array) is moved on at once as far as many calls would, and what gives one thing after another
+(iterators, generators, random numbers) is asked for many. An honest counter does not mind: what the pass does is the same
+before and after.
 
-Not guaranteed: a counter inside an object that is neither a module's, a container's nor the candidate's own, and one
-that acts at single numbers only (every thousandth call) mostly stay unseen.
+Not guaranteed: what is held by an object of a library's own, beyond its attributes; and a counter that acts at single
+numbers only (every thousandth call) mostly stays unseen.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import types
@@ -17,43 +20,61 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
-_NODES, _DEPTH = 5000, 6
-_MOST_ITEMS, _MOST_STEPS = 4096, 100_000
+_NODES, _DEPTH = 5000, 8
+_MOST_ITEMS, _MOST_TEXT, _MOST_STEPS = 65_536, 1 << 20, 10_000
 _SAME_STEPS = 3
-"""Calls at which a number must have grown alike."""
+"""Steps at each of which a value must have changed."""
+_MOST_HELD = 65_536
+"""Elements of an array that is looked at."""
 Place = tuple[int, Any]
-"""By identity of what holds a number, and where in it."""
+"""By identity of what holds a value, and where in it."""
+Put = Callable[[Any], None]
+_PLAIN = (bool, int, float, str, bytes, type(None))
+_CONTAINERS = (list, dict, set, deque)
+_TRITONS = frozenset(
+    ["cache", "bench_time", "_configs_timings", "_best_config", "_launched", "nargs", "restore_copies"]
+)
+"""Attributes that autotuning itself changes."""
 
 
 class Counters:
     """Of one module and the namespace that it was made in. `look` after each call, then `jump`."""
 
     def __init__(self, module: torch.nn.Module, namespace: dict[str, Any]) -> None:
-        self._roots = (module, namespace)
+        self._roots: tuple[Any, ...] = (module, namespace)
         self._name = namespace.get("__name__", "")
-        self._looks: list[dict[Place, tuple[float, Callable[[Any], None]]]] = []
-        self._undo: list[tuple[Callable[[Any], None], Any]] = []
+        self._looks: list[dict[Place, tuple[Any, Put]]] = []
+        self._streams: dict[int, Any] = {}
+        self._undo: list[tuple[Put, Any]] = []
 
     def look(self) -> None:
-        """Note every number as it is now."""
-        found = {place: (value, put) for place, value, put in self._numbers()}
+        """Note every value as it is now."""
+        self._streams = {}
+        found = {place: (value, put) for place, value, put in self._values()}
         self._looks = [*self._looks[-_SAME_STEPS:], found]
 
-    def jump(self, dice: random.Random) -> bool:
-        """Move on what grew alike at the last calls, and every `itertools.count`; whether there was any of the first."""
+    def jump(self, dice: random.Random, near: bool = False) -> bool:
+        """Move on what changed at each of the last calls, and all that gives one thing after another; whether there was any
+        of the first. `near`: as some tens of calls would, not as thousands."""
         self._undo.clear()
-        _advance((vars(self._roots[0]), self._roots[1]), dice)
+        for stream in self._streams.values():
+            _advance(stream, dice)
         if len(self._looks) <= _SAME_STEPS:
             return False
         *earlier, now = self._looks
         for place, (value, put) in now.items():
             values = [look[place][0] for look in earlier if place in look] + [value]
-            steps = {after - before for before, after in itertools.pairwise(values)}
-            if len(values) == len(self._looks) and len(steps) == 1 and (step := steps.pop()):
+            if len(values) < len(self._looks) or any(_same(*pair) for pair in itertools.pairwise(values)):
+                continue
+            further = _further(
+                values, int(10.0 ** (dice.uniform(1.0, 2.5) if near else dice.uniform(2.5, 7.5)))
+            )
+            if further is not None:
                 self._undo.append((put, value))
-                put(value + step * int(10.0 ** dice.uniform(2.5, 7.5)))
+                put(further)
         self._looks.clear()
         return bool(self._undo)
 
@@ -62,80 +83,206 @@ class Counters:
         for put, value in self._undo:
             put(value)
 
-    def _numbers(self) -> Iterator[tuple[Place, float, Callable[[Any], None]]]:
+    def _values(self) -> Iterator[tuple[Place, Any, Put]]:
         seen: set[int] = set()
-        queue: deque[tuple[Any, int]] = deque((root, 0) for root in self._roots)
+        queue: deque[tuple[Any, int, bool]] = deque((root, 0, True) for root in self._roots)
         while queue and len(seen) < _NODES:
-            one, depth = queue.popleft()
+            one, depth, own = queue.popleft()
             if id(one) in seen or depth > _DEPTH:
                 continue
             seen.add(id(one))
-            if isinstance(one, list | deque):
+            if isinstance(one, _CONTAINERS):
                 yield (id(one), len), len(one), _lengthened(one)
+            elif isinstance(one, np.ndarray) and one.dtype.kind in "iuf" and one.size <= _MOST_HELD:
+                yield (id(one), "elements"), one.copy(), _filled(one)
+            elif isinstance(one, torch.Generator):
+                yield (id(one), "seed"), one.initial_seed(), _seeded(one)
+            elif isinstance(one, random.Random | np.random.Generator | types.GeneratorType) or _iterates(one):
+                self._streams[id(one)] = one
             for key, value, put in self._inside(one):
-                if isinstance(value, int | float) and not isinstance(value, bool):
+                if isinstance(value, _PLAIN):
+                    if not isinstance(value, bool | None):
+                        yield (id(one), key), value, put
+                    continue
+                if isinstance(value, tuple):
                     yield (id(one), key), value, put
-                elif not isinstance(value, str | bytes | torch.Tensor):
-                    queue.append((value, depth + 1))
+                mine = self._is_own(value)
+                if own or mine:  # of a library's objects only what was hung on them
+                    queue.append((value, depth + 1, mine))
 
-    def _inside(self, one: Any) -> Iterator[tuple[Any, Any, Callable[[Any], None]]]:
-        """(key, value, how to put another one there) of what is held by an object of the candidate's."""
-        if isinstance(one, itertools.count):
-            return
+    def _is_own(self, one: Any) -> bool:
+        """Whether an object is the candidate's, or one of Python's containers."""
+        kind = type(one)
+        return (
+            isinstance(
+                one, (*_CONTAINERS, tuple, frozenset, torch.nn.Module, types.MethodType, types.GeneratorType)
+            )
+            or kind.__module__ == self._name
+            or getattr(one, "__module__", None) == self._name
+            or kind.__module__ == "functools"
+        )
+
+    def _inside(self, one: Any) -> Iterator[tuple[Any, Any, Put]]:
+        """(key, value, how to put another one there) of what an object holds."""
         if isinstance(one, dict):
             for key, value in list(dict.items(one)):
-                yield key, value, _into(one, key)
+                if key != "__builtins__":
+                    yield key, value, _into(one, key)
         elif isinstance(one, list | deque):
             for place, value in enumerate(list(one)):
                 yield place, value, _into(one, place)
         elif isinstance(one, tuple | set | frozenset):
             for place, value in enumerate(one):
-                if not isinstance(value, int | float):
+                if not isinstance(value, _PLAIN):
                     yield place, value, _nowhere
         elif isinstance(one, types.FunctionType):
             if one.__module__ != self._name:
                 return
             for cell in one.__closure__ or ():
                 try:
-                    yield (
-                        id(cell),
-                        cell.cell_contents,
-                        _onto(cell, "cell_contents"),
-                    )
+                    yield id(cell), cell.cell_contents, _onto(cell, "cell_contents")
                 except ValueError:  # not filled yet
                     continue
-            yield from self._inside([*(one.__defaults__ or ()), one.__dict__])
+            yield "defaults", one.__defaults__, _onto(one, "__defaults__")
+            yield "keywords", one.__kwdefaults__, _nowhere
+            yield "attributes", one.__dict__, _nowhere
         elif isinstance(one, types.MethodType):
             yield "self", one.__self__, _nowhere
-        elif isinstance(one, type) and one.__module__ == self._name:
-            for key, value in list(vars(one).items()):
-                yield key, value, _onto(one, key)
-        elif isinstance(one, torch.nn.Module) or type(one).__module__ == self._name:
-            held = getattr(one, "__dict__", {})
-            yield "class", type(one), _nowhere
+            yield "function", one.__func__, _nowhere
+        elif isinstance(one, type):
+            if one.__module__ == self._name:
+                for key, value in list(vars(one).items()):
+                    yield key, value, _onto(one, key)
+        elif not isinstance(one, types.ModuleType):
+            yield from self._held(one)
+
+    def _held(self, one: Any) -> Iterator[tuple[Any, Any, Put]]:
+        """Of an object: its class, attributes and slots; and what a library's object holds without a name."""
+        yield "class", type(one), _nowhere
+        held = getattr(one, "__dict__", None)
+        if isinstance(held, dict):
             for key, value in list(held.items()):
-                yield key, value, _into(held, key)
+                if key not in _TRITONS:
+                    yield key, value, _into(held, key)
+        for owner in type(one).__mro__ if type(one).__module__ == self._name else ():
+            slots = vars(owner).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else tuple(slots):
+                try:
+                    yield name, getattr(one, name), _onto(one, name)
+                except AttributeError:  # not filled yet
+                    continue
+        if isinstance(one, types.GeneratorType) or type(one).__module__ == "functools":
+            for place, value in enumerate(gc.get_referents(one)):
+                if not isinstance(value, (*_PLAIN, type, types.ModuleType)) and value is not held:
+                    yield place, value, _nowhere
 
 
-def _advance(roots: tuple[Any, ...], dice: random.Random) -> None:
-    """Move on every `itertools.count` directly in one of some namespaces."""
-    for root in roots:
-        for value in list(root.values()):
-            if isinstance(value, itertools.count):
-                for _ in range(int(10.0 ** dice.uniform(1.0, 5.0))):
-                    next(value)
+def _iterates(one: Any) -> bool:
+    """Whether an object is an iterator of Python's own."""
+    return type(one).__module__ in ("builtins", "itertools") and hasattr(type(one), "__next__")
 
 
-def _into(held: Any, key: Any) -> Callable[[Any], None]:
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and one.shape == other.shape and bool((one == other).all())
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, _PLAIN) and isinstance(other, _PLAIN):
+        return type(one) is type(other) and one == other
+    return type(one) is type(other)  # objects are looked into by themselves
+
+
+def _further(values: list[Any], times: int) -> Any:
+    """What `times` more steps of the mean kind would make of the last of some values; None where nobody knows."""
+    now, kinds = values[-1], set(map(type, values))
+    if len(kinds) > 1 or isinstance(now, bool):
+        return None
+    if isinstance(now, int | float):
+        steps = [after - before for before, after in itertools.pairwise(values)]
+        return now + steps[-1] * times if min(steps) > 0 or max(steps) < 0 else None  # else it goes round
+    if isinstance(now, str | bytes):
+        grown = (len(now) - len(values[0])) // (len(values) - 1)
+        if grown > 0:
+            text: Any = now
+            return text + text[-1:] * min(grown * times, _MOST_TEXT)
+        try:
+            made = _further([int(value) for value in values], times)
+        except ValueError:
+            return None
+        return str(made) if isinstance(now, str) else str(made).encode()
+    if isinstance(now, np.ndarray):
+        if any(value.shape != now.shape for value in values):
+            return None
+        with np.errstate(all="ignore"):
+            return now + (now - values[-2]) * np.asarray(min(times, 1 << 20)).astype(now.dtype)
+    if isinstance(now, tuple):
+        return _further_tuple(values, times)
+    return None
+
+
+def _further_tuple(values: list[Any], times: int) -> Any:
+    now = values[-1]
+    grown = (len(now) - len(values[0])) // (len(values) - 1)
+    if grown > 0:
+        made = now + now[-1:] * min(grown * times, _MOST_ITEMS)
+    elif any(len(value) != len(now) for value in values):
+        return None
+    else:
+        columns = zip(*values, strict=True)
+        moved = [
+            None
+            if any(_same(*pair) for pair in itertools.pairwise(column))
+            else _further(list(column), times)
+            for column in columns
+        ]
+        if all(item is None for item in moved):
+            return None
+        made = tuple(was if item is None else item for was, item in zip(now, moved, strict=True))
+    return made if type(now) is tuple else type(now)(*made) if hasattr(now, "_fields") else None
+
+
+def _advance(stream: Any, dice: random.Random) -> None:
+    """As if many had asked it for more."""
+    if isinstance(stream, random.Random):
+        stream.seed(dice.getrandbits(64))
+        return
+    if isinstance(stream, np.random.Generator):
+        stream.random(dice.randrange(1, _MOST_STEPS))
+        return
+    try:
+        for _ in range(
+            int(10.0 ** dice.uniform(1.0, 2.5 if isinstance(stream, types.GeneratorType) else 5.0))
+        ):
+            next(stream)
+    except StopIteration:
+        return
+
+
+def _into(held: Any, key: Any) -> Put:
     def put(value: Any) -> None:
         held[key] = value
 
     return put
 
 
-def _onto(owner: Any, name: str) -> Callable[[Any], None]:
+def _onto(owner: Any, name: str) -> Put:
     def put(value: Any) -> None:
         setattr(owner, name, value)
+
+    return put
+
+
+def _seeded(generator: torch.Generator) -> Put:
+    def put(value: Any) -> None:
+        generator.manual_seed(value)
+
+    return put
+
+
+def _filled(array: np.ndarray) -> Put:
+    def put(value: Any) -> None:
+        if array.flags.writeable:
+            array[...] = value
 
     return put
 
@@ -144,12 +291,30 @@ def _nowhere(value: Any) -> None:
     """For what cannot be replaced."""
 
 
-def _lengthened(items: Any) -> Callable[[Any], None]:
+def _lengthened(items: Any) -> Put:
+    """Lengthen a container with what it has, or with keys that mean nothing; shorten it again."""
+    added: list[Any] = []
+
     def put(length: Any) -> None:
         length = min(int(length), len(items) + _MOST_ITEMS)
-        while len(items) > length:
-            items.pop()
-        if items:
+        while len(items) > length and (added or isinstance(items, list | deque)):
+            if isinstance(items, list | deque):
+                items.pop()
+            elif isinstance(items, dict):
+                items.pop(added.pop(), None)
+            else:
+                items.discard(added.pop())
+        if not items:
+            return
+        if isinstance(items, list | deque):
             items.extend([items[-1]] * (length - len(items)))
+            return
+        last = next(reversed(items.values())) if isinstance(items, dict) else None
+        while len(items) < length:
+            added.append(object())
+            if isinstance(items, dict):
+                items[added[-1]] = last
+            else:
+                items.add(added[-1])
 
     return put

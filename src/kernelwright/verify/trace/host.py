@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import linecache
 import math
+import random
+import secrets
 import sys
 import traceback
 import types
@@ -44,9 +47,12 @@ from kernelwright.verify.trace.pretend_cuda import (
     has_data,
     storage_of,
 )
+from kernelwright.verify.trace.stand_ins import CompiledKernel
 from kernelwright.verify.trace.surroundings import Surroundings
 from kernelwright.verify.trace.tape import Kind
 
+_OTHER_SEED = 0x2545F491
+"""Between the seeds of a module's weights and of those of another one."""
 _JUMPS = 4
 """Calls after which counters of calls are moved on."""
 _READS = frozenset(["_local_scalar_dense", "item", "equal", "is_nonzero", "nonzero", "unique", "_unique2"])
@@ -71,6 +77,8 @@ class Recorder(TorchDispatchMode):
         self._next = 0
         self._alternatives: list[dict[str, Any]] | None = None
         self._tuned: list[dict[str, Any]] = []
+        self.chosen: tuple[dict[str, Any], dict[str, Any]] | None = None
+        """The last launch, and its operation on the tape."""
 
     # -- storages ------------------------------------------------------------------------------------------
 
@@ -126,8 +134,10 @@ class Recorder(TorchDispatchMode):
         name = func._schema.name.removeprefix("aten::")
         if name in _READS:
             return self._read(name, args)
-        given = [tensor for tensor in flatten([list(args), kwargs]) if has_data(tensor)]
-        if given and any(not has_data(tensor) for tensor in flatten([list(args), kwargs])):
+        tensors = flatten([list(args), kwargs])
+        given = [tensor for tensor in tensors if has_data(tensor)]
+        # What lies on the device has left its data behind, wherever the module kept it (an object of its own, a closure).
+        if given and (len(given) < len(tensors) or not all(map(self.cuda.on_host, given))):
             args, kwargs = convert((list(args), kwargs), lambda t: self.upload(t) if has_data(t) else t)
         out = func(*args, **kwargs)
         outs = flatten(out)
@@ -228,8 +238,9 @@ class Recorder(TorchDispatchMode):
             self._alternatives.append(record)
             return
         tuned, self._tuned = self._tuned, []
-        others = [item for item in tuned if item["kernel"] == record["kernel"] and item != record]
-        self.add("launch", launches=[record, *others])
+        found = [item for item in tuned if item["kernel"] == record["kernel"]]
+        self.add("launch", launches=found if record in found else [record, *found])
+        self.chosen = record, self.operations[-1]
 
     def _argument(self, name: str, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -260,16 +271,25 @@ class Recorder(TorchDispatchMode):
         view = [number, offset, shape, strides, dtype]
         return [{"view": view}, block, str(given.padding), bool(getattr(given, "round_f32_to_tf32", False))]
 
-    def bench(self, call: Callable[[], Any]) -> list[float]:
-        """One configuration of an autotuned kernel: noted down, chosen among where there is a device."""
+    def bench(self, call: Callable[[], Any], secret: int) -> list[float]:
+        """One configuration of an autotuned kernel: noted down, chosen among where there is a device. Its time (ms) is drawn,
+        the same one whenever the process asks for the same launch."""
         kept, self.operations, self._alternatives = self.operations, [], []
         try:
             call()
             if len(self._alternatives) == 1:
                 self._tuned.append(self._alternatives[0])
+            dice = random.Random(f"{secret} {[_shown(item) for item in self._alternatives]}")
         finally:
             self.operations, self._alternatives = kept, None
-        return [1.0] * 3
+        middle = 10.0 ** dice.uniform(-2.5, 0.5)
+        return [middle, middle * dice.uniform(0.97, 1.0), middle * dice.uniform(1.0, 1.05)]
+
+
+def _shown(launch: dict[str, Any]) -> str:
+    """A launch without the numbers of its memory."""
+    given = {name: value for name, value in launch["arguments"].items() if "view" not in value}
+    return f"{launch['kernel']} {launch['grid']} {given} {launch['options']}"
 
 
 def encode_argument(value: Any, recorder: Recorder) -> Any:
@@ -300,6 +320,10 @@ class HostWorker(Service):
         """Hears of launches; None between commands."""
         self._code = self._path = ""
         self._traced = False
+        self._other: Any = None
+        """The module that was called before the one that is judged."""
+        self.secret = secrets.randbits(64)
+        """Of the times that tuning finds."""
         self._host: dict[int, torch.UntypedStorage] = {}
         _patch_triton(self)
 
@@ -323,6 +347,9 @@ class HostWorker(Service):
                 body["affine"],
                 body["cast"],
                 body["gradients"],
+                body["evaluating"],
+                body["second"],
+                body["copied"],
                 outputs,
             )
         raise ValueError(f"unknown command {command!r}")
@@ -370,6 +397,7 @@ class HostWorker(Service):
         """The candidate's module, with the reference's weights where names and shapes agree and values are given; `real` is
         on."""
         torch.manual_seed(seed)
+        self.surroundings.weights = seed
         with affine.varied(seed) if vary else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
             if not isinstance(module, torch.nn.Module):
@@ -398,6 +426,9 @@ class HostWorker(Service):
         vary: bool,
         cast: str,
         gradients: dict[str, Any] | None,
+        evaluating: bool,
+        second: bool,
+        copied: bool,
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
         """Build `ModelNew`, then call it `calls` times: the tapes, and what they start from.
@@ -405,7 +436,9 @@ class HostWorker(Service):
         `state` holds the shapes of the reference's weights (values only of the very small). Without `values` weights
         are not drawn either: enough for a tape that will be priced, not run. `vary` as the reference was (`trace/affine.py`), and
         `cast` the dtype that its weights were cast to, if any. With `gradients` a call is a forward and a backward pass
-        (`verify/gradients.py`).
+        (`verify/gradients.py`). `evaluating`: in evaluation mode; the `second` of
+        its kind, after another one with other weights was built and called; a `copied` one
+        is a copy of the one that was built, where that can be copied.
         """
         if self._traced:
             self._execute()
@@ -415,8 +448,22 @@ class HostWorker(Service):
         recorder = Recorder(cuda)
         cuda.upload = recorder.upload
         builder = recorder if values else Recorder(real)
+        fresh = self._blank_inputs(inputs, cuda)
+        earlier: list[dict[str, Any]] = []
+        if second:
+            with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
+                self._other = self.construct(init, seed ^ _OTHER_SEED, {}, vary, cast, real)
+            self._detach(self._other, recorder, real, cuda)
+            for tensor in flatten(fresh):
+                recorder.number(tensor)
+            self._call(self._other, fresh, recorder)
+            earlier, recorder.operations = recorder.operations, []
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(builder), real, torch.no_grad():
             module = self.construct(init, seed, state, vary, cast, real)
+            if evaluating:
+                module.eval()
+            if copied:
+                module = _copied(module)
         prepared = list(recorder.operations)
         named = dict(module.named_parameters()) | dict(module.named_buffers())
         shared = [
@@ -432,27 +479,23 @@ class HostWorker(Service):
         if gradients is not None:
             learnt = matched(module, gradients["parameters"], state)
             called = WithGradients(module, learnt, gradients["positions"])
-        fresh: Any = ()
+        self.surroundings.learning = gradients is not None
         for call in range(calls):
             # The last call gets the tensors of the one before: other data, by the judge's hand, at the same place.
-            fresh = (
-                fresh
-                if call == calls - 1
-                else convert(
-                    inputs,
-                    lambda t: cuda.adopt(
-                        torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
-                    ),
-                )
-            )
+            if 0 < call < calls - 1:
+                fresh = self._blank_inputs(inputs, cuda)
             recorder.operations = [] if call else list(prepared)
             given.append([recorder.view(tensor) for tensor in flatten(fresh)])
-            if call and call % _JUMPS == 0 and counters.jump(self.surroundings.dice):
+            if call and call % _JUMPS == 0 and counters.jump(self.surroundings.dice, near=call == _JUMPS):
                 output = self._call_far_ahead(called, fresh, recorder, counters)
             else:
                 output = self._call(called, fresh, recorder)
             counters.look()
             tapes.append(self._tape(recorder, output))
+        made = _made(earlier)
+        if any(int(number) in made for tape in tapes for number in tape["foreign"]):
+            tapes[0] = _after(earlier, tapes[0], recorder)
+            prepared = [*earlier, *prepared]
         return {
             "tapes": tapes,
             "prepared": len(prepared),
@@ -462,11 +505,21 @@ class HostWorker(Service):
             "kernels": [spec for _, spec in recorder.kernels.values()],
         }
 
+    @staticmethod
+    def _blank_inputs(inputs: Any, cuda: PretendCuda) -> Any:
+        """Tensors like those of `inputs` that were never seen."""
+        return convert(
+            inputs,
+            lambda t: cuda.adopt(torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")),
+        )
+
     def _call(self, module: Callable[..., Any], inputs: Any, recorder: Recorder) -> Any:
         """One forward pass, in surroundings of its own."""
         self.surroundings.redraw()
-        torch.manual_seed(self.surroundings.dice.getrandbits(63))
-        graded = torch.set_grad_enabled(self.surroundings.dice.random() < 0.5)
+        torch.manual_seed(self.surroundings.seed)
+        graded = torch.set_grad_enabled(
+            self.surroundings.dice.random() < 0.5 and not self.surroundings.inference
+        )
         Refused.last = None
         failures = self.failures(Outcome.RUNTIME_ERROR)
         with failures, self.listening(recorder), recorder.cuda, graded, recorder:
@@ -522,10 +575,8 @@ class HostWorker(Service):
         if any(recorder.cuda.on_host(tensor) for tensor in tensors):
             raise Failure(Outcome.WRONG_STRUCTURE, "an output lives in host memory, not on the device")
         views = [recorder.view(tensor) for tensor in tensors]
-        made = {op["storage"] for op in recorder.operations if op["kind"] == "alloc"}
-        made |= {view[0] for op in recorder.operations if op["kind"] == "aten" for view in op["results"]}
         used = {view[0] for view in views} | set(_storages(recorder.operations))
-        foreign = {str(number): recorder.size(number) for number in used - made}
+        foreign = {str(number): recorder.size(number) for number in used - _made(recorder.operations)}
         return {"operations": recorder.operations, "output": _with_views(tree, views), "foreign": foreign}
 
     def _constants(
@@ -581,25 +632,54 @@ def matched(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.T
 def _patch_triton(worker: HostWorker) -> None:
     """Launches and autotuning come to the worker's recorder, for the life of this process."""
 
-    def run(function: jit.JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
-        if warmup:
-            return
-        if worker.recorder is None:
-            raise RuntimeError("a kernel is launched between calls")
-        worker.recorder.launch(function, grid, args, kwargs)
+    def run(function: jit.JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> CompiledKernel:
+        if not warmup:
+            if worker.recorder is None:
+                raise RuntimeError("a kernel is launched between calls")
+            worker.recorder.launch(function, grid, args, kwargs)
+        return CompiledKernel()
 
     def bench(tuner: autotuner.Autotuner) -> Callable[..., Any]:
         recorder = worker.recorder
-        return lambda call, quantiles=None, **kw: recorder.bench(call) if recorder else [1.0] * 3
+        if recorder is None:
+            raise RuntimeError("a kernel is tuned between calls")
+        return lambda call, quantiles=None, **kw: recorder.bench(call, worker.secret)
 
     def tune(tuner: autotuner.Autotuner, *args: Any, **kwargs: Any) -> Any:
         tuner.cache.clear()  # every tape carries its alternatives
-        return original(tuner, *args, **kwargs)
+        tuner.__dict__["_launched"] = None  # nobody but Triton looks at the results meanwhile
+        given = original(tuner, *args, **kwargs)
+        tuner.__dict__["_launched"] = worker.recorder and worker.recorder.chosen
+        return given
 
     original = autotuner.Autotuner.run
     jit.JITFunction.run = run
     autotuner.Autotuner.run = tune
     autotuner.Autotuner.do_bench = property(bench)
+    jit.JITFunction.device_caches = property(_unknown, lambda function, value: None)
+    for name in ("best_config", "configs_timings"):
+        setattr(autotuner.Autotuner, name, _noticed(name))
+
+
+def _unknown(function: jit.JITFunction) -> Any:
+    raise Unmodelled("what was compiled of a kernel is not known where kernels are only recorded")
+
+
+def _noticed(name: str) -> property:
+    """A result of autotuning. Who looks at it does what comes next for the configuration that won, and for no other."""
+
+    def get(tuner: autotuner.Autotuner) -> Any:
+        if f"_{name}" not in tuner.__dict__:
+            raise AttributeError(f"'Autotuner' object has no attribute '{name}'")
+        if tuner.__dict__.get("_launched"):
+            record, operation = tuner.__dict__["_launched"]
+            operation["launches"] = [record]
+        return tuner.__dict__[f"_{name}"]
+
+    def put(tuner: autotuner.Autotuner, value: Any) -> None:
+        tuner.__dict__[f"_{name}"] = value
+
+    return property(get, put)
 
 
 def last_line(error: BaseException, path: str = "") -> str:
@@ -611,6 +691,27 @@ def last_line(error: BaseException, path: str = "") -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return f"{type(error).__name__}: {text}{where}"
+
+
+def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except (TypeError, RuntimeError, NotImplementedError, AttributeError, ValueError):
+        return module  # a user cannot copy it either
+
+
+def _made(operations: list[dict[str, Any]]) -> set[int]:
+    """Numbers of the storages that operations allocate."""
+    made = {op["storage"] for op in operations if op["kind"] == "alloc"}
+    return made | {view[0] for op in operations if op["kind"] == "aten" for view in op["results"]}
+
+
+def _after(earlier: list[dict[str, Any]], tape: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
+    """A tape that begins with what was done before it."""
+    operations = [*earlier, *tape["operations"]]
+    used = {*map(int, tape["foreign"]), *_storages(earlier)} - _made(operations)
+    foreign = {str(number): recorder.size(number) for number in used}
+    return {**tape, "operations": operations, "foreign": foreign}
 
 
 def _storages(tree: Any) -> Iterator[int]:

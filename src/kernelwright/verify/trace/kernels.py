@@ -407,7 +407,10 @@ class _Checker:
             if plain is not None and not isinstance(plain, (ast.Constant, ast.Attribute, ast.Name)):
                 raise NotAKernel(f"line {plain.lineno}: a default that is computed")
         callees = {id(node.func): node for node in ast.walk(root) if isinstance(node, ast.Call)}
+        made = {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for node in ast.walk(root):
+            if isinstance(node, (ast.Call, ast.Compare)):
+                _same_kind(node, made)
             if isinstance(node, ast.Attribute) and node.attr == "inline_asm_elementwise":
                 self._assembly(node, callees.get(id(node)), local)
             if not isinstance(node, _NODES) or (isinstance(node, ast.FunctionDef) and node is not root):
@@ -477,6 +480,28 @@ class _Checker:
             )
 
 
+def _same_kind(node: ast.Call | ast.Compare, made: set[str]) -> None:
+    """Of what class a value is, and whether two are one object, is another matter to a compiler than to an interpreter:
+    what a kernel assigns is a tensor to the one, and tuples and shapes are the language's own."""
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        named = any(isinstance(side, ast.Constant) and side.value is None for side in sides)
+        if any(isinstance(operator, (ast.Is, ast.IsNot)) for operator in node.ops) and not named:
+            raise NotAKernel(f"line {node.lineno}: `is` with anything but None")
+    elif isinstance(node.func, ast.Name) and node.func.id == "isinstance" and node.args:
+        inner = list(ast.walk(node.args[0]))
+        strange = any(
+            isinstance(one, (ast.Attribute, ast.Subscript, ast.Tuple, ast.List, ast.Call)) for one in inner
+        )
+        if strange or any(isinstance(one, ast.Name) and one.id in made for one in inner):
+            raise NotAKernel(f"line {node.lineno}: isinstance of what a kernel has made")
+
+
+def _is_instance(value: Any, kinds: Any) -> bool:
+    """As compiled: of a constant, what it holds is asked about."""
+    return isinstance(value.value if isinstance(value, tl.constexpr) else value, kinds)
+
+
 def _least(*values: Any, **options: Any) -> Any:
     return _choice("min", values, options)
 
@@ -493,4 +518,8 @@ def _choice(name: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 
 _KEYWORDS = ("member", "_semantic", "_builder", "_generator")
-_SAFE_BUILTINS = {name: getattr(builtins, name) for name in _BUILTINS} | {"min": _least, "max": _greatest}
+_SAFE_BUILTINS = {name: getattr(builtins, name) for name in _BUILTINS} | {
+    "min": _least,
+    "max": _greatest,
+    "isinstance": _is_instance,
+}

@@ -4,19 +4,19 @@ Inside `PretendCuda`, `device="cuda"`, `.cuda()`, `x.is_cuda`, `x.device` and `t
 machine with one GPU. Tensors made without a device stay host tensors, as they would there, and a kernel
 launch refuses them.
 
-Not guaranteed: streams and events do nothing, and a thread started by the candidate is not inside the mode.
+What the functions of `torch.cuda` answer is in `stand_ins.py`.
+
+Not guaranteed: a thread started by the candidate is not inside the mode.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from kernelwright.hardware import Target
 from kernelwright.verify.trace.surroundings import Surroundings
 
 POISON_BITS = {8: 0x7FF8_DEAD_BEEF_DEAD, 4: 0x7FC0_DEAD, 2: 0x7E5A, 1: 0x5A}
@@ -175,6 +175,7 @@ _GETTERS = {
     torch.Tensor.get_device: lambda on_host: -1 if on_host else 0,
     torch.Tensor.is_meta.__get__: lambda on_host: False,  # type: ignore[attr-defined]
 }
+_REQUIRES_GRAD = torch.Tensor.requires_grad.__get__  # type: ignore[attr-defined]
 _STORAGES = (torch.Tensor.untyped_storage, torch.Tensor.storage)
 
 
@@ -285,6 +286,10 @@ class PretendCuda(TorchFunctionMode):
         """True for a tensor that would live in host memory on a machine with a GPU."""
         return bool(self._host) and storage_of(tensor)._cdata in self._host
 
+    def _out_of_reach(self, tensor: torch.Tensor) -> bool:
+        """Whether this is a tensor on the device whose numbers only a constructor may look at, and none is under way."""
+        return self.upload is not None and not self.on_host(tensor)
+
     def mark_host(self, tensor: Any) -> Any:
         if isinstance(tensor, torch.Tensor) and type(tensor).__name__ != "FakeTensor":
             storage = storage_of(tensor)
@@ -336,13 +341,22 @@ class PretendCuda(TorchFunctionMode):
             return self._to(args, kwargs)
         if func is torch.Tensor.numpy and not self.on_host(args[0]):
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
-        if func in _READERS and not has_data(args[0]):
+        if func in _READERS and (not has_data(args[0]) or self._out_of_reach(args[0])):
             raise HostRead(f"`{func.__name__}` reads tensor elements on the host")
+        if func == _REQUIRES_GRAD and self.upload is not None and self._surroundings is not None:
+            asked = self._surroundings.wanted and not self._surroundings.learning
+            return asked or bool(func(*args))
+        if func in (torch.Tensor.is_inference, torch.is_inference) and self._surroundings is not None:
+            return self._surroundings.inference
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):
             return args[0] if func is torch.Tensor.pin_memory else None
         if func in _FROM_DATA and self.upload is not None and not _any_tensor(args):
             on_device = _is_cuda(kwargs.pop("device", None))
-            out = self.upload(func(*args, **kwargs))
+            with (
+                torch.utils._python_dispatch._disable_current_modes()
+            ):  # what is made of Python's numbers has data
+                made = func(*args, **kwargs)
+            out = self.upload(made)
             return out if on_device else self.mark_host(out)
         if "device" in kwargs and kwargs["device"] is not None:
             to_host = not _is_cuda(kwargs["device"])
@@ -386,167 +400,3 @@ class PretendCuda(TorchFunctionMode):
             return tensor
         out: torch.Tensor = torch._C.TensorBase.to(tensor, *kept, **kwargs)  # type: ignore[call-overload]
         return self.mark_host(out) if on_host else out
-
-
-class _Nothing:
-    """Stands for streams, events and device guards: every method is accepted and does nothing."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-
-    def __enter__(self) -> _Nothing:
-        return self
-
-    def __exit__(self, *exc: Any) -> None: ...
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *args, **kwargs: 0.0 if name == "elapsed_time" else True if name == "query" else None
-
-
-class _Properties:
-    """`torch.cuda.get_device_properties` as the target's sheet tells it."""
-
-    def __init__(self, target: Target) -> None:
-        self.name = f"NVIDIA {target.name.upper()}" if target.vendor == "nvidia" else target.name
-        self.major, self.minor = (
-            (int(target.arch[0]), int(target.arch[1:])) if target.backend == "cuda" else (9, 4)
-        )
-        self.multi_processor_count = target.sms
-        self.total_memory = 140 * 2**30
-        self.warp_size = target.warp_size
-        self.regs_per_multiprocessor = target.registers_per_sm
-        self.max_threads_per_multi_processor = target.threads_per_sm
-        self.shared_memory_per_block = 49152
-        self.shared_memory_per_block_optin = target.shared_per_block
-        self.shared_memory_per_multiprocessor = target.shared_per_sm
-        self.L2_cache_size = target.l2_bytes
-
-
-class _Driver:
-    """What Triton's own tutorials ask the active driver for."""
-
-    def __init__(self, target: Target, properties: _Properties) -> None:
-        from triton.backends.compiler import GPUTarget
-
-        arch: Any = int(target.arch) if target.backend == "cuda" else target.arch
-        self._target = GPUTarget(target.backend, arch, target.warp_size)
-        self._properties = properties
-        self.utils = self
-
-    def get_current_target(self) -> Any:
-        return self._target
-
-    def get_active_torch_device(self) -> torch.device:
-        return _CUDA
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: Any = None) -> int:
-        return 0
-
-    def get_device_interface(self) -> Any:
-        return torch.cuda
-
-    def get_device_properties(self, device: Any = None) -> dict[str, int]:
-        known = self._properties
-        return {
-            "max_shared_mem": known.shared_memory_per_block_optin,
-            "max_num_regs": known.regs_per_multiprocessor,
-            "multiprocessor_count": known.multi_processor_count,
-            "warpSize": known.warp_size,
-            "sm_clock_rate": 1_980_000,
-            "mem_clock_rate": 2_619_000,
-            "mem_bus_width": 6144,
-        }
-
-
-@contextlib.contextmanager
-def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None) -> Iterator[None]:
-    """`torch.cuda` and Triton's driver answer as on one GPU of this kind, with as much memory in use as `surroundings`
-    say (none without them). Restored on exit."""
-    from triton.runtime import driver
-
-    properties = _Properties(target)
-
-    def used(device: Any = None) -> int:
-        return surroundings.memory_bytes if surroundings is not None else 0
-
-    def unmodelled() -> None:
-        raise Unmodelled("a question to torch.cuda that is not answered without a GPU")
-
-    former = driver._active
-    driver.set_active(_Driver(target, properties))
-    stand_ins: dict[str, Any] = {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "init": lambda: None,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": lambda device: None,
-        "synchronize": lambda device=None: None,
-        "get_device_name": lambda device=None: properties.name,
-        "get_device_capability": lambda device=None: (properties.major, properties.minor),
-        "get_device_properties": lambda device=None: properties,
-        "empty_cache": lambda: None,
-        "memory_allocated": used,
-        "max_memory_allocated": used,
-        "memory_reserved": used,
-        "max_memory_reserved": used,
-        "mem_get_info": lambda device=None: (properties.total_memory - used(), properties.total_memory),
-        "memory_stats": lambda device=None: {
-            f"{kind}_bytes.all.{when}": used()
-            for kind in ("allocated", "reserved")
-            for when in ("current", "peak")
-        },
-        "reset_peak_memory_stats": lambda device=None: None,
-        "reset_accumulated_memory_stats": lambda device=None: None,
-        "is_current_stream_capturing": lambda: False,
-        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
-        "ipc_collect": lambda: None,
-        "utilization": lambda device=None: used() // 512 % 101,
-        "_lazy_init": unmodelled,
-        "current_stream": lambda device=None: _Nothing(),
-        "default_stream": lambda device=None: _Nothing(),
-        "stream": lambda stream=None: _Nothing(),
-        "Stream": _Nothing,
-        "Event": _Nothing,
-        "device": _Nothing,
-        "device_of": _Nothing,
-        "is_bf16_supported": lambda *args, **kwargs: True,
-        "manual_seed": lambda seed: None,
-        "manual_seed_all": lambda seed: None,
-    }
-    built = _built(target)
-    saved = [(torch.cuda, name, getattr(torch.cuda, name)) for name in stand_ins]
-    saved += [(owner, name, getattr(owner, name)) for owner, name, _ in built]
-    for name, value in stand_ins.items():
-        setattr(torch.cuda, name, value)
-    for owner, name, value in built:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        driver._active = former
-        for owner, name, value in saved:
-            setattr(owner, name, value)
-
-
-def _built(target: Target) -> list[tuple[Any, str, Any]]:
-    """What a build of torch for such GPUs says of itself, whichever this one is."""
-    cuda = target.backend == "cuda"
-    plain = str(torch.__version__).partition("+")[0]
-    return [
-        (torch, "__version__", torch.torch_version.TorchVersion(f"{plain}+{'cu128' if cuda else 'rocm6.4'}")),
-        (torch.version, "__version__", f"{plain}+{'cu128' if cuda else 'rocm6.4'}"),
-        (torch.version, "cuda", "12.8" if cuda else None),
-        (torch.version, "hip", None if cuda else "6.4"),
-        (torch.backends.cuda, "is_built", lambda: True),
-        (torch.backends.cudnn, "is_available", lambda: True),
-        (torch.backends.cudnn, "version", lambda: 91002),
-        (torch.accelerator, "is_available", lambda: True),
-        (torch.accelerator, "device_count", lambda: 1),
-        (torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda")),
-        (torch.accelerator, "synchronize", lambda device=None: None),
-    ]

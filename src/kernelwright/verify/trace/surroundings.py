@@ -1,6 +1,6 @@
 """What a candidate's Python can learn of where it runs: drawn anew for each call, so that nothing there tells a judge.
 
-Environment, clock, file name, addresses, memory in use and gradient mode of a forward pass are all drawn from what
+Environment, clock, file name, addresses, memory in use, seeds and gradient mode of a forward pass are all drawn from what
 ordinary machines show. A forward pass that does other things elsewhere then does other things when it is called again,
 and that is seen on its tapes.
 
@@ -16,12 +16,16 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 _TRUE_TIME, _TRUE_STRFTIME, _CLOCK = time.time, time.strftime, time
 _YEAR_S = 365.25 * 86400.0
 _FIRST_YEARS = 52.0
 """Since 1970: no kernel is older."""
 _NAMES = ("model", "kernel", "solution", "submission", "candidate", "generated", "fused", "ops", "layer")
 _USERS = ("ubuntu", "user", "dev", "alice", "researcher", "runner", "ml", "work")
+_SEEDS = (0, 1, 7, 42, 123, 1234, 1337, 2024, 3407, 67280421310721)
+"""That people choose, and torch's own."""
 _ALIGN = 512
 """Of the addresses that CUDA's allocators hand out."""
 _SPACES = (
@@ -76,7 +80,19 @@ class Surroundings:
         """File and module name of what is loaded next."""
         self.memory_bytes = 0
         """Device memory in use, as its statistics say."""
-        self._ticks = self._now = 0.0
+        self.seed = self.weights = 0
+        """Of torch's generators, as they say; and the one under which weights are drawn, which they do not."""
+        self.inference = False
+        """Whether the caller is in inference mode, as it says."""
+        self.threads = self.gpus = 1
+        """Of torch's on the host, and in the machine, as it says."""
+        self.learning = False
+        """Whether a backward pass follows, so that tensors know by themselves."""
+        self.wanted = False
+        """Whether gradients of weights and inputs are asked for, as they say."""
+        self._ticks = self._now = self._step = 0.0
+        self._packed = self._growing = False
+        """Whether addresses follow one another, and whether memory in use grows between two looks."""
         self.redraw()
 
     def redraw(self) -> None:
@@ -87,6 +103,7 @@ class Surroundings:
             os.environ.clear()
             os.environ.update(variables)
             random.seed(dice.getrandbits(64))
+            np.random.seed(dice.getrandbits(32))
         self.name = (
             f"{dice.choice(_NAMES)}_{dice.randrange(1 << 16):x}"
             if dice.random() < 0.8
@@ -97,6 +114,12 @@ class Surroundings:
         )
         self.path = f"{folder}/{self.name}.py"
         self.memory_bytes = int(2.0 ** dice.uniform(20.0, 35.0)) // _ALIGN * _ALIGN
+        self.seed = dice.choice(_SEEDS) if dice.random() < 0.5 else int(2.0 ** dice.uniform(0.0, 63.0))
+        self.inference = dice.random() < 0.3 and not self.learning
+        self.threads, self.gpus = 2 ** dice.randrange(8), dice.choice((1, 2, 4, 8))
+        self.wanted = dice.random() < 0.5
+        self._packed, self._growing = dice.random() < 0.5, dice.random() < 0.5
+        self._step = 10.0 ** dice.uniform(-8.0, 0.0)
         self._ticks = 10.0 ** dice.uniform(1.0, 7.0)
         self._now = self._moment()
 
@@ -110,19 +133,27 @@ class Surroundings:
 
     def time(self) -> float:
         """The date, somewhat later than when it was last asked for."""
-        self._now += 10.0 ** self.dice.uniform(-7.0, 1.0)
+        self._now += self._step * self.dice.uniform(0.5, 2.0)
         return self._now
 
     def ticks(self) -> float:
         """Seconds since anything, never less than before."""
-        self._ticks += 10.0 ** self.dice.uniform(-7.0, 1.0)
+        self._ticks += self._step * self.dice.uniform(0.5, 2.0)
         return self._ticks
+
+    def memory_in_use(self) -> int:
+        """Bytes, as a look at the statistics finds them."""
+        if self._growing:
+            self.memory_bytes += _ALIGN * self.dice.randrange(1, 1 << 16)
+        return self.memory_bytes
 
     def address(self, taken: list[tuple[int, int]], size: int) -> int:
         """Where `size` bytes of device memory might lie, away from what is `taken` (first, last)."""
         while True:
             low, high = self.dice.choice(_SPACES)
             base = self.dice.randrange(low, high) // _ALIGN * _ALIGN
+            if self._packed and taken and self.dice.random() < 0.9:
+                base = -(-(taken[-1][1] + 1) // _ALIGN) * _ALIGN
             if all(base + size < first or last < base for first, last in taken):
                 taken.append((base, base + size))
                 return base

@@ -1,0 +1,342 @@
+"""What `torch.cuda` and Triton's driver say of a GPU that is not there: answers of the kinds, names and texts of a real one.
+
+Where the real function, class or property would answer and nothing here knows what, `Unmodelled` is raised and remembered,
+caught or not: an attribute that is missing here and is not there would tell a judge from a user.
+
+Not guaranteed: streams and events do nothing, and identities below Python (`type(x) is` a class of torch's own bindings,
+where this build of torch has none) are not those of a build for GPUs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import torch
+
+from kernelwright.hardware import Target
+from kernelwright.verify.trace.pretend_cuda import Unmodelled
+from kernelwright.verify.trace.surroundings import Surroundings
+
+_CUDA = torch.device("cuda", 0)
+
+
+class StandIn:
+    """Of a foreign object. What it does not have is not answered."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unmodelled(f"`{name}` of a {type(self).__name__} is not answered without a GPU")
+
+
+def _called(made: type, name: str, module: str, text: str | None) -> None:
+    """Let a class go by the name, module and text of another."""
+    made.__name__, made.__qualname__, made.__module__, made.__doc__ = name, name, module, text
+
+
+def like(original: Any, answer: Any) -> Any:
+    """`answer`, with the name, module and text of what it stands for."""
+    if isinstance(answer, types.FunctionType) and callable(original) and not isinstance(original, type):
+        functools.update_wrapper(answer, original)
+        del answer.__wrapped__  # type: ignore[attr-defined]
+    return answer
+
+
+class CompiledKernel(StandIn):
+    """What a launch gives back. Registers and shared memory of it are not known where kernels are only recorded."""
+
+
+_called(CompiledKernel, "CompiledKernel", "triton.compiler.compiler", None)
+
+
+class _Guard(StandIn):
+    """Stands for context managers: devices and streams that are current for a while."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: Any) -> None: ...
+
+
+class _DeviceGuard(_Guard):
+    idx, prev_idx = 0, -1
+
+
+_called(_DeviceGuard, "device", "torch.cuda", torch.cuda.device.__doc__)
+
+
+class _DeviceOf(_DeviceGuard): ...
+
+
+_called(_DeviceOf, "device_of", "torch.cuda", torch.cuda.device_of.__doc__)
+
+
+class _StreamGuard(_Guard):
+    def __init__(self, stream: Any = None) -> None:
+        self.stream, self.idx = stream, 0
+
+
+_called(_StreamGuard, "StreamContext", "torch.cuda", torch.cuda.StreamContext.__doc__)
+
+
+class _Stream(StandIn):
+    """A queue to which nothing is ever sent. The default one is number 0."""
+
+    device, device_index, device_type, priority = _CUDA, 0, 1, 0
+    _next: ClassVar[int] = 0x5581_2000_0000
+
+    def __init__(self, *args: Any, default: bool = False, **kwargs: Any) -> None:
+        _Stream._next += 0 if default else 4096
+        self.cuda_stream = self.stream_id = 0 if default else _Stream._next
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stream) and other.cuda_stream == self.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash((self.cuda_stream, self.device))
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or _Event()
+
+    def synchronize(self) -> None: ...
+
+    wait_event = wait_stream = lambda self, other: None
+
+
+_called(_Stream, "Stream", "torch.cuda.streams", torch.cuda.Stream.__doc__)
+
+
+class _Event(StandIn):
+    """A moment of the clock that `surroundings` draws."""
+
+    device = _CUDA
+    ticks: ClassVar[Callable[[], float]] = staticmethod(lambda: 0.0)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._at = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self._at = _Event.ticks()
+
+    def elapsed_time(self, end_event: Any) -> float:
+        return float(1e3 * (end_event._at - self._at))
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None: ...
+
+    def wait(self, stream: Any = None) -> None: ...
+
+
+_called(_Event, "Event", "torch.cuda.streams", torch.cuda.Event.__doc__)
+
+
+class _Properties(StandIn):
+    """`torch.cuda.get_device_properties` as the target's sheet tells it."""
+
+    def __init__(self, target: Target) -> None:
+        nvidia = target.backend == "cuda"
+        self.name = f"NVIDIA {target.name.upper()}" if target.vendor == "nvidia" else target.name
+        self.major, self.minor = (int(target.arch[0]), int(target.arch[1:])) if nvidia else (9, 4)
+        self.multi_processor_count = target.sms
+        self.total_memory = 140 * 2**30
+        self.warp_size = target.warp_size
+        self.regs_per_multiprocessor = target.registers_per_sm
+        self.max_threads_per_multi_processor = target.threads_per_sm
+        self.max_threads_per_block = 1024
+        self.shared_memory_per_block = 49152
+        self.shared_memory_per_block_optin = target.shared_per_block
+        self.shared_memory_per_multiprocessor = target.shared_per_sm
+        self.L2_cache_size = target.l2_bytes
+        self.clock_rate, self.memory_clock_rate, self.memory_bus_width = 1_980_000, 2_619_000, 6144
+        self.pci_bus_id, self.pci_device_id, self.pci_domain_id = 0x1B, 0, 0
+        self.is_integrated = self.is_multi_gpu_board = 0
+        self.gcnArchName = self.name if nvidia else target.arch
+        self.uuid = uuid.uuid4()
+
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, multi_processor_count={self.multi_processor_count}, "
+            f"uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
+            f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size // 2**20}MB)"
+        )
+
+
+_called(_Properties, "_CudaDeviceProperties", "torch._C", None)
+
+
+class _Driver(StandIn):
+    """What Triton's own tutorials ask the active driver for."""
+
+    def __init__(self, target: Target, properties: _Properties) -> None:
+        from triton.backends.compiler import GPUTarget
+
+        arch: Any = int(target.arch) if target.backend == "cuda" else target.arch
+        self._target = GPUTarget(target.backend, arch, target.warp_size)
+        self._properties = properties
+        self.utils = self
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+    def get_active_torch_device(self) -> torch.device:
+        return _CUDA
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+    def get_device_properties(self, device: Any = None) -> dict[str, int]:
+        known = self._properties
+        return {
+            "max_shared_mem": known.shared_memory_per_block_optin,
+            "max_num_regs": known.regs_per_multiprocessor,
+            "multiprocessor_count": known.multi_processor_count,
+            "warpSize": known.warp_size,
+            "sm_clock_rate": 1_980_000,
+            "mem_clock_rate": 2_619_000,
+            "mem_bus_width": 6144,
+        }
+
+
+@contextlib.contextmanager
+def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None) -> Iterator[None]:
+    """`torch.cuda` and Triton's driver answer as on one GPU of this kind, with as much memory in use as `surroundings`
+    say (none without them). Restored on exit."""
+    from triton.runtime import driver
+
+    properties = _Properties(target)
+
+    if surroundings is not None:
+        _Event.ticks = surroundings.ticks
+    drawn = surroundings or Surroundings(environment=False)
+
+    def used(device: Any = None) -> int:
+        return surroundings.memory_in_use() if surroundings is not None else 0
+
+    hidden = {name: getattr(torch, name) for name in ("initial_seed", "is_inference_mode_enabled")}
+
+    def initial_seed() -> int:
+        seed = int(hidden["initial_seed"]())
+        return drawn.seed if seed == drawn.weights else seed
+
+    def unmodelled() -> None:
+        raise Unmodelled("a question to torch.cuda that is not answered without a GPU")
+
+    former = driver._active
+    driver.set_active(_Driver(target, properties))
+    stand_ins: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": lambda: None,
+        "device_count": lambda: drawn.gpus if surroundings is not None else 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "synchronize": lambda device=None: None,
+        "get_device_name": lambda device=None: properties.name,
+        "get_device_capability": lambda device=None: (properties.major, properties.minor),
+        "get_device_properties": lambda device=None: properties,
+        "empty_cache": lambda: None,
+        "memory_allocated": used,
+        "max_memory_allocated": used,
+        "memory_reserved": used,
+        "max_memory_reserved": used,
+        "mem_get_info": lambda device=None: (properties.total_memory - used(), properties.total_memory),
+        "memory_stats": lambda device=None: _statistics(used()),
+        "reset_peak_memory_stats": lambda device=None: None,
+        "reset_accumulated_memory_stats": lambda device=None: None,
+        "is_current_stream_capturing": lambda: False,
+        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
+        "ipc_collect": lambda: None,
+        "utilization": lambda device=None: used() // 512 % 101,
+        "_lazy_init": unmodelled,
+        "current_stream": lambda device=None: _Stream(default=True),
+        "default_stream": lambda device=None: _Stream(default=True),
+        "stream": lambda stream=None: _StreamGuard(stream),
+        "Stream": _Stream,
+        "Event": _Event,
+        "StreamContext": _StreamGuard,
+        "device": _DeviceGuard,
+        "device_of": _DeviceOf,
+        "initial_seed": lambda: initial_seed(),
+        "is_bf16_supported": lambda *args, **kwargs: True,
+        "manual_seed": lambda seed: None,
+        "manual_seed_all": lambda seed: None,
+    }
+    changes: list[tuple[Any, str, Any]] = [(torch.cuda, name, value) for name, value in stand_ins.items()]
+    changes += [(torch.cuda.streams, "Stream", _Stream), (torch.cuda.streams, "Event", _Event)]
+    changes += [
+        *_built(target),
+        (torch, "initial_seed", initial_seed),
+        (torch.random, "initial_seed", initial_seed),
+        (
+            torch,
+            "is_inference_mode_enabled",
+            lambda: hidden["is_inference_mode_enabled"]() or drawn.inference,
+        ),
+        (torch, "get_num_threads", lambda: drawn.threads),
+        (torch, "get_num_interop_threads", lambda: drawn.threads),
+    ]
+    saved = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    for (owner, name, value), (_, _, original) in zip(changes, saved, strict=True):
+        setattr(owner, name, like(original, value))
+    try:
+        yield
+    finally:
+        driver._active = former
+        for owner, name, value in saved:
+            setattr(owner, name, value)
+
+
+def _statistics(used: int) -> dict[str, int]:
+    """Under every name that `torch.cuda.memory_stats` has."""
+    kinds = ["allocation", "segment", "active", "inactive_split"]
+    kinds += [f"{kind}_bytes" for kind in ("allocated", "reserved", "active", "inactive_split", "requested")]
+    found = {
+        f"{kind}.{pool}.{when}": used if kind.endswith("_bytes") else used // 2**20
+        for kind in kinds
+        for pool in ("all", "small_pool", "large_pool")
+        for when in ("current", "peak", "allocated", "freed")
+    }
+    for kind in ("oversize_allocations", "oversize_segments"):
+        found |= {f"{kind}.{when}": 0 for when in ("current", "peak", "allocated", "freed")}
+    single = ("num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc", "num_device_free")
+    return {**found, "max_split_size": -1, **dict.fromkeys(single, 0)}
+
+
+def _built(target: Target) -> list[tuple[Any, str, Any]]:
+    """What a build of torch for such GPUs says of itself, whichever this one is."""
+    cuda = target.backend == "cuda"
+    plain = str(torch.__version__).partition("+")[0]
+    return [
+        (torch, "__version__", torch.torch_version.TorchVersion(f"{plain}+{'cu128' if cuda else 'rocm6.4'}")),
+        (torch.version, "__version__", f"{plain}+{'cu128' if cuda else 'rocm6.4'}"),
+        (torch.version, "cuda", "12.8" if cuda else None),
+        (torch.version, "hip", None if cuda else "6.4"),
+        (torch.backends.cuda, "is_built", lambda: True),
+        (torch.backends.cudnn, "is_available", lambda: True),
+        (torch.backends.cudnn, "version", lambda: 91002),
+        (torch.accelerator, "is_available", lambda: True),
+        (torch.accelerator, "device_count", lambda: 1),
+        (torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda")),
+        (torch.accelerator, "synchronize", lambda device=None: None),
+    ]
