@@ -112,12 +112,14 @@ def sizes_beyond(task: Task, shapes: Sequence[str], bounds: Sequence[int]) -> li
     base = dict(sets[min(1, len(sets) - 1)])
     full = {**constants(task.source), **task.shapes.get("full", {})}
     free = [name for name, size in base.items() if any(other.get(name) != size for other in sets)]
-    least = base | {name: max(_LEAST, min(other[name] for other in sets) // _SMALLER) for name in free}
+    least = base | {
+        name: max(_LEAST, min(other.get(name, base[name]) for other in sets) // _SMALLER) for name in free
+    }
     found = []
     for bound in bounds:
         for name in free:
             made = least | {name: bound + 1}
-            known = max(other[name] for other in sets)
+            known = max(other.get(name, base[name]) for other in sets)
             if known <= bound < full.get(name, known) and math.prod(made.values()) <= _WIDER * math.prod(
                 base.values()
             ):
