@@ -105,9 +105,10 @@ class _Visitor(ast.NodeVisitor):
     def _collect(self, root: ast.AST) -> None:
         """Enter what `root` binds in the innermost scope. Read twice, so that aliases of aliases are found."""
         scope = self.scopes[-1]
-        outer = {n for node in _own(root) if isinstance(node, (ast.Global, ast.Nonlocal)) for n in node.names}
+        own = list(_own(root))
+        outer = {n for node in own if isinstance(node, (ast.Global, ast.Nonlocal)) for n in node.names}
         for _ in range(2):
-            for node in _own(root):
+            for node in own:
                 for name, path in self._bindings(node):
                     if name in outer:
                         continue

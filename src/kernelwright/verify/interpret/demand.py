@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelwright.verify.interpret.full_size import Spot, Unsure
+from kernelwright.verify.interpret.memory import distinct
 from kernelwright.verify.interpret.slices import Planned, Way
 from kernelwright.verify.trace.tape import View
 
@@ -125,7 +126,7 @@ class Demand:
                     needed.setdefault(storage, []).append(offsets)
             before = chosen.setdefault(at - 1, set())
             for storage, parts in needed.items():
-                before |= self._writers(at - 1, storage, np.unique(np.concatenate(parts)))
+                before |= self._writers(at - 1, storage, distinct(np.concatenate(parts)))
             if sum(map(len, chosen.values())) > _MOST_PROGRAMS:
                 raise Unsure("more programs than are run decide one element")
         return chosen
@@ -171,7 +172,7 @@ class Demand:
         for storage in self._outputs:
             mine = self._spot.mine.get(storage)
             if mine and plain:
-                places = np.unique(np.concatenate(mine))
+                places = distinct(np.concatenate(mine))
                 before = self._places.get(storage, np.zeros(0, dtype=np.uint64))
                 self.again += int(np.isin(places, before).all())
                 self._places[storage] = np.union1d(before, places)
@@ -204,4 +205,4 @@ def _joined(parts: Sequence[tuple[int, np.ndarray]], fresh: set[int]) -> dict[in
     for storage, offsets in parts:
         if storage in fresh:
             found.setdefault(storage, []).append(offsets.reshape(-1))
-    return {storage: np.unique(np.concatenate(several)) for storage, several in found.items()}
+    return {storage: distinct(np.concatenate(several)) for storage, several in found.items()}

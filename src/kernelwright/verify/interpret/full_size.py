@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from kernelwright.verify.interpret.memory import Region, Traffic
+from kernelwright.verify.interpret.memory import Region, Traffic, distinct
 from kernelwright.verify.trace.tape import View
 
 _MOST_STEPS = 2000
@@ -159,7 +159,7 @@ class Spot:
         if not parts:
             return False
         if key not in self._sorted or self._sorted[key][0] != len(parts):
-            self._sorted[key] = len(parts), np.unique(np.concatenate(parts))
+            self._sorted[key] = len(parts), distinct(np.concatenate(parts))
         known, asked = self._sorted[key][1], offsets()
         places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         return bool((known[places] == asked).all())
@@ -261,7 +261,7 @@ class Spot:
         """(flat positions in a tensor on that storage, their values) of what is final; None if nothing is."""
         if storage not in self.final:
             return None
-        offsets = np.unique(np.concatenate(self.final[storage])).astype(np.int64)
+        offsets = distinct(np.concatenate(self.final[storage])).astype(np.int64)
         elements, odd = np.divmod(offsets - view.offset * view.itemsize, view.itemsize)
         rest, positions, step = elements, np.zeros_like(elements), 1
         steps = [1]

@@ -255,7 +255,7 @@ _TABLE: dict[str, Function] = {
     "finite": np.isfinite,
     "isfinite": np.isfinite,
     "signbit": np.signbit,
-    "erf": _one_by_one(math.erf),
+    "erf": _torch(torch.erf),
     "erfc": _torch(torch.erfc),
     "erfinv": _torch(torch.erfinv),
     "erfcinv": _torch(lambda x: torch.erfinv(1.0 - x)),

@@ -396,7 +396,7 @@ class HostWorker(Service):
     ) -> torch.nn.Module:
         """The candidate's module, with the reference's weights where names and shapes agree and values are given; `real` is
         on."""
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # others would note where they were asked, a ms each
         self.surroundings.weights = seed
         with affine.varied(seed) if vary else contextlib.nullcontext() as finished:
             module = self.module.ModelNew(*init)
@@ -490,7 +490,8 @@ class HostWorker(Service):
                 output = self._call_far_ahead(called, fresh, recorder, counters)
             else:
                 output = self._call(called, fresh, recorder)
-            counters.look()
+            if (call // _JUMPS + 1) * _JUMPS < calls:  # another jump will come
+                counters.look()
             tapes.append(self._tape(recorder, output))
         made = _made(earlier)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
@@ -516,7 +517,7 @@ class HostWorker(Service):
     def _call(self, module: Callable[..., Any], inputs: Any, recorder: Recorder) -> Any:
         """One forward pass, in surroundings of its own."""
         self.surroundings.redraw()
-        torch.manual_seed(self.surroundings.seed)
+        torch.default_generator.manual_seed(self.surroundings.seed)
         graded = torch.set_grad_enabled(
             self.surroundings.dice.random() < 0.5 and not self.surroundings.inference
         )
