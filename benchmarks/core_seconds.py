@@ -1,0 +1,54 @@
+"""Seconds of a core for a cold verdict without a GPU, by who spends them; the pool's start is left out.
+
+    python benchmarks/core_seconds.py relu softmax_rows layernorm conv2d_standard loss_mse linear_gelu batchnorm_eval matmul_square
+
+Names are of built-in tasks, whose golds are judged one after the other. Reads /proc, so Linux alone; on a busy machine seconds of a
+core grow, too, so compare two versions side by side.
+"""
+
+import resource
+import sys
+
+from kernelwright import tasks
+from kernelwright.records import Candidate, Task
+from kernelwright.verify import VerifierPool
+
+
+def _used(who: int) -> float:
+    found = resource.getrusage(who)
+    return found.ru_utime + found.ru_stime
+
+
+def _of_workers(pid: int) -> float:
+    """Of a zygote and of the processes that it has waited for."""
+    with open(f"/proc/{pid}/stat") as stat:
+        return sum(map(int, stat.read().rpartition(")")[2].split()[11:15])) / 100.0
+
+
+def spent(suite: list[Task], warm: Task) -> tuple[float, float, float]:
+    """Of the judge, of assemblers, of workers and their zygote."""
+    with VerifierPool(1, "interpret", deadline_s=120.0) as pool:
+        pool.verify(warm, Candidate(code=tasks.gold(warm.id)))
+        pid = pool._zygote._process.pid
+        who = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+        before = [*map(_used, who), _of_workers(pid)]
+        for task in suite:
+            verdict = pool.verify(task, Candidate(code=tasks.gold(task.id)))
+            if not verdict.correct:
+                print(f"{task.id}: {verdict.outcome} {verdict.detail[:100]}")
+        after = [*map(_used, who), _of_workers(pid)]
+    judge, assembler, workers = (b - a for a, b in zip(before, after, strict=True))
+    return judge, assembler, workers
+
+
+def main() -> None:
+    known = list(tasks.load_suite("wright"))
+    suite = [task for task in known if task.id.split("/")[-1] in sys.argv[1:]] or known
+    each = [seconds / len(suite) for seconds in spent(suite, known[0])]
+    names = ("judge", "assembler", "workers")
+    parts = ", ".join(f"{name} {one:.3f}" for name, one in zip(names, each, strict=True))
+    print(f"{len(suite)} golds: {sum(each):.3f} s of a core each ({parts})")
+
+
+if __name__ == "__main__":
+    main()
