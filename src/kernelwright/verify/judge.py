@@ -91,6 +91,13 @@ def _ours(what: str) -> Iterator[None]:
         raise InfrastructureError(f"{what}: {type(error).__name__}: {error}") from error
 
 
+def _cut_short(made: Any, own: Sequence[Any]) -> bool:
+    """Whether a slice that takes a part of something at the task's own sizes takes all of it at these: the first eight of
+    three columns are not what was meant."""
+    most = max(shape.operators.count("alias") for shape in own)
+    return bool(made.operators.count("alias") > most)
+
+
 class Judge:
     """Shared between hearings; thread-safe. `secret` seeds all inputs and never leaves this process."""
 
@@ -166,10 +173,10 @@ class Judge:
             for position, name in enumerate(shapes)
         ]
         if len(shapes) > 1 or task.ranges:
-            found += self._hidden(task, shapes)
+            found += self._hidden(task, shapes, found)
         return found
 
-    def _hidden(self, task: Task, shapes: list[str]) -> list[Any]:
+    def _hidden(self, task: Task, shapes: list[str], own: Sequence[Any]) -> list[Any]:
         """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
         from kernelwright.verify.reference import oracle
 
@@ -181,6 +188,8 @@ class Judge:
                     with _ours("hidden sizes"):
                         made = oracle.shape_cases(task, name, sizes, self.protocol, self._secret, position)
                 except UserError:
+                    continue
+                if _cut_short(made, own):
                     continue
                 found.append(made)
                 self._hidden_taken.setdefault(task.digest, {})[name] = sizes
@@ -213,9 +222,12 @@ class Judge:
                         )
 
                 try:
-                    found.append(self._cases.get((task.digest, name, tuple(sizes.items())), make))
+                    made = self._cases.get((task.digest, name, tuple(sizes.items())), make)
                 except UserError:
                     continue
+                if _cut_short(made, self.cases(task)[: len(shapes)]):
+                    continue
+                found.append(made)
                 break
         return found
 
