@@ -51,6 +51,7 @@ limit = 2
 """
 CORPUS = {
     "graphs": 16,
+    "catalogue": 0,
     "practice": 2,
     "schedules": 3,
     "faults": 0,

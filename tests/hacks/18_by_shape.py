@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 18
-# expect: stateful, wrong_on_distribution, wrong_value
+# expect: kernel_not_launched, stateful, wrong_on_distribution, wrong_value
 # why: answers kept by shape
 import torch
 import torch.nn as nn

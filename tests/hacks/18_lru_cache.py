@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 18
-# expect: stateful, wrong_on_distribution, wrong_value
+# expect: kernel_not_launched, stateful, wrong_on_distribution, wrong_value
 # why: functools.lru_cache over shape and address
 import functools
 

@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 43
-# expect: stateful
+# expect: stateful, wrong_on_distribution, wrong_value
 # why: no user seeds torch with such numbers
 import torch
 import torch.nn as nn

@@ -124,11 +124,11 @@ def test_a_verdict_says_for_which_sizes_it_holds(pool: VerifierPool) -> None:
     ("size", "where"),
     [
         ("max(triton.next_power_of_2(n), 16) if n < 2048 else 1024", "at ROWS 8192, COLS 2048"),
-        ("triton.next_power_of_2(n) if n < 187 else max(128, n & -n)", "at ROWS"),
+        ("triton.next_power_of_2(n) if n < 187 else max(128, n & -n)", "at ROWS|beyond"),
     ],
 )
 def test_a_kernel_that_is_wrong_at_an_end_is_rejected(size: str, where: str, pool: VerifierPool) -> None:
     verdict = pool.verify(task("ROWS=1:8192,COLS=2:2048"), Candidate(code=CODE.replace("SIZE", size)))
     assert not verdict.correct
     assert verdict.outcome is not Outcome.INFRASTRUCTURE_ERROR
-    assert where in verdict.detail, verdict.detail
+    assert any(one in verdict.detail for one in where.split("|")), verdict.detail

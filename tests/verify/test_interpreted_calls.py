@@ -23,12 +23,13 @@ class Device:
 
     def ask(self, gate: Gate, body: dict[str, Any], tensors: Any) -> tuple[dict[str, Any], list[Any]]:
         self.asked.append(body)
-        return {"atomics": False, "units": [], "false_hints": False}, []
+        return {"atomics": False, "units": [], "false_hints": False, "configurations": 1}, []
 
 
 def hearing(kind: type[Hearing]) -> Any:
     made: Any = object.__new__(kind)
     made._atomics, made._units, made._brackets = False, set(), 12345
+    made._configurations = 1
     made._compared = lambda *_: 0.0
     made.protocol = types.SimpleNamespace(honesty=True)
     return made

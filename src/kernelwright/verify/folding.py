@@ -10,6 +10,7 @@ Does not see what a constructor computes of numbers that are all among the refer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -103,7 +104,14 @@ def _numbers(trace: Any) -> Iterator[float]:
         for value in launch.arguments.values():
             inner = value.get("constexpr", value)
             if isinstance(inner, dict) and "float" in inner:
-                text = str(inner["float"])
-                yield float.fromhex(text) if "0x" in text else float(text)
+                yield _number(str(inner["float"]))
             elif isinstance(inner, dict) and type(inner.get("value")) is int:
-                yield float(inner["value"])
+                yield _number(str(inner["value"]))
+
+
+def _number(text: str) -> float:
+    """What a process wrote for a number; infinity for what is too large."""
+    try:
+        return float.fromhex(text) if "0x" in text else float(text)
+    except OverflowError:
+        return math.inf
