@@ -173,6 +173,11 @@ def test_code_without_the_function_says_which_is_missing() -> None:
     assert (judged.problem, judged.detail) == (Outcome.NO_ENTRY, "no function kernel(x)")
 
 
+def test_code_that_is_not_python_is_left_to_the_judge() -> None:
+    torn = Candidate(code="def kernel(x:")
+    assert in_module(softmax_task(), torn) == torn
+
+
 # -- plans alone, and what is known
 
 

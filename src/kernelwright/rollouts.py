@@ -86,9 +86,11 @@ def in_module(task: Task, candidate: Candidate) -> Candidate:
     """
     if not task.graph or not candidate.code or candidate.problem is not None:
         return candidate
-    names = {
-        node.name for node in parse(candidate.code).body if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
+    try:
+        body = parse(candidate.code).body
+    except (SyntaxError, ValueError, RecursionError):  # the judge says what is wrong with it
+        return candidate
+    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     if "ModelNew" in names:
         return candidate
     graph = Graph.model_validate_json(task.graph)

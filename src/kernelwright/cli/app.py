@@ -220,6 +220,7 @@ def verify(
     Exit code: 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 infrastructure failed.
     """
     from kernelwright.cli import read, show
+    from kernelwright.rollouts import in_module
     from kernelwright.runs import write_text
     from kernelwright.verify import opened
     from kernelwright.verify.gpu.sanitizer import unavailable
@@ -236,7 +237,7 @@ def verify(
     with opened.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, **options) as pool:
         if sanitize and (why := unavailable(pool.backend)):
             typer.echo(why, err=True)
-        verdict = pool.verify(reference, candidate)
+        verdict = pool.verify(reference, in_module(reference, candidate))
     text = verdict.model_dump_json(indent=2) + "\n"
     if str(json_file) == "-":
         typer.echo(text, nl=False)
