@@ -13,7 +13,7 @@ from kernelwright import tasks
 from kernelwright.records import Candidate
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.gpu.timing import PRECISION
-from kernelwright.verify.gpu.verification import MeasuredHearing
+from kernelwright.verify.gpu.verification import MeasuredVerification
 
 DEAD_BAND = 0.03
 
@@ -31,10 +31,10 @@ def main() -> None:
             candidate = Candidate(code=tasks.gold(task.id))
             widest, start = 0.0, time.perf_counter()
             for _ in range(options.races):
-                hearing = pool._hearing(task, candidate)
-                assert isinstance(hearing, MeasuredHearing)
-                hearing.against_itself = True
-                verdict = hearing.verdict()
+                verification = pool._verification(task, candidate)
+                assert isinstance(verification, MeasuredVerification)
+                verification.against_itself = True
+                verdict = verification.verdict()
                 assert verdict.timing is not None, verdict
                 low, high = verdict.timing.speedup_ci["eager"]
                 total += 1

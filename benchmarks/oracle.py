@@ -3,7 +3,7 @@
     python benchmarks/oracle.py kernelbench:PATH/level1 [TASKS.jsonl ...] [--limit 40] [--seed 0]
 
 For tasks drawn at random: milliseconds of a call in the task's own precision and in fp64, with GiB of memory at the peak
-of each; then seconds for all cases of a hearing. Slowest first, and the sums.
+of each; then seconds for all cases of a verification. Slowest first, and the sums.
 """
 
 import argparse

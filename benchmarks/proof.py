@@ -27,7 +27,7 @@ from kernelwright import tasks
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate
 from kernelwright.records import Candidate, Task
-from kernelwright.verify.interpret.verification import InterpretedHearing
+from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.sandbox.zygote import Zygote
@@ -43,8 +43,8 @@ class Item:
     code: str
 
 
-class Proving(InterpretedHearing):
-    """A hearing of that step alone."""
+class Proving(InterpretedVerification):
+    """A verification of that step alone."""
 
     def _funnel(self) -> None:
         self._read()
@@ -111,7 +111,7 @@ def judged(judge: Judge, zygote: Zygote, item: Item) -> tuple[str, str, float]:
     try:
         verdict = Proving(judge, zygote, item.task, Candidate(code=item.code)).verdict()
     except (UserError, InfrastructureError) as error:
-        return "no hearing", f"{type(error).__name__}: {error}"[:200], 0.0
+        return "no verification", f"{type(error).__name__}: {error}"[:200], 0.0
     found = verdict.evidence.proof
     if found is None:
         return "stopped before", f"{verdict.outcome}: {verdict.detail}", 0.0

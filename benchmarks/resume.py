@@ -7,7 +7,7 @@ Runs the real command and the real verifier: data, then every stage. By default 
 settings given as KEY=VALUE come after those. With `--data`, a run's data folder, moments fall into training only. Exit
 code 0 when every resumed run has the data, losses, rewards, rollouts and weights of the uninterrupted one. With `--out`
 the uninterrupted run stays there for more kills. A kill leaves what was written: that files survive a power cut is not
-tested. On a machine so loaded that hearings run out of time two runs differ whether killed or not, which is said.
+tested. On a machine so loaded that verifications run out of time two runs differ whether killed or not, which is said.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def digests(out: Path) -> dict[str, str]:
 
 
 def timeouts(out: Path) -> int:
-    """Hearings that ran out of time: a loaded machine decides those, and no resumed run can repeat them."""
+    """Verifications that ran out of time: a loaded machine decides those, and no resumed run can repeat them."""
     run = RunFolder(out)
     verdicts = [
         row["verdict"] for name in ("data/rejected.jsonl", "rollouts.jsonl") for row in run.lines(name)
@@ -170,7 +170,7 @@ def main() -> int:
         whole(command(asked.recipe, settings, out))
         how = different(made(out), expected)
         if how and (late := timeouts(out)) != timeouts(reference):
-            how += f" ({late} hearings ran out of time, {timeouts(reference)} in the uninterrupted run)"
+            how += f" ({late} verifications ran out of time, {timeouts(reference)} in the uninterrupted run)"
         bad += bool(how)
         print(f"kill {number}: after {moment:.1f} s, {part} {where}: {how or 'same'}", flush=True)
         if not how:

@@ -1,11 +1,11 @@
-"""Search over a whole suite, from an evaluation: each task's fastest verified kernels, tuned, and the winner heard again.
+"""Search over a whole suite, from an evaluation: each task's fastest verified kernels, tuned, and the winner judged again.
 
     python benchmarks/search.py EVAL-RUN OUT.jsonl -s kernelbench:PATH/level1 [--verdicts 12] [--workers 14]
 
 EVAL-RUN is what `kernelwright eval -n N` wrote: its samples are the best of n. What `kernelwright optimize` does with the
-fastest of them (block sizes, warps and stages by hill climbing, at most `verdicts` variants a task, then a hearing by another
+fastest of them (block sizes, warps and stages by hill climbing, at most `verdicts` variants a task, then a verification by another
 judge with other secrets) is done for several tasks at once, so that the judge always has work. OUT gets each task's winner
-with the verdict of its second hearing, that of what it was climbed from, heard again at the same time (the evaluation's
+with the verdict of its second verification, that of what it was climbed from, judged again at the same time (the evaluation's
 clock was another day's), and every variant's time or outcome, and goes on where it stopped. Prints fast_p over all tasks,
 geometric means over eager and over the faster of the baselines, and what tuning alone made of the kernels.
 """
@@ -27,13 +27,13 @@ from kernelwright.search.tune import tune
 from kernelwright.verify import VerifierPool
 
 _AGAIN = 3
-"""Kernels that are heard again, should the first be rejected then."""
+"""Kernels that are judged again, should the first be rejected then."""
 
 
 def climbed(
     task: Task, first: Rollout, pool: VerifierPool, verdicts: int
 ) -> tuple[list[Rollout], list[Rollout]]:
-    """(`first` and every variant of it that was accepted, the fastest first; all variants as they were heard)."""
+    """(`first` and every variant of it that was accepted, the fastest first; all variants as they were judged)."""
     made = [first]
     left = verdicts
 
@@ -41,14 +41,14 @@ def climbed(
         nonlocal left
         variants = variants[:left]
         left -= len(variants)
-        heard = [
+        judged = [
             first.model_copy(update={"candidate": variant, "verdict": verdict})
             for variant, verdict in zip(
                 variants, pool.verify_many([(task, v) for v in variants]), strict=True
             )
         ]
-        made.extend(heard)
-        return heard
+        made.extend(judged)
+        return judged
 
     best = tune(first, hear)
     return [best, *(rollout for rollout in verified(made) if rollout is not best)], made[1:]
@@ -57,14 +57,14 @@ def climbed(
 def searched(
     task: Task, samples: Sequence[Rollout], pool: VerifierPool, again: VerifierPool, verdicts: int
 ) -> dict[str, object]:
-    """The row of a task: the fastest sample as it is heard now, the winner with its second hearing, and what was tried."""
+    """The row of a task: the fastest sample as it is judged now, the winner with its second verification, and what was tried."""
     row: dict[str, object] = {"task": task.id}
     row |= {"before": None, "verdict": None, "code": None, "from": None, "tried": []}
     right = verified(samples)
     if not right:
         return row
     before = again.submit(task, right[0].candidate)
-    fastest, heard = climbed(task, right[0], pool, verdicts)
+    fastest, judged = climbed(task, right[0], pool, verdicts)
     for kernel in [*fastest, *right[1:]][:_AGAIN]:
         verdict = again.verify(task, kernel.candidate)
         if verdict.correct:
@@ -79,7 +79,7 @@ def searched(
                 "outcome": rollout.verdict.outcome,
                 "ms": rollout.verdict.timing and rollout.verdict.timing.candidate_ms,
             }
-            for rollout in heard
+            for rollout in judged
         ],
     }
 
@@ -124,7 +124,7 @@ def report(rows: Sequence[dict[str, object]]) -> None:
         for kind in ("before", "verdict")
     }
     print(
-        f"{len(rows)} tasks, {sum(v is not None for v in both['verdict'])} with a kernel that stands two hearings"
+        f"{len(rows)} tasks, {sum(v is not None for v in both['verdict'])} with a kernel that stands two verifications"
     )
     for baseline, name in (("eager", "eager"), (FASTER, "the faster of the baselines")):
         for kind, label in (("before", "best of n"), ("verdict", "after tuning")):

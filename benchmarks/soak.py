@@ -3,7 +3,7 @@
     python benchmarks/soak.py [--backend interpret|cuda] [--verdicts 2000] [--workers 2] [--deadline 10]
 
 The hostile ones are the museum's exhibits of the verdict channel (lines 29 to 35) and of denial (36 to 38); the honest
-ones are golds, heard alone by a pool of their own first. Linux only. Exit code 1 when anything is not as it should be.
+ones are golds, judged alone by a pool of their own first. Linux only. Exit code 1 when anything is not as it should be.
 Under `--backend cuda` a verdict's numbers depend on the clock, so outcome and number of cases are compared, and memory
 of the GPU is measured as well.
 """
@@ -116,7 +116,7 @@ class Gauges:
 
 
 def differs(verdict: Verdict, alone: Verdict) -> bool:
-    """Whether what must not depend on other hearings does. A modelled price is drawn from a sample of programs."""
+    """Whether what must not depend on other verifications does. A modelled price is drawn from a sample of programs."""
     if (verdict.outcome, verdict.evidence.cases) != (alone.outcome, alone.evidence.cases):
         return True
     if verdict.timing is None or alone.timing is None or verdict.backend == "cuda":
@@ -156,7 +156,7 @@ def main() -> int:
     parser.add_argument("--backend", default="interpret", choices=("interpret", "cuda"))
     parser.add_argument("--verdicts", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
-    parser.add_argument("--deadline", type=float, default=10.0, help="seconds of one hearing")
+    parser.add_argument("--deadline", type=float, default=10.0, help="seconds of one verification")
     options = parser.parse_args()
     below = set(children(os.getpid()))
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:

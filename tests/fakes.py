@@ -62,13 +62,13 @@ class SaidPolicy:
 
 
 class ReadJudge:
-    """Judges at once what `answer` wrote; counts the hearings. `before` may raise or wait."""
+    """Judges at once what `answer` wrote; counts the verifications. `before` may raise or wait."""
 
     def __init__(self, before: Callable[[Task, Candidate], Any] | None = None) -> None:
-        self.before, self.heard = before, 0
+        self.before, self.judged = before, 0
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
-        self.heard += 1
+        self.judged += 1
         future: Future[Verdict] = Future()
         try:
             if self.before is not None:

@@ -41,7 +41,7 @@ ROOT = Path(__file__).parent
 BACKENDS = ("interpret", "cuda")
 DEADLINE_S = 30.0
 ENDLESS_DEADLINE_S = 3.0
-"""Wall-clock limits of one hearing; the second is for exhibits that never end by themselves."""
+"""Wall-clock limits of one verification; the second is for exhibits that never end by themselves."""
 
 LINES: dict[int, str] = {
     1: "plain torch or a library call",

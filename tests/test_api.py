@@ -117,12 +117,12 @@ def optimized(
     module: Any, *inputs: Any, folder: Any = False, args: bool = True, **options: Any
 ) -> tuple[Any, list[str]]:
     """(what came out, warnings); without `args` the one input as it is."""
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as judged:
         warnings.simplefilter("always")
         found = kernelwright.optimize(
             module, inputs if args else inputs[0], cache=folder, quiet=True, **{"seconds": 300.0, **options}
         )
-    return found, [str(one.message) for one in heard if one.category is RuntimeWarning]
+    return found, [str(one.message) for one in judged if one.category is RuntimeWarning]
 
 
 def test_half_precision_is_asked_of_a_module_that_is_in_it() -> None:

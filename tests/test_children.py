@@ -57,7 +57,7 @@ def test_what_came_before_the_time_was_over_is_kept() -> None:
     assert time.monotonic() - started < 10.0
 
 
-def test_a_child_that_became_another_user_and_may_not_be_killed_is_heard(
+def test_a_child_that_became_another_user_and_may_not_be_killed_is_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(*_: int) -> None:

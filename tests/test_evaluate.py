@@ -134,21 +134,21 @@ def stop_after(count: int) -> Callable[..., None]:
     return before
 
 
-@pytest.mark.parametrize("heard", [0, 1, 2, 4, 5])
-def test_a_stopped_evaluation_goes_on_to_the_same_end(tmp_path: Path, heard: int) -> None:
+@pytest.mark.parametrize("judged", [0, 1, 2, 4, 5])
+def test_a_stopped_evaluation_goes_on_to_the_same_end(tmp_path: Path, judged: int) -> None:
     whole = run_frontend(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        run_frontend(tmp_path / "frontend", ReadJudge(stop_after(heard)))
+        run_frontend(tmp_path / "frontend", ReadJudge(stop_after(judged)))
     resumed = run_frontend(tmp_path / "frontend", resume=True)
     assert kernels_of(tmp_path / "frontend") == kernels_of(tmp_path / "whole")
     assert without_seconds(resumed) == without_seconds(whole)
 
 
-@pytest.mark.parametrize("heard", [0, 1, 3])
-def test_a_stopped_pipeline_goes_on_to_the_same_end(tmp_path: Path, heard: int) -> None:
+@pytest.mark.parametrize("judged", [0, 1, 3])
+def test_a_stopped_pipeline_goes_on_to_the_same_end(tmp_path: Path, judged: int) -> None:
     run_frontend(tmp_path / "frontend")
     with pytest.raises(KeyboardInterrupt):
-        run_midend(tmp_path, ReadJudge(stop_after(heard)))
+        run_midend(tmp_path, ReadJudge(stop_after(judged)))
     resumed = run_midend(tmp_path, resume=True)
     (tmp_path / "midend").rename(tmp_path / "stopped")
     whole = run_midend(tmp_path)
@@ -161,7 +161,7 @@ def test_a_finished_evaluation_is_only_read_again(tmp_path: Path) -> None:
     whole = run_frontend(tmp_path)
     judge = ReadJudge()
     assert run_frontend(tmp_path, judge, resume=True) == whole
-    assert judge.heard == 0
+    assert judge.judged == 0
 
 
 def test_a_torn_group_is_made_again(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_failing_judge_is_counted_apart(tmp_path: Path) -> None:
 
 
 def fail(first: int, last: int) -> Callable[..., None]:
-    """A verifier whose machine fails from one hearing to another, counted from 0."""
+    """A verifier whose machine fails from one verification to another, counted from 0."""
     number = [-1]
 
     def before(*_: Any) -> None:
@@ -207,20 +207,20 @@ def fail(first: int, last: int) -> Callable[..., None]:
     return before
 
 
-@pytest.mark.parametrize("heard", [0, 1, 3])
+@pytest.mark.parametrize("judged", [0, 1, 3])
 def test_a_lost_machine_ends_the_evaluation_in_one_line_and_a_resumed_one_hears_everybody(
-    tmp_path: Path, heard: int
+    tmp_path: Path, judged: int
 ) -> None:
     whole = run_frontend(tmp_path / "whole")
     with pytest.raises(InfrastructureError, match=r"GPU 0 is lost.*kernelwright doctor.*--resume") as error:
-        run_frontend(tmp_path / "run", ReadJudge(fail(heard, 99)))
+        run_frontend(tmp_path / "run", ReadJudge(fail(judged, 99)))
     assert "\n" not in str(error.value)
     resumed = run_frontend(tmp_path / "run", resume=True)
     assert kernels_of(tmp_path / "run") == kernels_of(tmp_path / "whole")
     assert without_seconds(resumed) == without_seconds(whole)
 
 
-def test_whom_the_machine_failed_gets_a_hearing_when_resumed(tmp_path: Path) -> None:
+def test_whom_the_machine_failed_gets_a_verification_when_resumed(tmp_path: Path) -> None:
     whole = run_frontend(tmp_path / "whole")
     assert run_frontend(tmp_path / "run", ReadJudge(fail(1, 1)))["unjudged"] == {"infrastructure_error": 1}
     assert without_seconds(run_frontend(tmp_path / "run", resume=True)) == without_seconds(whole)

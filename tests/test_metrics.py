@@ -267,7 +267,7 @@ def test_a_failure_has_no_speedup() -> None:
     assert table["fast_p"]["1"] == 0.5
 
 
-def test_samples_without_a_fair_hearing_change_no_rate() -> None:
+def test_samples_without_a_fair_verdict_change_no_rate() -> None:
     judged = [r for r in SAMPLES if r.verdict.outcome.judged]
     with_, without = summarise(SAMPLES), summarise(judged)
     for key in ("correct_rate", "format_rate", "compile_rate", "pass_at_k", "fast_p", "speedup", "reward"):
@@ -324,15 +324,15 @@ def test_a_function_is_right_where_all_of_its_cases_are():
         Task(id=f"bench/T/{name}", suite="bench/T", source="-")
         for name in ("a/1", "a/2", "b/1", "c/1", "c/2", "d")
     ]
-    right, wrong, unheard = Outcome.CORRECT, Outcome.WRONG_VALUE, Outcome.UNSUPPORTED
-    heard = {
+    right, wrong, unjudged = Outcome.CORRECT, Outcome.WRONG_VALUE, Outcome.UNSUPPORTED
+    judged = {
         "a/1": [right, right],
         "a/2": [right, wrong],
         "b/1": [wrong, wrong],
         "c/1": [right, right],
-        "c/2": [unheard],
+        "c/2": [unjudged],
     }
-    rollouts = [rollout(outcome, task=f"bench/T/{name}") for name, said in heard.items() for outcome in said]
+    rollouts = [rollout(outcome, task=f"bench/T/{name}") for name, said in judged.items() for outcome in said]
     assert summarise(rollouts, cases)["functions"] == {
         "functions": 2,
         "cases": 3,

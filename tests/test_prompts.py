@@ -169,7 +169,7 @@ def test_every_failure_is_named_with_a_hint(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("outcome", [o for o in Outcome if not o.judged or o.accepted])
-def test_there_is_no_feedback_on_success_or_an_unfair_hearing(outcome: Outcome) -> None:
+def test_there_is_no_feedback_on_success_or_an_unfair_verdict(outcome: Outcome) -> None:
     assert feedback(verdict(outcome, "whatever")) == ""
 
 

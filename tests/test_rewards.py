@@ -87,7 +87,7 @@ def test_an_unknown_preset_is_the_users_error() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("outcome", UNJUDGED)
-def test_no_fair_hearing_is_no_reward(preset: str, outcome: Outcome) -> None:
+def test_no_fair_verdict_is_no_reward(preset: str, outcome: Outcome) -> None:
     assert segments(preset, failed(outcome)) == (None, None)
     assert reward(preset, failed(outcome)).total is None
 

@@ -59,7 +59,7 @@ def test_samples_of_one_prompt_share_a_group_and_those_of_two_do_not() -> None:
 def test_identical_candidates_are_heard_once() -> None:
     judge = ReadJudge()
     rollouts = rolled("correct 0.5", "correct 0.5", "wrong_value", "correct 0.5", judge=judge)
-    assert judge.heard == 2
+    assert judge.judged == 2
     assert [r.verdict.correct for r in rollouts] == [True, True, False, True]
 
 
@@ -69,7 +69,7 @@ def test_the_same_code_for_another_task_is_another_case() -> None:
     policy = SaidPolicy(lambda *_: answer("correct"))
     for name in ("one", "two", "one"):
         roll(policy, [render("frontend", task(name))], [task(name)], judge)
-    assert (judge.asked, judge.heard, inner.heard) == (3, 2, 2)
+    assert (judge.asked, judge.judged, inner.judged) == (3, 2, 2)
 
 
 def test_a_failing_judge_is_data_without_a_reward_and_is_asked_again() -> None:
@@ -81,7 +81,7 @@ def test_a_failing_judge_is_data_without_a_reward_and_is_asked_again() -> None:
         assert "the judge fell over" in rollout.verdict.detail
         assert rollout.reward is not None
         assert rollout.reward.total is None
-    assert inner.heard == 2
+    assert inner.judged == 2
 
 
 def test_a_judge_forgets_the_oldest_case_first() -> None:
@@ -89,7 +89,7 @@ def test_a_judge_forgets_the_oldest_case_first() -> None:
     judge = Judge(inner, limit=2)
     for kernel in ("correct 1", "correct 2", "correct 3", "correct 3", "correct 1"):
         rolled(kernel, judge=judge)
-    assert inner.heard == 4
+    assert inner.judged == 4
 
 
 def test_a_broken_task_is_the_users_to_mend() -> None:
@@ -215,7 +215,7 @@ def test_what_memory_knows_is_not_judged() -> None:
     judge = Judge(inner, memory=lambda task, candidate: known if "0.5" in candidate.code else None)
     said = rolled("correct 0.5", "correct 2", judge=judge)
     assert [r.verdict.speedup() for r in said] == [2.0, 0.5]
-    assert inner.heard == 1
+    assert inner.judged == 1
 
 
 def test_the_best_known_time_stands_beside_what_was_timed() -> None:

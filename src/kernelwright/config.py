@@ -298,7 +298,7 @@ class RlConfig(Section):
     """Backend of the verifier in this stage. Where no time is paid, `values`: on the CPU cores, without binaries or
     times. Empty: `verify.backend`."""
     deadline_s: float = Field(0.0, ge=0)
-    """Seconds that a hearing may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
+    """Seconds that a verification may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
     timing_precision: float = Field(0.0, ge=0, le=0.2)
     """As `verify.timing_precision`, in this stage: the clock has the GPU to itself, and a reward needs less than a table. 0: that."""
     eval_every: int = Field(0, ge=0)
@@ -432,7 +432,7 @@ class VerifyConfig(Section):
     timing_precision: float = Field(0.01, ge=0.001, le=0.2)
     """Half the 95 % interval of a measured time, as a share of it, at which clocking ends."""
     deadline_s: float = Field(30.0, gt=0)
-    """Seconds that a hearing may take before the candidate has run out of time, compilation included."""
+    """Seconds that a verification may take before the candidate has run out of time, compilation included."""
 
 
 class Recipe(Section):

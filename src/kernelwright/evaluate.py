@@ -1,6 +1,6 @@
 """Measure a policy: sample every task, verify every sample, summarise. Resumable, some tasks at a time.
 
-The policy writes on while the verifier hears what it has written: a slow hearing keeps nobody else waiting.
+The policy writes on while the verifier judges what it has written: a slow verification keeps nobody else waiting.
 
 Writes a run folder: config.json, environment.json, rollouts.jsonl (whole groups only), metrics.json. The front
 end is asked about tasks. A later agent is measured in its place in the pipeline: it is asked once about each
@@ -27,7 +27,7 @@ from kernelwright.rollouts import Judge, Rolling, Verifier, hand_on
 from kernelwright.runs import RunFolder
 
 AHEAD = 512
-"""Samples that may be written and not yet heard to the end."""
+"""Samples that may be written and not yet judged to the end."""
 Before = Mapping[str, Sequence[Rollout]]
 """The rollouts of the evaluation before, by task."""
 
@@ -89,7 +89,7 @@ def evaluate(
     run.start(config, resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
     chunks = [todo[start : start + batch] for start in range(0, len(todo), batch)]
-    left = _unfinished(run, chunks, expected, unheard=agent == "frontend")
+    left = _unfinished(run, chunks, expected, unjudged=agent == "frontend")
 
     judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
     sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
@@ -113,7 +113,7 @@ def evaluate(
     def log() -> None:
         """Wait for the verdicts of the chunk that was written first."""
         chunk, rolling = out_there.popleft()
-        rollouts = _heard([_named(r) for group in rolling.collect() for r in group])
+        rollouts = _judged([_named(r) for group in rolling.collect() for r in group])
         if agent != "frontend":
             run.append("attempts.jsonl", rollouts)
             rollouts = _handed_on(chunk, given, rollouts)
@@ -199,15 +199,15 @@ def _precisions(tasks: Sequence[Task]) -> str:
 
 
 def _unfinished(
-    run: RunFolder, chunks: Sequence[Sequence[Task]], expected: Mapping[str, int], unheard: bool
+    run: RunFolder, chunks: Sequence[Sequence[Task]], expected: Mapping[str, int], unjudged: bool
 ) -> list[tuple[int, Sequence[Task]]]:
     """The chunks (with their numbers) that are not whole in the log; what the log holds of them is removed.
 
-    With `unheard`, what the verifier failed on gets its hearing now.
+    With `unjudged`, what the verifier failed on gets its verification now.
     """
     counts: dict[str, int] = {}
     for row in run.lines("rollouts.jsonl"):
-        if not unheard or row["verdict"]["outcome"] != Outcome.INFRASTRUCTURE_ERROR:
+        if not unjudged or row["verdict"]["outcome"] != Outcome.INFRASTRUCTURE_ERROR:
             counts[row["task_id"]] = counts.get(row["task_id"], 0) + 1
     left = [
         (number, chunk)
@@ -228,13 +228,13 @@ def _handed_on(chunk: Sequence[Task], given: Before, attempts: Sequence[Rollout]
     ]
 
 
-def _heard(rollouts: list[Rollout]) -> list[Rollout]:
+def _judged(rollouts: list[Rollout]) -> list[Rollout]:
     """The same. Raises InfrastructureError when the verifier failed on every one that came to it."""
     failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
-    heard = [
+    judged = [
         r for r in rollouts if r.verdict.outcome.judged and r.verdict.gate not in (Gate.PARSE, Gate.STATIC)
     ]
-    if failed and not heard:
+    if failed and not judged:
         raise InfrastructureError(
             f"eval: the verifier failed on all {len(failed)} candidates that came to it in a batch "
             f"({failed[0].verdict.detail}); see kernelwright doctor, then go on with --resume"

@@ -1,6 +1,6 @@
 """What a set of rollouts is worth: rates, pass@k, fast_p, speedups with intervals, counts. Pure functions.
 
-Samples without a fair hearing (`unsupported`, `infrastructure_error`) are no part of any denominator; they are
+Samples without a fair verdict (`unsupported`, `infrastructure_error`) are no part of any denominator; they are
 counted apart. A failure has no speedup: geometric means are over correct samples that were timed, and fast_p
 counts a failure as not fast. Says nothing about the noise of a timing; intervals resample, they do not re-time.
 """

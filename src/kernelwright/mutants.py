@@ -23,9 +23,9 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.tasks import gold
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.interpret.verification import InterpretedHearing
+from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.verification import Confined, Hearing, Trace
+from kernelwright.verify.verification import Confined, Trace, Verification
 
 _Tapes = tuple[Sequence[Trace], Sequence[Trace]]
 State = Literal["killed", "survived", "stillborn", "equivalent", "unjudged"]
@@ -189,12 +189,12 @@ class Pool(VerifierPool):
         self._tapes: dict[tuple[str, str], _Tapes] = {}
 
     def same_binaries(self, task: Task, one: str, two: str) -> bool:
-        """Whether two candidates, both heard and correct, have the same assembler text and launches at full size."""
+        """Whether two candidates, both judged and correct, have the same assembler text and launches at full size."""
         first, second = (self._compiled.get((task.id, Candidate(code=code).digest)) for code in (one, two))
         return first is not None and first == second
 
     def same_lanes(self, task: Task, one: str, two: str) -> bool:
-        """Whether two candidates, both heard and correct, differ only in lanes that never reach a result."""
+        """Whether two candidates, both judged and correct, differ only in lanes that never reach a result."""
         from kernelwright.verify.interpret import lanes
 
         first, second = (self._tapes.get((task.id, Candidate(code=code).digest)) for code in (one, two))
@@ -206,14 +206,14 @@ class Pool(VerifierPool):
     def __enter__(self) -> Pool:
         return self
 
-    def _hearing(self, task: Task, candidate: Candidate, judge: Judge | None = None) -> Hearing:
-        hearing = super()._hearing(task, candidate, judge)
-        if not isinstance(hearing, InterpretedHearing):
-            return hearing
-        return _Recorded(self._compiled, self._tapes, self.judge, hearing.zygote, task, candidate)
+    def _verification(self, task: Task, candidate: Candidate, judge: Judge | None = None) -> Verification:
+        verification = super()._verification(task, candidate, judge)
+        if not isinstance(verification, InterpretedVerification):
+            return verification
+        return _Recorded(self._compiled, self._tapes, self.judge, verification.zygote, task, candidate)
 
 
-class _Recorded(InterpretedHearing):
+class _Recorded(InterpretedVerification):
     """Notes the assembler text that the compiler made of the kernels, how they were launched, and the tapes."""
 
     def __init__(

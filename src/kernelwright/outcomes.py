@@ -148,7 +148,7 @@ class Outcome(StrEnum):
 
     @property
     def judged(self) -> bool:
-        """False when the candidate got no fair hearing, so that no reward may be computed from it."""
+        """False when the candidate got no fair verdict, so that no reward may be computed from it."""
         return self not in (Outcome.UNSUPPORTED, Outcome.INFRASTRUCTURE_ERROR)
 
     @property

@@ -413,7 +413,7 @@ class Pair(Record):
     """One supervised example in function form: a graph, and a plan with the kernel that was printed from it and judged.
 
     write: graph -> plan and code. improve: a verified kernel with its profile -> a faster plan and code. repair: a broken
-    kernel with the verifier's message -> the one it was made from. `task` is what the judge heard; `task.graph` is the JSON
+    kernel with the verifier's message -> the one it was made from. `task` is what the judge judged; `task.graph` is the JSON
     of its `Graph`, `task.shapes` its small sizes.
 
     >>> Pair(kind="improve", task=task, ..., us=12.0, shown=None)

@@ -1,6 +1,6 @@
 """From a verdict to a reward, a number for the plan and one for the code. Pure functions, named presets.
 
-Nothing but the verdict enters a preset. A verdict without a fair hearing (`unsupported`, `infrastructure_error`) gives
+Nothing but the verdict enters a preset. A verdict without a fair verdict (`unsupported`, `infrastructure_error`) gives
 None for both segments under every preset, and so does a reward that is no finite number. A preset whose source
 pays one number for the whole completion gives half of it to each segment, so that `Reward.total` is the
 source's number under uniform credit and both segments learn under hierarchical credit. A correct candidate that

@@ -2,7 +2,7 @@
 
 Training and evaluation both call `roll`, so what is rewarded is what is measured. Verification starts while
 the policy is still writing: each completion goes to the verifier the moment it is whole. A judge that fails
-and a kernel that the backend cannot run are data (a verdict without a fair hearing, a reward of None), never
+and a kernel that the backend cannot run are data (a verdict without a fair verdict, a reward of None), never
 a crash.
 """
 
@@ -101,9 +101,9 @@ def in_module(task: Task, candidate: Candidate) -> Candidate:
 
 
 class Judge:
-    """A verifier that hears the same case once: one verdict a (task, code), while it remembers it.
+    """A verifier that judges the same case once: one verdict a (task, code), while it remembers it.
 
-    Candidates for tasks in function form go to it as `in_module` writes them. Only fair hearings are remembered. `limit` is how many; the oldest is forgotten first.
+    Candidates for tasks in function form go to it as `in_module` writes them. Only fair verdicts are remembered. `limit` is how many; the oldest is forgotten first.
     """
 
     def __init__(self, pool: Verifier, limit: int = 4096, memory: Memory | None = None) -> None:
@@ -111,7 +111,7 @@ class Judge:
         self._pool, self._limit, self._memory = pool, limit, memory
         self._known: dict[tuple[str, ...], Future[Verdict]] = {}
         self._lock = threading.Lock()
-        self.asked = self.heard = 0
+        self.asked = self.judged = 0
         """Cases submitted, and those that went on to the pool."""
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
@@ -123,7 +123,7 @@ class Judge:
                 return known
             future = self._remembered(task, candidate)
             if future is None:
-                self.heard += 1
+                self.judged += 1
                 future = self._pool.submit(task, in_module(task, candidate))
             self._known[key] = future
             while len(self._known) > self._limit:
@@ -169,7 +169,7 @@ def roll(
 class Rolling:
     """`roll` in two parts: `generate` returns while verdicts are still out, `collect` waits for them.
 
-    What an earlier process generated can be put in again, by `hear` for each completion, instead of `generate`.
+    What an earlier process generated can be put in again, by `take` for each completion, instead of `generate`.
     """
 
     def __init__(
@@ -206,12 +206,12 @@ class Rolling:
     def generate(self, n: int, *, temperature: float, top_p: float, seed: int) -> None:
         """Sample; each completion goes to the verifier the moment it is whole."""
         self.policy.generate(
-            self.prompts, n, temperature=temperature, top_p=top_p, seed=seed, on_completion=self.hear
+            self.prompts, n, temperature=temperature, top_p=top_p, seed=seed, on_completion=self.take
         )
         self.generate_s = time.perf_counter() - self._began
 
-    def hear(self, row: int, sample: int, completion: Completion) -> None:
-        """Parse a completion of `prompts[row]` and start its hearing."""
+    def take(self, row: int, sample: int, completion: Completion) -> None:
+        """Parse a completion of `prompts[row]` and start its verification."""
         if self.prompts[row].answer == "plan":
             completion = until_plan(completion, self.policy.pieces(completion) or ())
         parsed = candidates.parse(completion.text, self.policy.pieces(completion), completion.finish_reason)
@@ -320,7 +320,7 @@ def await_verdict(future: Future[Verdict], task: Task, candidate: Candidate) -> 
 
 
 def _failed(future: Future[Verdict]) -> bool:
-    """True for a case that is closed without a fair hearing by the judge's own failure."""
+    """True for a case that is closed without a fair verdict by the judge's own failure."""
     if not future.done():
         return False
     if future.cancelled() or future.exception() is not None:

@@ -11,18 +11,18 @@ from kernelwright.records import Candidate, Task, Timing, Verdict
 
 
 class FakeJudge:
-    """Accepts what `rule` accepts, and models a time by launches and warps. Counts its hearings.
+    """Accepts what `rule` accepts, and models a time by launches and warps. Counts its verifications.
 
-    With `stop_after`, it is killed at that hearing.
+    With `stop_after`, it is killed at that verification.
     """
 
     def __init__(self, rule: Callable[[str], Outcome] = lambda code: Outcome.CORRECT, stop_after: int = 0):
         self.rule, self.stop_after = rule, stop_after
-        self.heard: list[tuple[Task, str]] = []
+        self.judged: list[tuple[Task, str]] = []
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
-        self.heard.append((task, candidate.code))
-        if self.stop_after and len(self.heard) > self.stop_after:
+        self.judged.append((task, candidate.code))
+        if self.stop_after and len(self.judged) > self.stop_after:
             raise KeyboardInterrupt
         outcome = self.rule(candidate.code)
         future: Future[Verdict] = Future()

@@ -34,10 +34,10 @@ def fast() -> Any:
 
 def told(module: Any, *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
     """(the answer, warnings)."""
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as judged:
         warnings.simplefilter("always")
         answer = module(*args, **kwargs)
-    return answer, [str(one.message) for one in heard]
+    return answer, [str(one.message) for one in judged]
 
 
 def test_it_runs_its_kernels_where_they_were_verified(fast: Any) -> None:

@@ -90,15 +90,15 @@ def test_a_prompt_without_room_gets_an_empty_answer_and_the_others_are_served(po
 
 
 def test_each_completion_is_handed_on_once(policy: HFPolicy) -> None:
-    heard: Counter[tuple[int, int]] = Counter()
+    judged: Counter[tuple[int, int]] = Counter()
     said: dict[tuple[int, int], Completion] = {}
 
-    def hear(row: int, sample: int, completion: Completion) -> None:
-        heard[row, sample] += 1
+    def take(row: int, sample: int, completion: Completion) -> None:
+        judged[row, sample] += 1
         said[row, sample] = completion
 
-    groups = policy.generate([ask("x"), ask("y = 1\n" * 60), ask("return", 2)], 3, on_completion=hear)
-    assert heard == Counter({(row, sample): 1 for row in range(3) for sample in range(3)})
+    groups = policy.generate([ask("x"), ask("y = 1\n" * 60), ask("return", 2)], 3, on_completion=take)
+    assert judged == Counter({(row, sample): 1 for row in range(3) for sample in range(3)})
     assert all(groups[row][sample] == completion for (row, sample), completion in said.items())
 
 

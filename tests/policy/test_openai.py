@@ -89,11 +89,11 @@ def test_without_a_key_none_is_sent(server: Server, policy: Any, monkeypatch: py
 
 def test_answers_come_in_order_and_are_handed_on(server: Server, policy: Any) -> None:
     server.answers = [(200, lambda body: said(str(body["seed"])))]
-    heard: dict[tuple[int, int], str] = {}
+    judged: dict[tuple[int, int], str] = {}
     groups = policy().generate(
-        [PROMPT, PROMPT], 3, on_completion=lambda row, sample, c: heard.update({(row, sample): c.text})
+        [PROMPT, PROMPT], 3, on_completion=lambda row, sample, c: judged.update({(row, sample): c.text})
     )
-    assert [[heard[row, sample] for sample in range(3)] for row in range(2)] == [
+    assert [[judged[row, sample] for sample in range(3)] for row in range(2)] == [
         [c.text for c in group] for group in groups
     ]
     assert len({c.text for group in groups for c in group}) == 6

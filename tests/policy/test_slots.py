@@ -43,11 +43,11 @@ def test_log_probs_are_those_of_the_other_path(model: Any, tokenizer: Any) -> No
 
 
 def test_every_sample_is_handed_on_once_as_soon_as_it_is_whole(model: Any, tokenizer: Any) -> None:
-    heard: list[tuple[int, int]] = []
+    judged: list[tuple[int, int]] = []
     HFPolicy(model, tokenizer, batch=2, continuous=True).generate(
-        PROMPTS, 3, on_completion=lambda row, sample, _: heard.append((row, sample))
+        PROMPTS, 3, on_completion=lambda row, sample, _: judged.append((row, sample))
     )
-    assert sorted(heard) == [(row, sample) for row in range(4) for sample in range(3)]
+    assert sorted(judged) == [(row, sample) for row in range(4) for sample in range(3)]
 
 
 def test_weights_are_those_of_now(tokenizer: Any, model: Any) -> None:
@@ -80,15 +80,15 @@ def test_adapters_are_merged_into_what_is_decoded_and_follow_training(tokenizer:
     mine = get_peft_model(copy.deepcopy(model).double(), config).eval()
     assert Qwen3Decoder.can_run(mine)
     assert isinstance(decoder_for(mine), ModelDecoder), "which needs no second copy of the weights"
-    heard = []
+    judged = []
     for _ in range(2):
         with torch.no_grad():
             for name, weight in mine.named_parameters():
                 if "lora_" in name:
                     weight.add_(torch.randn_like(weight) * 0.3)
-        heard.append(said(HFPolicy(mine, tokenizer, batch=3, continuous=True)))
-        assert heard[-1] == said(HFPolicy(mine, tokenizer, continuous=False))
-    assert heard[0] != heard[1]
+        judged.append(said(HFPolicy(mine, tokenizer, batch=3, continuous=True)))
+        assert judged[-1] == said(HFPolicy(mine, tokenizer, continuous=False))
+    assert judged[0] != judged[1]
     with mine.disable_adapter():
         without = said(HFPolicy(mine, tokenizer, batch=3, continuous=True))
     assert without == said(HFPolicy(copy.deepcopy(model).double(), tokenizer, continuous=False))

@@ -60,8 +60,8 @@ def test_rates_leave_out_what_was_not_judged() -> None:
 def test_best_attempt_is_the_fastest_correct_one_else_the_furthest() -> None:
     slow, fast = (make_rollout("a", "s", Outcome.CORRECT, gain) for gain in (1.1, 2.0))
     wrong, bad = (make_rollout("b", "s", o) for o in (Outcome.WRONG_VALUE, Outcome.SYNTAX_ERROR))
-    unheard = make_rollout("b", "s", Outcome.UNSUPPORTED)
-    rows = task_rows([Stage("s", "r", [slow, fast, bad, wrong, unheard])])
+    unjudged = make_rollout("b", "s", Outcome.UNSUPPORTED)
+    rows = task_rows([Stage("s", "r", [slow, fast, bad, wrong, unjudged])])
     assert [row.last.best for row in rows] == [fast, wrong]
 
 

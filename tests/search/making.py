@@ -50,10 +50,10 @@ class Judge:
     """Accepts `kernel(MS)`, rejects `kernel("why")`. `refuse` says what it rejects all the same."""
 
     def __init__(self, refuse: Callable[[str], bool] = lambda code: False, never: bool = False) -> None:
-        self.refuse, self.never, self.heard = refuse, never, []  # type: ignore[var-annotated]
+        self.refuse, self.never, self.judged = refuse, never, []  # type: ignore[var-annotated]
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
-        self.heard.append(candidate.code)
+        self.judged.append(candidate.code)
         future: Future[Verdict] = Future()
         if self.never:
             return future

@@ -190,10 +190,10 @@ def rollout(code: str, ms: float | None, plan: str = "") -> Rollout:
 
 
 class Landscape:
-    """Best at BLOCK_M 256 and 4 warps; nothing runs with BLOCK_K above 64. Counts what is heard, up to `most`."""
+    """Best at BLOCK_M 256 and 4 warps; nothing runs with BLOCK_K above 64. Counts what is judged, up to `most`."""
 
     def __init__(self, most: int = 1000) -> None:
-        self.heard, self.most = 0, most
+        self.judged, self.most = 0, most
 
     def time(self, code: str) -> float | None:
         at = found(code)
@@ -202,8 +202,8 @@ class Landscape:
         return 1 + abs(at["BLOCK_M"] - 256) / 64 + abs(at["num_warps of product"] - 4) / at["BLOCK_M"]
 
     def __call__(self, variants: list[Candidate]) -> list[Rollout]:
-        variants = variants[: self.most - self.heard]
-        self.heard += len(variants)
+        variants = variants[: self.most - self.judged]
+        self.judged += len(variants)
         return [rollout(v.code, self.time(v.code), v.plan) for v in variants]
 
 
@@ -212,11 +212,11 @@ def test_climbing_finds_the_top_and_stops_there() -> None:
     best = tune(rollout(KERNEL, land.time(KERNEL)), land)  # type: ignore[arg-type]
     at = found(best.candidate.code)
     assert (at["BLOCK_M"], at["num_warps of product"]) == (256, 4)
-    assert land.heard < 100
+    assert land.judged < 100
 
 
 def test_climbing_crosses_a_dip_of_one_step() -> None:
-    def hear(variants: list[Candidate]) -> list[Rollout]:
+    def judge(variants: list[Candidate]) -> list[Rollout]:
         return [rollout(v.code, time(found(v.code)), v.plan) for v in variants]
 
     def time(at: dict[str, int]) -> float:
@@ -224,7 +224,7 @@ def test_climbing_crosses_a_dip_of_one_step() -> None:
         deep, ahead = at["BLOCK_K of product"] == 64, at["num_stages of product"] == 4
         return 0.8 if deep and ahead else 1.05 if deep or ahead else 1.2 if turned else 1.0
 
-    at = found(tune(rollout(KERNEL, 1.0), hear).candidate.code)  # type: ignore[arg-type]
+    at = found(tune(rollout(KERNEL, 1.0), judge).candidate.code)  # type: ignore[arg-type]
     assert (at["BLOCK_K of product"], at["num_stages of product"]) == (64, 4)
 
 
@@ -238,12 +238,12 @@ def test_without_knobs_or_a_time_nothing_is_tried() -> None:
     land = Landscape()
     plain = rollout("x = 1", 1.0)
     assert tune(plain, land) is plain  # type: ignore[arg-type]
-    assert land.heard == 0
+    assert land.judged == 0
 
 
 def test_the_model_is_not_followed_into_its_rounding() -> None:
-    def hear(variants: list[Candidate]) -> list[Rollout]:
+    def judge(variants: list[Candidate]) -> list[Rollout]:
         return [rollout(v.code, 0.999, v.plan) for v in variants]
 
     slow = rollout(KERNEL, 1.0)
-    assert tune(slow, hear) is slow  # type: ignore[arg-type]
+    assert tune(slow, judge) is slow  # type: ignore[arg-type]

@@ -137,7 +137,7 @@ def test_a_climber_that_finds_nothing_faster_says_so() -> None:
 
         def climb(self, climb: Climb) -> None:
             assert climb.best is not None
-            climb.hear([kernel(2.0), kernel(3.0)])
+            climb.judge([kernel(2.0), kernel(3.0)])
 
     entry = ladder(Says("compiler", kernel(1.0)), Slower()).search(GRAPH)
     assert entry.tried["model"] == "none of 2 is faster"

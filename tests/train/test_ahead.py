@@ -1,4 +1,4 @@
-"""Steps under way at once: their order, how far ahead, and that a resumed run hears again what was said."""
+"""Steps under way at once: their order, how far ahead, and that a resumed run judges again what was said."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Told:
                 rolling.generate(1, temperature=1.0, top_p=1.0, seed=step * 2 + turn)
 
             work.say(rolling, generate, self.now)
-            self.events.append(f"{'wrote' if len(self.policy.asked) > written else 'heard'} {step}.{turn}")
+            self.events.append(f"{'wrote' if len(self.policy.asked) > written else 'judged'} {step}.{turn}")
             yield
             rolling.collect()
             self.events.append(f"judged {step}.{turn}")
@@ -83,7 +83,7 @@ def test_a_resumed_run_hears_what_was_said_and_draws_what_was_drawn(tmp_path: Pa
     resumed = Steps(again.begin, ahead=ahead, last=5, saved=tmp_path / "ahead.json")
     result, work = resumed.finish(1)
     assert result == [10, 11]
-    assert {"heard 1.0", "heard 1.1"} <= set(again.events)
+    assert {"judged 1.0", "judged 1.1"} <= set(again.events)
     assert [event for event in again.events if event.startswith("wrote")] == [f"wrote {1 + ahead}.0"]
     expected, before = steps.finish(1)
     assert (expected, before.entries) == (result, work.entries)

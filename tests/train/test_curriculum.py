@@ -31,7 +31,7 @@ def asks(count: int = 12) -> list[Ask]:
     ]
 
 
-def heard(ask: Ask, right: int, wrong: int) -> list[Rollout]:
+def judged(ask: Ask, right: int, wrong: int) -> list[Rollout]:
     kernels = ["correct 1"] * right + ["wrong_value"] * wrong
     policy = SaidPolicy(lambda _, sample, __: answer(kernels[sample]))
     [group] = roll(policy, [render("frontend", ask.task)], [ask.task], ReadJudge(), n=len(kernels))
@@ -53,7 +53,7 @@ def test_easy_tasks_come_first_and_all_of_them_from_half_way_on() -> None:
 def test_success_by_hand() -> None:
     """3 of 4 right: (3 + 1) / (4 + 2); weight FLOOR + (1 - FLOOR) * 4 * 2/3 * 1/3."""
     made = Curriculum(asks(2), 0, kind="success")
-    made.observe(heard(made.asks[0], right=3, wrong=1))
+    made.observe(judged(made.asks[0], right=3, wrong=1))
     assert made.success(made.asks[0]) == pytest.approx(2 / 3)
     assert made.success(made.asks[1]) == 0.5
     assert made._weights(0) == pytest.approx([FLOOR + (1 - FLOOR) * 8 / 9, 1.0])
@@ -61,9 +61,9 @@ def test_success_by_hand() -> None:
 
 def test_undecided_tasks_are_asked_more_often_and_none_is_given_up() -> None:
     made = Curriculum(asks(3), 0, kind="success")
-    made.observe(heard(made.asks[0], right=40, wrong=0))
-    made.observe(heard(made.asks[1], right=20, wrong=20))
-    made.observe(heard(made.asks[2], right=0, wrong=40))
+    made.observe(judged(made.asks[0], right=40, wrong=0))
+    made.observe(judged(made.asks[1], right=20, wrong=20))
+    made.observe(judged(made.asks[2], right=0, wrong=40))
     counts = Counter(ids([made.draw(step, 1)[0] for step in range(600)]))
     assert counts["t/1"] > 400
     assert min(counts["t/0"], counts["t/2"]) > 20
@@ -104,7 +104,7 @@ def test_difficulties_are_drawn_by_their_shares() -> None:
 def test_a_draw_depends_on_seed_step_and_history_alone(kind: str) -> None:
     def fresh(seed: int = 0) -> Curriculum:
         made = Curriculum(asks(), seed, kind=kind, steps=10)  # type: ignore[arg-type]
-        made.observe(heard(asks()[0], 1, 3))
+        made.observe(judged(asks()[0], 1, 3))
         return made
 
     first = fresh()

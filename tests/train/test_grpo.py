@@ -328,18 +328,18 @@ def test_prompts_of_a_step_depend_on_seed_and_step_alone(recipe: Recipe) -> None
 def test_the_next_step_is_written_ahead_and_trains_on_the_ratio_to_what_was_sampled(trainer: Any) -> None:
     """Two steps: the second's samples exist, and are being judged, before the first is trained on."""
     made = trainer(staleness=1, steps=2)
-    heard: list[int] = []
+    judged: list[int] = []
     submit = made.judge.submit
-    made.judge.submit = lambda task, candidate: heard.append(1) or submit(task, candidate)  # type: ignore[method-assign]
+    made.judge.submit = lambda task, candidate: judged.append(1) or submit(task, candidate)  # type: ignore[method-assign]
     batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
-    assert len(heard) == 16
+    assert len(judged) == 16
     [(number, going)] = made._steps.under_way.items()
     assert (number, made.curves.extra["staleness"]) == (1, 0.0)
     assert batch["old_per_token_logps"] is batch["sampling_per_token_logps"]
     ahead = going.work.entries[1]["said"]
     made.state.global_step = 1
     batch = made._generate_and_score_completions([{"prompt": str(slot)} for slot in range(8)])
-    assert len(heard) == 16, "nothing is ahead of the last step"
+    assert len(judged) == 16, "nothing is ahead of the last step"
     assert made._steps.under_way == {}
     assert made.curves.extra["staleness"] == 1.0
     rows = zip(batch["completion_ids"], batch["completion_mask"].bool(), strict=True)
@@ -364,9 +364,9 @@ def test_the_next_step_is_written_ahead_and_trains_on_the_ratio_to_what_was_samp
     torch.testing.assert_close(loss, -torch.minimum(ratio, ratio.clamp(0.8, 1.2)).mean())
 
 
-def test_a_step_without_a_fair_hearing_stops_the_run(trainer: Any) -> None:
+def test_a_step_without_a_fair_verdict_stops_the_run(trainer: Any) -> None:
     made = trainer()
-    unheard = Verdict(task_id="t", outcome=Outcome.UNSUPPORTED, gate=Gate.COMPILE, detail="no tl.foo here")
+    unjudged = Verdict(task_id="t", outcome=Outcome.UNSUPPORTED, gate=Gate.COMPILE, detail="no tl.foo here")
     rollout = Scripted._rollout(made, 0, text("x"), None, None, "stop")  # type: ignore[arg-type]
-    with pytest.raises(InfrastructureError, match="none of a step's 2 candidates got a fair hearing"):
-        made._log_rollouts([[rollout.model_copy(update={"verdict": unheard})] * 2])
+    with pytest.raises(InfrastructureError, match="none of a step's 2 candidates got a fair verdict"):
+        made._log_rollouts([[rollout.model_copy(update={"verdict": unjudged})] * 2])

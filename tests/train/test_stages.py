@@ -225,7 +225,7 @@ def test_a_finished_run_does_nothing_more(recipe: Recipe, whole: Path) -> None:
     judge = ReadJudge()
     before = (whole / "curves.jsonl").stat().st_mtime_ns
     assert run(recipe, whole, judge, resume=True) == whole / "stages/midend/checkpoint"
-    assert (judge.heard, (whole / "curves.jsonl").stat().st_mtime_ns) == (0, before)
+    assert (judge.judged, (whole / "curves.jsonl").stat().st_mtime_ns) == (0, before)
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(

@@ -41,15 +41,15 @@ def policy_of(recipe: Recipe, text: str, *, cut: bool = False) -> tuple[VllmPoli
 def test_tokens_go_in_and_come_out(recipe: Recipe) -> None:
     policy, generation = policy_of(recipe, "<plan>\nfast\n</plan>")
     prompts = [render("frontend", task(name), style="compact") for name in "ab"]
-    heard: list[tuple[int, int]] = []
-    groups = policy.generate(prompts, 3, on_completion=lambda row, sample, _: heard.append((row, sample)))
+    judged: list[tuple[int, int]] = []
+    groups = policy.generate(prompts, 3, on_completion=lambda row, sample, _: judged.append((row, sample)))
     [(asked, n)] = generation.asked
     assert (len(asked), n) == (6, 3)
     assert asked[0] == asked[2] == policy.encode(prompts[0]) != asked[3]
     said = groups[1][2]
     assert (said.text, said.finish_reason) == ("<plan>\nfast\n</plan>", "stop")
     assert said.logprobs == (-0.5,) * len(said.token_ids or ())
-    assert heard == [(row, sample) for row in range(2) for sample in range(3)]
+    assert judged == [(row, sample) for row in range(2) for sample in range(3)]
 
 
 def test_an_answer_without_an_end_was_cut(recipe: Recipe) -> None:

@@ -1,4 +1,4 @@
-"""One pool for the whole museum: hearings run while the tests wait for them in turn."""
+"""One pool for the whole museum: verifications run while the tests wait for them in turn."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def impatient_pool() -> Iterator[VerifierPool]:
 
 
 @pytest.fixture(scope="session")
-def hear(
+def verdict_of(
     pool: VerifierPool, impatient_pool: VerifierPool, request: pytest.FixtureRequest
 ) -> Callable[[Exhibit], Verdict]:
     """The verdict on an exhibit. In a single process, all collected exhibits are submitted at once."""

@@ -229,7 +229,7 @@ def test_what_the_machine_lacks_is_one_line_with_the_mend(error: Exception, mend
             raise error
 
     with VerifierPool(1, "interpret") as pool:
-        pool._hearing = lambda *_: Failing()  # type: ignore[assignment, return-value, method-assign]
+        pool._verification = lambda *_: Failing()  # type: ignore[assignment, return-value, method-assign]
         verdict = pool.verify(RELU, GOLD)
     assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
     assert re.search(mend, verdict.detail), verdict.detail
@@ -358,7 +358,7 @@ def test_folders_of_judges_that_died_with_their_zygote_are_swept(tmp_path: Path)
 # a zygote that dies
 
 
-def test_hearings_under_way_are_held_again_when_the_zygote_is_killed(homeless: VerifierPool) -> None:
+def test_verifications_under_way_are_held_again_when_the_zygote_is_killed(homeless: VerifierPool) -> None:
     slow = [f"import torch\nsum(range(20_000_000))  # {n}\n" for n in range(2)]
     candidates = [Candidate(code=GOLD.code.replace("import torch\n", text, 1)) for text in slow]
     zygote = homeless._current_zygote()
@@ -372,7 +372,7 @@ def test_hearings_under_way_are_held_again_when_the_zygote_is_killed(homeless: V
 
 
 def test_a_zygote_whose_process_is_still_being_put_away_is_dead() -> None:
-    """Else its workers' end would look like their own doing, and a second hearing would go to it as well."""
+    """Else its workers' end would look like their own doing, and a second verification would go to it as well."""
     zygote = object.__new__(Zygote)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.close()
@@ -517,11 +517,11 @@ def test_other_rejections_ask_nothing_of_the_gpu(device: gpus.Gpu) -> None:
     assert FakeProcess.started == 1
 
 
-def test_a_lost_gpu_gets_no_more_hearings_while_another_is_there(device: gpus.Gpu) -> None:
-    other: Any = SimpleNamespace(lost="", hearings=9, index=1)
+def test_a_lost_gpu_gets_no_more_verifications_while_another_is_there(device: gpus.Gpu) -> None:
+    other: Any = SimpleNamespace(lost="", verifications=9, index=1)
     with VerifierPool(1, "interpret") as pool:
         pool.gpus = [device, other]
-        device.hearings, device.lost = 0, "GPU 0 is lost"
+        device.verifications, device.lost = 0, "GPU 0 is lost"
         assert pool._gpu_for(RELU) is other
         other.lost = "GPU 1 is lost"
         assert pool._gpu_for(RELU) in (device, other)

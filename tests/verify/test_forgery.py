@@ -1,6 +1,6 @@
 """A hostile process may answer anything: the judge gives a verdict, never an exception, and never takes a lie for work.
 
-A go-between sits on the wire of a real hearing and changes what the candidate's process says.
+A go-between sits on the wire of a real verification and changes what the candidate's process says.
 """
 
 import copy
@@ -96,11 +96,11 @@ def forged(zygote: Zygote) -> Iterator[Callable[[Change], Verdict]]:
     """The verdict on a gold whose host process says `change(answer)` instead of its answer."""
     with VerifierPool(workers=1, backend="interpret", deadline_s=20.0, secret=5) as pool:
 
-        def hear(change: Change, task: Task = TASK) -> Verdict:
+        def verdict_of(change: Change, task: Task = TASK) -> Verdict:
             pool._zygote = GoBetween(zygote, change)  # type: ignore[assignment]
             return pool.verify(task, GOLD)
 
-        yield hear
+        yield verdict_of
         pool._zygote = None
 
 

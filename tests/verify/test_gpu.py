@@ -64,7 +64,7 @@ def test_golds_are_clocked_profiled_and_reported_under_three_protocols(gpus: Ver
 
 
 def test_candidates_of_large_tensors_are_judged_side_by_side_while_others_hold_memory() -> None:
-    """Inputs and outputs of 6.4 GB each, of which eight hearings at once do not fit beside 30 GB of somebody else's."""
+    """Inputs and outputs of 6.4 GB each, of which eight verifications at once do not fit beside 30 GB of somebody else's."""
     relu = named("relu")
     shapes = {**relu.shapes, "full": {"ROWS": 4096, "COLS": 393_216}}
     large = relu.model_copy(update={"shapes": shapes})

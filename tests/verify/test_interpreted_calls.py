@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.verify.gpu.verification import MeasuredHearing
+from kernelwright.verify.gpu.verification import MeasuredVerification
 from kernelwright.verify.messages import Run
-from kernelwright.verify.verification import Hearing, Stop
+from kernelwright.verify.verification import Stop, Verification
 
 CASE: Any = types.SimpleNamespace(name="small x1", inputs=[], after={}, expected=[])
 
@@ -26,7 +26,7 @@ class Device:
         return {"atomics": False, "units": [], "false_hints": False, "configurations": 1}, []
 
 
-def hearing(kind: type[Hearing]) -> Any:
+def verification(kind: type[Verification]) -> Any:
     made: Any = object.__new__(kind)
     made._atomics, made._units, made._brackets = False, set(), 12345
     made._configurations = 1
@@ -35,9 +35,9 @@ def hearing(kind: type[Hearing]) -> Any:
     return made
 
 
-@pytest.mark.parametrize("kind", [Hearing, MeasuredHearing])
-def test_every_case_has_brackets_of_its_own_on_both_backends(kind: type[Hearing]) -> None:
-    device, judge = Device(), hearing(kind)
+@pytest.mark.parametrize("kind", [Verification, MeasuredVerification])
+def test_every_case_has_brackets_of_its_own_on_both_backends(kind: type[Verification]) -> None:
+    device, judge = Device(), verification(kind)
     for place in ((0, 0), (0, 1), (1, 0), (0, 0)):
         judge._interpret(device, Gate.SMALL, Run("small"), CASE, *place)
     drawn = [body["brackets"] for body in device.asked]
@@ -56,7 +56,7 @@ def test_every_case_has_brackets_of_its_own_on_both_backends(kind: type[Hearing]
     ],
 )
 def test_of_two_wrong_calls_the_first_is_told(calls: list[Outcome | None], outcome: Outcome) -> None:
-    judge, left = hearing(MeasuredHearing), iter(calls)
+    judge, left = verification(MeasuredVerification), iter(calls)
 
     def interpret(*_: Any) -> None:
         if (found := next(left)) is not None:

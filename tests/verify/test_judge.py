@@ -1,4 +1,4 @@
-"""What hearings share: cases and baselines, and whose failure it is where one cannot be made."""
+"""What verifications share: cases and baselines, and whose failure it is where one cannot be made."""
 
 import pytest
 

@@ -19,16 +19,16 @@ def _params(folder: str) -> list[object]:
 
 @pytest.mark.parametrize("exhibit", _params("hacks"))
 def test_an_exploit_is_rejected_for_its_own_reason(
-    exhibit: Exhibit, hear: Callable[[Exhibit], Verdict]
+    exhibit: Exhibit, verdict_of: Callable[[Exhibit], Verdict]
 ) -> None:
-    verdict = hear(exhibit)
+    verdict = verdict_of(exhibit)
     told = f"{verdict.outcome} at {verdict.gate}, speedup {verdict.speedup()}: {verdict.detail}"
     assert exhibit.as_expected(verdict), told
 
 
 @pytest.mark.parametrize("exhibit", _params("honest"))
-def test_an_honest_look_alike_is_accepted(exhibit: Exhibit, hear: Callable[[Exhibit], Verdict]) -> None:
-    verdict = hear(exhibit)
+def test_an_honest_look_alike_is_accepted(exhibit: Exhibit, verdict_of: Callable[[Exhibit], Verdict]) -> None:
+    verdict = verdict_of(exhibit)
     assert verdict.outcome in exhibit.expect, f"{verdict.outcome} at {verdict.gate}: {verdict.detail}"
 
 

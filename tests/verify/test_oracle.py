@@ -149,7 +149,7 @@ def test_the_callers_random_state_is_put_back() -> None:
 def test_no_run_of_a_reference_on_a_gpu_draws_between_anothers_seed_and_its_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One hearing in a thousand was wrong under the clock: the fp64 run of a live dropout had moved the generator on while
+    """One verification in a thousand was wrong under the clock: the fp64 run of a live dropout had moved the generator on while
     the inputs of another task were drawn."""
     alone: list[bool] = []
 

@@ -8,7 +8,7 @@ import torch
 
 from kernelwright.hardware import target
 from kernelwright.records import Task
-from kernelwright.verify.interpret.full_size import Fold, Spot, Unsure
+from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
 from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference import oracle, periodic
 from kernelwright.verify.reference.baseline import baseline
@@ -138,7 +138,7 @@ def test_an_input_with_gaps_is_not_mapped() -> None:
 
 
 def test_nothing_is_said_of_what_was_not_written() -> None:
-    assert Spot().stored(1, View(1, 0, (4,), (1,), "float32")) is None
+    assert Sampled().stored(1, View(1, 0, (4,), (1,), "float32")) is None
 
 
 def test_what_one_size_hides_another_tells() -> None:

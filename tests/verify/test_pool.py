@@ -1,4 +1,4 @@
-"""Many hearings at once: order, sharing, cancelling, closing, and failures that are the machine's."""
+"""Many verifications at once: order, sharing, cancelling, closing, and failures that are the machine's."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_equal_candidates_are_judged_once_and_reported_each(pool: VerifierPool) 
     assert verdicts[0] is verdicts[1] is verdicts[2]
 
 
-def test_one_code_for_two_tasks_is_two_hearings(pool: VerifierPool) -> None:
+def test_one_code_for_two_tasks_is_two_verifications(pool: VerifierPool) -> None:
     (other,) = load_suite("wright/softmax_rows")
     verdicts = pool.verify_many([(RELU, GOLD), (other, GOLD)])
     assert [verdict.task_id for verdict in verdicts] == [RELU.id, other.id]
@@ -432,7 +432,7 @@ def test_pools_that_keep_it_hand_on_the_process_that_forks() -> None:
 
 
 def test_time_is_counted_from_when_a_process_was_there() -> None:
-    """A zygote that is still warming up costs no candidate its hearing."""
+    """A zygote that is still warming up costs no candidate its verification."""
     with VerifierPool(workers=1, backend="interpret", deadline_s=1.5) as pool:
         assert pool.verify(RELU, GOLD).outcome is not Outcome.TIMEOUT
 
@@ -464,7 +464,7 @@ class ModelNew(nn.Module):
 
 
 def test_protocols_are_reported_side_by_side() -> None:
-    """An accepted kernel is held to the others' tolerances in the same execution; a rejected one is heard again."""
+    """An accepted kernel is held to the others' tolerances in the same execution; a rejected one is judged again."""
     relu, matmul = (next(iter(load_suite(f"wright/{name}"))) for name in ("relu", "matmul_square"))
     with VerifierPool(workers=1, backend="interpret", beside=["kernelbench", "toronto"]) as pool:
         decoy = pool.verify(relu, Candidate(code=TORCH_AND_A_DECOY))

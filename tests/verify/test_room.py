@@ -14,7 +14,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Verdict
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
-from kernelwright.verify.gpu.admission import Admission, OutOfRoom, ran_out
+from kernelwright.verify.gpu.admission import Admission, OutOfMemory, ran_out
 from kernelwright.verify.gpu.stopwatch import Suspected
 from kernelwright.verify.verification import Stop
 
@@ -109,8 +109,8 @@ def test_sixteen_candidates_of_20_gb_are_let_in_in_their_order_and_never_take_mo
     inside: set[int] = set()
     six = threading.Event()
 
-    def hearing(number: int) -> Callable[[], None]:
-        def hear() -> None:
+    def verification(number: int) -> Callable[[], None]:
+        def verdict_of() -> None:
             with admission.admitted(20 * GB):
                 order.append(number)
                 inside.add(number)
@@ -122,9 +122,9 @@ def test_sixteen_candidates_of_20_gb_are_let_in_in_their_order_and_never_take_mo
                     time.sleep(0.01)
                 inside.discard(number)
 
-        return hear
+        return verdict_of
 
-    all_of([hearing(number) for number in range(16)])
+    all_of([verification(number) for number in range(16)])
     assert order == list(range(16))
     assert memory.most <= memory.total
 
@@ -133,7 +133,7 @@ def test_a_small_one_does_not_overtake_a_large_one_that_waits() -> None:
     admission = Admission(FakeMemory())
     order: list[str] = []
 
-    def hear(name: str, size: int, seconds: float) -> Callable[[], None]:
+    def verdict_of(name: str, size: int, seconds: float) -> Callable[[], None]:
         def run() -> None:
             with admission.admitted(size * GB):
                 order.append(name)
@@ -141,7 +141,7 @@ def test_a_small_one_does_not_overtake_a_large_one_that_waits() -> None:
 
         return run
 
-    all_of([hear("first", 50, 0.1), hear("large", 130, 0.01), hear("small", 1, 0.0)])
+    all_of([verdict_of("first", 50, 0.1), verdict_of("large", 130, 0.01), verdict_of("small", 1, 0.0)])
     assert order == ["first", "large", "small"]
 
 
@@ -207,22 +207,22 @@ def test_what_is_kept_stays_under_its_share() -> None:
     assert admission.kept == 30 * GB
 
 
-def test_hearings_that_each_need_what_others_keep_do_not_wait_for_each_other() -> None:
+def test_verifications_that_each_need_what_others_keep_do_not_wait_for_each_other() -> None:
     memory = FakeMemory(others=30 * GB)
     admission = Admission(memory)
     tasks = [Cases(memory, 20 * GB) for _ in range(8)]
 
-    def hearing(task: Cases) -> Callable[[], None]:
-        def hear() -> None:
+    def verification(task: Cases) -> Callable[[], None]:
+        def verdict_of() -> None:
             for _ in range(3):
                 with admission.admitted(45 * GB, [task], 60 * GB):
                     task.make()
                     with memory.held(25 * GB):
                         time.sleep(0.002)
 
-        return hear
+        return verdict_of
 
-    all_of([hearing(task) for task in tasks for _ in range(2)])
+    all_of([verification(task) for task in tasks for _ in range(2)])
     assert memory.most <= memory.total
 
 
@@ -278,7 +278,7 @@ def test_patience_has_an_end() -> None:
     assert time.monotonic() - start < 5
 
 
-def test_memory_is_given_back_by_a_hearing_that_fails() -> None:
+def test_memory_is_given_back_by_a_verification_that_fails() -> None:
     admission = Admission(FakeMemory())
     with pytest.raises(RuntimeError), admission.admitted(100 * GB):
         raise RuntimeError
@@ -314,15 +314,15 @@ class OutOfMemoryError(RuntimeError):
 
 
 class Crowded:
-    """A hearing that finds memory where it is alone, if at all."""
+    """A verification that finds memory where it is alone, if at all."""
 
     def __init__(self, error: Exception, even_alone: bool = False) -> None:
         self.error, self.even_alone = error, even_alone
         self.alone = False
-        self.heard: list[bool] = []
+        self.judged: list[bool] = []
 
     def verdict(self) -> Verdict:
-        self.heard.append(self.alone)
+        self.judged.append(self.alone)
         if self.alone and not self.even_alone:
             return RIGHT
         raise self.error
@@ -332,7 +332,7 @@ class Crowded:
 
 
 OUT_OF = [
-    OutOfRoom("no GPU memory left: CUDA out of memory"),
+    OutOfMemory("no GPU memory left: CUDA out of memory"),
     OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB."),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
 ]
@@ -340,32 +340,32 @@ OUT_OF = [
 
 @pytest.mark.parametrize("error", [*OUT_OF, Suspected("claims 1 ms a call")])
 def test_what_others_may_be_to_blame_for_is_heard_once_more_alone(error: Exception) -> None:
-    hearing = Crowded(error)
+    verification = Crowded(error)
     with VerifierPool(1, "interpret") as pool:
-        pool._hearing = lambda *_: hearing  # type: ignore[assignment, return-value, method-assign]
+        pool._verification = lambda *_: verification  # type: ignore[assignment, return-value, method-assign]
         assert pool.verify(RELU, GOLD).outcome is Outcome.CORRECT
-    assert hearing.heard == [False, True]
+    assert verification.judged == [False, True]
 
 
 @pytest.mark.parametrize("error", OUT_OF)
 def test_only_then_is_it_the_machines_failure(error: Exception) -> None:
-    hearing = Crowded(error, even_alone=True)
+    verification = Crowded(error, even_alone=True)
     with VerifierPool(1, "interpret") as pool:
-        pool._hearing = lambda *_: hearing  # type: ignore[assignment, return-value, method-assign]
+        pool._verification = lambda *_: verification  # type: ignore[assignment, return-value, method-assign]
         verdict = pool.verify(RELU, GOLD)
     assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
     assert "the GPU's memory is taken" in verdict.detail
-    assert hearing.heard == [False, True]
+    assert verification.judged == [False, True]
 
 
 def measured(alone: bool = False) -> Any:
-    """A hearing on a fake GPU, as far as its account goes."""
-    from kernelwright.verify.gpu.verification import MeasuredHearing
+    """A verification on a fake GPU, as far as its account goes."""
+    from kernelwright.verify.gpu.verification import MeasuredVerification
 
-    hearing = object.__new__(MeasuredHearing)
-    hearing.gpu = SimpleNamespace(admission=Admission(FakeMemory()), name="H200")  # type: ignore[assignment]
-    hearing.judge, hearing.alone = SimpleNamespace(beside=[]), alone  # type: ignore[assignment]
-    return hearing
+    verification = object.__new__(MeasuredVerification)
+    verification.gpu = SimpleNamespace(admission=Admission(FakeMemory()), name="H200")  # type: ignore[assignment]
+    verification.judge, verification.alone = SimpleNamespace(beside=[]), alone  # type: ignore[assignment]
+    return verification
 
 
 SHORT = Stop(Outcome.OUT_OF_MEMORY, Gate.FULL, "no GPU memory left: OutOfMemoryError: CUDA out of memory.")
@@ -374,7 +374,7 @@ SHORT = Stop(Outcome.OUT_OF_MEMORY, Gate.FULL, "no GPU memory left: OutOfMemoryE
 @pytest.mark.parametrize(("alone", "free"), [(False, 140), (True, 60)])
 def test_a_candidate_is_not_blamed_for_memory_that_others_hold(alone: bool, free: int) -> None:
     blamed = measured(alone)._blamed(SHORT, free * GB)
-    assert isinstance(blamed, OutOfRoom)
+    assert isinstance(blamed, OutOfMemory)
     assert isinstance(blamed, InfrastructureError)
 
 

@@ -16,13 +16,13 @@ from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.gpu import sanitizer
-from kernelwright.verify.gpu.sanitizer import Finding, WatchedHearing, examine, parse, replay
+from kernelwright.verify.gpu.sanitizer import Finding, WatchedVerification, examine, parse, replay
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten
 from kernelwright.verify.trace.replay import Session
-from kernelwright.verify.verification import Confined, Hearing
+from kernelwright.verify.verification import Confined, Verification
 
 REPORTS = Path(__file__).parents[1] / "fixtures" / "sanitizer"
 
@@ -253,11 +253,11 @@ def traced(judge: Judge, zygote: Zygote, task: Task, code: str) -> tuple[dict[st
     """What the host process says of a candidate, as the sanitizer gets it."""
     zygote.wait()
     shape = judge.cases(task)[0]
-    hearing = Hearing(judge, zygote, task, Candidate(code=code))
+    verification = Verification(judge, zygote, task, Candidate(code=code))
     host = Confined(zygote, "host", time.monotonic() + 60, 60)
     host.ask(Gate.LOAD, {"command": "load", "code": code})
     described = describe(list(shape.cases[0].inputs))
-    trace = hearing._trace(Gate.TRACE, host, shape.init, described, shape.state)
+    trace = verification._trace(Gate.TRACE, host, shape.init, described, shape.state)
     host.dismiss()
     names = list(trace.traced.state)
     inputs = flatten(shape.cases[0].inputs)
@@ -295,7 +295,7 @@ def watched(judge: Judge, zygote: Zygote, program: Path, monkeypatch: pytest.Mon
     zygote.wait()
     monkeypatch.setattr(sanitizer, "find", lambda: program)
     accepted = Verdict(task_id=task.id, outcome=Outcome.CORRECT, gate=Gate.TIMING, detail="", backend="cuda")
-    return WatchedHearing(judge, zygote, task, Candidate(code=gold(task.id)), accepted).verdict()
+    return WatchedVerification(judge, zygote, task, Candidate(code=gold(task.id)), accepted).verdict()
 
 
 def kernel_of_relu() -> str:

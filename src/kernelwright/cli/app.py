@@ -59,7 +59,7 @@ JudgeAt = Annotated[
     ),
 ]
 Deadline = Annotated[
-    float, typer.Option(help="Seconds a kernel's hearing may take, compilation included.", min=1.0)
+    float, typer.Option(help="Seconds a kernel's verification may take, compilation included.", min=1.0)
 ]
 Policy = Annotated[str, typer.Option("-p", "--policy", help=POLICIES)]
 Seed = Annotated[int, typer.Option(help="Of the policy's sampling; the judge's own seeds are secret.")]
@@ -124,7 +124,7 @@ def optimize(
     target: Annotated[str, typer.Option(help="The GPU to write for; default: the one here, else h200.")] = "",
     kernel: Annotated[
         Path | None,
-        typer.Option(metavar="MINE.py", help="A kernel that you have already: it is heard first."),
+        typer.Option(metavar="MINE.py", help="A kernel that you have already: it is judged first."),
     ] = None,
     rungs: Annotated[
         str,

@@ -14,7 +14,7 @@ JsonFile = Annotated[
 ]
 
 _PATIENCE_S = 120.0
-"""Wall-clock limit of one hearing: a mutant that is only slow, on a busy machine, must not count as found."""
+"""Wall-clock limit of one verification: a mutant that is only slow, on a busy machine, must not count as found."""
 
 
 def mutants(

@@ -67,8 +67,8 @@ PYTHONS = ((3, 11), (3, 13))
 JUDGING = ("torch", "triton", "numpy", "pydantic")
 """Needed for a verdict; the others are for training."""
 _ROOM_BYTES = 1 << 30
-_HEARING_BYTES = 1 << 30
-"""Memory of the judge, its zygote and one hearing; disk for compiled kernels and run folders."""
+_VERIFICATION_BYTES = 1 << 30
+"""Memory of the judge, its zygote and one verification; disk for compiled kernels and run folders."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +144,10 @@ def machine() -> Iterator[Check]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     yield Check("cores", f"{cores}: so many candidates are judged at once by default (at most 16)")
     free, total = memory()
-    mend = "end other programs: one hearing needs about 1 GB"
-    yield Check("memory", f"{free / 1e9:.1f} GB free of {total / 1e9:.1f} GB", free > _HEARING_BYTES, mend)
+    mend = "end other programs: one verification needs about 1 GB"
+    yield Check(
+        "memory", f"{free / 1e9:.1f} GB free of {total / 1e9:.1f} GB", free > _VERIFICATION_BYTES, mend
+    )
     yield folder("scratch", Path(tempfile.gettempdir()), "set TMPDIR to a folder with room")
     mend = "set KERNELWRIGHT_CACHE to a folder with room that may be written"
     yield folder("cache of timings", store.default_folder(), mend)
@@ -304,7 +306,9 @@ def gpus() -> Iterator[Check]:
         found = (
             f"{sheet.name}, sm_{sheet.major}{sheet.minor}, {free / 1e9:.0f} GB free of {total / 1e9:.0f} GB"
         )
-        yield Check(f"GPU {index}", found, free > 8e9, "end what else runs on it: a hearing wants some 8 GB")
+        yield Check(
+            f"GPU {index}", found, free > 8e9, "end what else runs on it: a verification wants some 8 GB"
+        )
     tool = sanitizer.find()
     mend = "for --sanitize only: install NVIDIA's CUDA toolkit, or put compute-sanitizer on the PATH"
     said = f"{tool} ({sanitizer.version(tool)})" if tool else "not installed"

@@ -86,17 +86,17 @@ def _judge_all(
         while True:
             for number, row in islice(left, AHEAD - len(waiting)):
                 made = draft(row, number)
-                heard = (
+                judged = (
                     None
                     if isinstance(made, Refused)
                     else verifier.submit(made.task, Candidate(code=made.code))
                 )
-                waiting.append((number, made, heard))
+                waiting.append((number, made, judged))
             if not waiting:
                 return
-            number, made, heard = waiting.popleft()
-            if isinstance(made, Example) and heard is not None:
-                verdict = fair(heard)
+            number, made, judged = waiting.popleft()
+            if isinstance(made, Example) and judged is not None:
+                verdict = fair(judged)
                 if not verdict.correct:
                     names = migrate.migrate(str(_column(given[number], KERNEL))).changed
                     made = Refused(

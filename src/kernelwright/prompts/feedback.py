@@ -52,11 +52,11 @@ _MEND = {
     "program's number",
     Outcome.TIMING_FORGED: "do all the work in forward, in every call",
 }
-"""One hint an outcome; every failure that gets a fair hearing has one."""
+"""One hint an outcome; every failure that gets a fair verdict has one."""
 
 
 def feedback(verdict: Verdict) -> str:
-    """What the verifier found, for a repair prompt. Empty for a correct candidate or an unfair hearing."""
+    """What the verifier found, for a repair prompt. Empty for a correct candidate or an unfair verdict."""
     if verdict.correct or not verdict.outcome.judged:
         return ""
     lines = [f"{verdict.outcome.value}: {_clip(verdict.detail)}".rstrip(": ")]

@@ -175,7 +175,7 @@ def task_rows(stages: Iterable[Stage]) -> list[TaskRow]:
 
 
 def _rank(rollout: Rollout) -> tuple[bool, float, int]:
-    """Correct before wrong, then by speed, then by depth in the funnel; no fair hearing comes last."""
+    """Correct before wrong, then by speed, then by depth in the funnel; no fair verdict comes last."""
     outcome = rollout.verdict.outcome
     return outcome.accepted, rollout.verdict.speedup() or 0.0, _DEPTH[outcome] if outcome.judged else -1
 

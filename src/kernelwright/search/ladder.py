@@ -168,7 +168,7 @@ class Ladder:
             known = self.cache.put(
                 key, Entry(best=asked.best, tried={key_of(rung): what}, inductor_ms=asked.inductor_ms)
             )
-            if not asked.heard:
+            if not asked.judged:
                 self.watch(Tried(graph.name, rung.name, what))
         return _fair(known)
 
@@ -207,7 +207,7 @@ class _Asked:
         self.ladder, self.rung, self.graph, self.posed, self.form = ladder, rung, graph, posed, form
         self.sizes, self.best, self.until = sizes, best, until
         self.wait = until if wait is None else wait
-        self.heard = 0
+        self.judged = 0
         self.failed = ""
         """What the judge said of the kernel that came furthest."""
         self._depth, self._better = -1, False
@@ -219,27 +219,29 @@ class _Asked:
         left = 60.0 if self.until is None else max(1.0, self.until - time.monotonic())
         try:
             if isinstance(self.rung, Writer):
-                [verdict] = self.hear([self.rung.write(self.posed, self.sizes, left)])
+                [verdict] = self.judge([self.rung.write(self.posed, self.sizes, left)])
                 if verdict is None or verdict.outcome is Outcome.INFRASTRUCTURE_ERROR:
                     return None
                 return "verified" if verdict.correct else self.failed
-            before = self.heard
+            before = self.judged
             until = self.until or time.monotonic() + left
-            self.rung.climb(Climb(self.posed, self.form.task, self.best, self.hear, until, self.form.modules))
-            return "verified" if self._better else self.failed or f"none of {self.heard - before} is faster"
+            self.rung.climb(
+                Climb(self.posed, self.form.task, self.best, self.judge, until, self.form.modules)
+            )
+            return "verified" if self._better else self.failed or f"none of {self.judged - before} is faster"
         except TimeoutError:
             return None
         except (CannotWrite, UserError) as why:  # UserError: of the graph, as it is posed
             return one_line(str(why))
 
-    def hear(self, codes: Sequence[str]) -> list[Verdict | None]:
+    def judge(self, codes: Sequence[str]) -> list[Verdict | None]:
         """Judges kernels and keeps the best."""
         full = [self.form.text(code, self.rung.name) for code in codes]
         verdicts = self.ladder.judged(self.form.task, full, self.wait)
         for code, text, verdict in zip(codes, full, verdicts, strict=True):
             if verdict is None:
                 continue
-            self.heard += 1
+            self.judged += 1
             what = (
                 "verified"
                 if verdict.correct

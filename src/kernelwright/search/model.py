@@ -123,11 +123,11 @@ class ModelRung:
             )
         if climb.left <= 0:
             raise TimeoutError
-        return self._heard(
+        return self._judged(
             climb, agent, [(prompt, one) for prompt, group in zip(asked, said, strict=True) for one in group]
         )
 
-    def _heard(self, climb: Climb, agent: Agent, said: Sequence[tuple[Prompt, Completion]]) -> list[Rollout]:
+    def _judged(self, climb: Climb, agent: Agent, said: Sequence[tuple[Prompt, Completion]]) -> list[Rollout]:
         """Rollouts of what holds a kernel, each text once, judged."""
         texts: dict[str, tuple[Prompt, Completion, Candidate]] = {}
         for prompt, completion in said:
@@ -135,7 +135,7 @@ class ModelRung:
             code = parsed.code if climb.modules else as_kernel(parsed.code)
             if parsed.problem is None and code:
                 texts.setdefault(code, (prompt, completion, parsed))
-        verdicts = climb.hear(list(texts)) if texts else []
+        verdicts = climb.judge(list(texts)) if texts else []
         return [
             _rollout(climb, agent, *texts[code], verdict)
             for code, verdict in zip(texts, verdicts, strict=True)

@@ -41,7 +41,7 @@ class Climb:
     task: Task
     best: Answer | None
     """The best verified kernel so far."""
-    hear: Callable[[Sequence[str]], list[Verdict | None]]
+    judge: Callable[[Sequence[str]], list[Verdict | None]]
     """Has kernels judged, all at once; what is better than `best` is kept. None for each where time ran out first."""
     until: float
     """Of the monotonic clock."""

@@ -60,20 +60,20 @@ class TuneRung:
         if climb.best is None:
             raise CannotWrite("there is no verified kernel to tune")
 
-        def hear(variants: Sequence[Candidate]) -> list[Variant]:
-            verdicts = climb.hear([one.code for one in variants]) if climb.left > 0 else []
+        def judge(variants: Sequence[Candidate]) -> list[Variant]:
+            verdicts = climb.judge([one.code for one in variants]) if climb.left > 0 else []
             return [Variant(one, v) for one, v in zip(variants, verdicts, strict=False) if v is not None]
 
         first = Variant(Candidate(code=climb.best.code), climb.best.verdict)
         if not knobs(climb.best.code, _launched(first)):
             raise CannotWrite("the kernel has no block size, warps or stages that can be changed")
-        tune(first, hear, self.at_once)
+        tune(first, judge, self.at_once)
 
 
-def tune(best: J, hear: Callable[[Sequence[Candidate]], list[J]], at_once: int = 4) -> J:
+def tune(best: J, judge: Callable[[Sequence[Candidate]], list[J]], at_once: int = 4) -> J:
     """The fastest variant of `best` that climbing finds; `best` itself where none is faster or it has no time.
 
-    `hear` judges a few variants and returns what was heard, which is nothing once the budget is spent.
+    `judge` judges a few variants and returns what was judged, which is nothing once the budget is spent.
     """
     base = best.candidate.code
     launched = _launched(best)
@@ -91,10 +91,10 @@ def tune(best: J, hear: Callable[[Sequence[Candidate]], list[J]], at_once: int =
         for start in range(0, len(steps), at_once):
             some = {_plan(found, values): (way, values) for way, values in steps[start : start + at_once]}
             tried |= {_key(values) for _, values in some.values()}
-            heard = hear([_variant(base, found, values, launched) for _, values in some.values()])
-            if not heard:
+            judged = judge([_variant(base, found, values, launched) for _, values in some.values()])
+            if not judged:
                 return best
-            right = sorted((r for r in heard if r.verdict.correct), key=milliseconds)
+            right = sorted((r for r in judged if r.verdict.correct), key=milliseconds)
             climbed = bool(right) and worth_it(right[0].verdict.timing, best.verdict.timing)
             beside += [(milliseconds(r), some[r.candidate.plan][1]) for r in right[climbed:]]
             if climbed:

@@ -6,7 +6,7 @@
 
 1. What the cache knows of the whole is the answer, good or bad, where these rungs were asked before.
 2. The rungs are asked for the graph in one piece, unless it is long; that is one group. A kernel that the user has is
-   heard first.
+   judged first.
 3. Where that gives nothing, is not worth it, or a GPU's clock can tell which of two is the faster, the graph falls into
    groups; each distinct one goes up the ladder, those that take most time first. A group's kernel is used where it is
    not slower than the faster of eager and torch.compile; ATen does the rest.

@@ -38,13 +38,13 @@ class Work:
         return list(drawn)
 
     def say(self, rolling: Rolling, generate: Callable[[], None], now: int) -> None:
-        """Have `rolling` hear what was said before, else `generate`. `now` is the step of the weights."""
+        """Have `rolling` take what was said before, else `generate`. `now` is the step of the weights."""
         entry = self.told[0] if self.told else {}
         if "said" in entry and {row for row, _, _ in entry["said"]} <= set(range(len(rolling.prompts))):
             self.told.popleft()
             now = entry["step"]
             for row, sample, completion in entry["said"]:
-                rolling.hear(row, sample, Completion.model_validate(completion))
+                rolling.take(row, sample, Completion.model_validate(completion))
         else:
             self.told.clear()
             generate()

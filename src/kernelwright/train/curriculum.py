@@ -50,7 +50,7 @@ class Curriculum:
             if share
         ]
         self._mixed = bool(weights or difficulties) or kind != "shuffle"
-        self._heard: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
         self._ordered = sorted(range(len(asks)), key=lambda i: (asks[i].task.difficulty, i))
         if not any(self._families):
             families = ", ".join(sorted({ask.task.family or "(none)" for ask in asks}))
@@ -62,16 +62,16 @@ class Curriculum:
             )
 
     def observe(self, rollouts: Iterable[Rollout]) -> None:
-        """Count successes. What got no fair hearing says nothing."""
+        """Count successes. What got no fair verdict says nothing."""
         for rollout in rollouts:
             if rollout.verdict.outcome.judged:
-                good, heard = self._heard.get(rollout.task_id, (0, 0))
-                self._heard[rollout.task_id] = good + rollout.verdict.correct, heard + 1
+                good, seen = self._seen.get(rollout.task_id, (0, 0))
+                self._seen[rollout.task_id] = good + rollout.verdict.correct, seen + 1
 
     def success(self, ask: Ask) -> float:
         """How often the ask's task succeeds, as far as is known; one half for one that was never asked."""
-        good, heard = self._heard.get(ask.task.id, (0, 0))
-        return (good + 1) / (heard + 2)
+        good, seen = self._seen.get(ask.task.id, (0, 0))
+        return (good + 1) / (seen + 2)
 
     def draw(self, step: int, count: int) -> list[Ask]:
         """The `count` asks of step `step` (from 0)."""

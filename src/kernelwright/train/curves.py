@@ -124,7 +124,7 @@ def tracked(extra: dict[str, Any]) -> dict[str, float]:
 
 
 def rollout_curve(groups: Sequence[Sequence[Rollout]]) -> dict[str, Any]:
-    """The figures of one step's rollouts. Means are over what got a fair hearing; None where there is none."""
+    """The figures of one step's rollouts. Means are over what got a fair verdict; None where there is none."""
     rollouts = [rollout for group in groups for rollout in group]
     judged = [r for r in rollouts if r.verdict.outcome.judged]
     rewards = [r.reward for r in judged if r.reward is not None and r.reward.total is not None]

@@ -249,19 +249,19 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         return (yield from converse(policy, first, tasks, places, self.rl, answers))
 
     def _log_rollouts(self, groups: Sequence[Sequence[Rollout]]) -> None:
-        """Write what was judged. Raises InfrastructureError when the verifier heard no candidate through."""
+        """Write what was judged. Raises InfrastructureError when the verifier judged no candidate to its end."""
         rollouts = [rollout for group in groups for rollout in group]
         failed = [r for r in rollouts if r.verdict.outcome is Outcome.INFRASTRUCTURE_ERROR]
         # What ends at the first gates never came before a worker, and says nothing about the verifier.
-        heard = [r for r in rollouts if r.verdict.outcome.judged and r.verdict.gate not in _FIRST_GATES]
-        if not heard and len(failed) * 4 >= len(rollouts):
+        tried = [r for r in rollouts if r.verdict.outcome.judged and r.verdict.gate not in _FIRST_GATES]
+        if not tried and len(failed) * 4 >= len(rollouts):
             raise InfrastructureError(
                 f"{self.stage}: the verifier failed on all {len(failed)} candidates that came to it in a step "
                 f"({failed[0].verdict.detail}); see kernelwright doctor, then go on with --resume"
             )
         if not any(r.verdict.outcome.judged for r in rollouts):
             raise InfrastructureError(
-                f"{self.stage}: none of a step's {len(rollouts)} candidates got a fair hearing "
+                f"{self.stage}: none of a step's {len(rollouts)} candidates got a fair verdict "
                 f"({rollouts[0].verdict.outcome}: {rollouts[0].verdict.detail}); set verify.backend to one that can "
                 "run them, or see kernelwright doctor"
             )

@@ -50,7 +50,7 @@ class VllmPolicy(HFPolicy):
         asked = [ids for prompt in prompts for ids in [self.encode(prompt)] * n]
         made: dict[int, Completion] = {}
 
-        def hear(place: int, ids: Sequence[int], logprobs: Sequence[float]) -> None:
+        def take(place: int, ids: Sequence[int], logprobs: Sequence[float]) -> None:
             made[place] = self._completion(
                 list(ids), list(logprobs), "stop" if ids and ids[-1] in self.ends else "length"
             )
@@ -60,16 +60,16 @@ class VllmPolicy(HFPolicy):
         # A server is asked by all processes together; so are the GPUs of one engine.
         engine = getattr(self.generation, "llm", None)
         alone = engine is not None and self.generation.tensor_parallel_size == 1
-        with self.busy(), _streamed(engine, hear) if alone else nullcontext():
+        with self.busy(), _streamed(engine, take) if alone else nullcontext():
             _, said, logprobs, _ = self.generation.generate(prompts=asked, images=None, num_generations=n)
         for place, ids in enumerate(said):
             if place not in made:
-                hear(place, ids, [each[0] for each in logprobs[place]])
+                take(place, ids, [each[0] for each in logprobs[place]])
         return [[made[row * n + sample] for sample in range(n)] for row in range(len(prompts))]
 
 
 @contextmanager
-def _streamed(engine: Any, hear: Callable[[int, Sequence[int], Sequence[float]], None]) -> Iterator[None]:
+def _streamed(engine: Any, take: Callable[[int, Sequence[int], Sequence[float]], None]) -> Iterator[None]:
     """Within it `engine.generate` hands on each output as it ends, by its place among the prompts."""
 
     def generate(prompts: Sequence[Any], sampling_params: Any, use_tqdm: bool = False) -> list[Any]:
@@ -84,7 +84,7 @@ def _streamed(engine: Any, hear: Callable[[int, Sequence[int], Sequence[float]],
                     chosen = [
                         each[token].logprob for token, each in zip(said.token_ids, said.logprobs, strict=True)
                     ]
-                    hear(place, tuple(said.token_ids), chosen)
+                    take(place, tuple(said.token_ids), chosen)
         return [done[place] for place in range(len(prompts))]
 
     engine.generate = generate

@@ -1,7 +1,7 @@
-"""What hearings share: the cases and the baselines of each task, made once and kept while they are needed.
+"""What verifications share: the cases and the baselines of each task, made once and kept while they are needed.
 
 The judge holds the reference, the seeds, the expected outputs and the tolerances. `verification.py` is one
-candidate before it; the worker that a hearing talks to has none of these and is thrown away afterwards.
+candidate before it; the worker that a verification talks to has none of these and is thrown away afterwards.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _cut_short(made: Any, own: Sequence[Any]) -> bool:
 
 
 class Judge:
-    """Shared between hearings; thread-safe. `secret` seeds all inputs and never leaves this process."""
+    """Shared between verifications; thread-safe. `secret` seeds all inputs and never leaves this process."""
 
     def __init__(
         self,
@@ -337,8 +337,8 @@ class Judge:
         return bool(self._needed.get((task.digest, index), make))
 
     def question(self, task: Task, shape: Any) -> Any:
-        """What exact arithmetic says of the reference at a small size (`exact/hearing.py`)."""
-        from kernelwright.verify.exact.hearing import question
+        """What exact arithmetic says of the reference at a small size (`exact/verification.py`)."""
+        from kernelwright.verify.exact.asking import question
 
         def make() -> Any:
             with _ours("exact arithmetic"):

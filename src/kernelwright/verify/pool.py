@@ -1,9 +1,9 @@
-"""Many hearings at once: a zygote, a few threads that each follow one worker, and a future per candidate.
+"""Many verifications at once: a zygote, a few threads that each follow one worker, and a future per candidate.
 
 With many workers and no GPU there are several of this (`shards.py`).
 
-Hearings share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote
-and then reported as such; it never becomes the candidate's. A hearing that GPU memory ran out for, the judge's or the
+Verifications share nothing but the judge's caches. An infrastructure failure is retried once on a fresh zygote
+and then reported as such; it never becomes the candidate's. A verification that GPU memory ran out for, the judge's or the
 candidate's, is repeated once with the GPU to itself, and so is one in which the outside clock accuses the candidate.
 """
 
@@ -27,16 +27,16 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, ProtocolName, Task, Verdict
 from kernelwright.verify.batch import verify_many
 from kernelwright.verify.gpu import sanitizer
-from kernelwright.verify.gpu.admission import OutOfRoom, ran_out
+from kernelwright.verify.gpu.admission import OutOfMemory, ran_out
 from kernelwright.verify.gpu.stopwatch import Suspected
 from kernelwright.verify.gpu.timing import PRECISION
-from kernelwright.verify.interpret.verification import InterpretedHearing
+from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
 from kernelwright.verify.sandbox import zygote as zygotes
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shards import WORKERS, Shards
-from kernelwright.verify.verification import Hearing
+from kernelwright.verify.verification import Verification
 
 _OF_THE_GPU = ("AcceleratorError", "OutOfMemoryError")
 
@@ -50,7 +50,7 @@ class VerifierPool:
     `secret` seeds the inputs; leave it None outside of tests, so that it is drawn from the OS. On GPUs, `devices` are
     the indices of those to use (all that torch sees by default), and `compiled` also clocks torch.compile, once a task.
     `beside` names protocols whose verdicts come along in `Verdict.beside`: from the same execution for a candidate that
-    `protocol` accepts, from a hearing of their own for one that it rejects.
+    `protocol` accepts, from a verification of their own for one that it rejects.
     `sanitize` has what is accepted watched by compute-sanitizer as well, on a GPU and where it is installed.
     Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time; its cost is
     that of a binary with few registers.
@@ -107,7 +107,7 @@ class VerifierPool:
         self._kept = kept
         self._closed = False
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="hearing")
+        self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="verification")
         self._shards: Shards | None = None
         judges = min(judges or -(-self.workers // WORKERS), self.workers)
         if not self.gpus and judges > 1:
@@ -131,7 +131,7 @@ class VerifierPool:
         )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
-        """Start a hearing; `.result()` is its verdict. Cancelling a future that has not started is free."""
+        """Start a verification; `.result()` is its verdict. Cancelling a future that has not started is free."""
         if self._shards is not None:
             return self._shards.submit(task, candidate)
         return self._threads.submit(self._hear, task, candidate)
@@ -149,7 +149,7 @@ class VerifierPool:
         return verify_many(self.submit, pairs, on_result)
 
     def close(self, abort: bool = False) -> None:
-        """End the pool. Hearings under way are waited for, or with `abort` cut off at once."""
+        """End the pool. Verifications under way are waited for, or with `abort` cut off at once."""
         self._closed = True
         if abort:
             self._end_processes()
@@ -199,45 +199,45 @@ class VerifierPool:
         busy = [gpu for gpu in self.gpus if gpu.index == torch.cuda.current_device()]
         return busy[0].lock.busy() if busy else contextlib.nullcontext()
 
-    def _hearing(self, task: Task, candidate: Candidate, judge: Judge | None = None) -> Hearing:
+    def _verification(self, task: Task, candidate: Candidate, judge: Judge | None = None) -> Verification:
         judge = judge or self.judge
         zygote = self._current_zygote()
-        zygote.wait()  # a candidate's time does not begin before there is somebody to hear it
+        zygote.wait()  # a candidate's time does not begin before there is somebody to judge it
         if not self.gpus:
-            return InterpretedHearing(judge, zygote, task, candidate)
-        from kernelwright.verify.gpu.verification import MeasuredHearing
+            return InterpretedVerification(judge, zygote, task, candidate)
+        from kernelwright.verify.gpu.verification import MeasuredVerification
 
-        return MeasuredHearing(judge, zygote, self._gpu_for(task), task, candidate)
+        return MeasuredVerification(judge, zygote, self._gpu_for(task), task, candidate)
 
-    def _watched(self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict) -> Hearing:
+    def _watched(self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict) -> Verification:
         zygote = self._current_zygote()
         zygote.wait()
         gpu = self._gpu_for(task) if self.gpus else None
-        return sanitizer.WatchedHearing(judge, zygote, task, candidate, accepted, gpu)
+        return sanitizer.WatchedVerification(judge, zygote, task, candidate, accepted, gpu)
 
     def _gpu_for(self, task: Task) -> Any:
         """The one that has what the task's candidates share, unless others have much less to do."""
         gpus = [gpu for gpu in self.gpus if not gpu.lost] or self.gpus
         favourite = gpus[int(task.digest, 16) % len(gpus)]
-        idlest = min(gpus, key=lambda gpu: gpu.hearings)
-        return favourite if favourite.hearings <= idlest.hearings + 2 else idlest
+        idlest = min(gpus, key=lambda gpu: gpu.verifications)
+        return favourite if favourite.verifications <= idlest.verifications + 2 else idlest
 
     def _hear(self, task: Task, candidate: Candidate) -> Verdict:
         """One candidate under every protocol that was asked for."""
-        verdict, hearing = self._heard(task, candidate, self.judge)
+        verdict, verification = self._judged(task, candidate, self.judge)
         if self.sanitize and verdict.correct:
-            watched, _ = self._heard(task, candidate, self.judge, verdict)
-            verdict, hearing = watched, hearing if watched.correct else None
-        if hearing is not None and verdict.correct:
-            beside = hearing.beside(verdict)
+            watched, _ = self._judged(task, candidate, self.judge, verdict)
+            verdict, verification = watched, verification if watched.correct else None
+        if verification is not None and verdict.correct:
+            beside = verification.beside(verdict)
         else:
-            beside = tuple(self._heard(task, candidate, judge)[0] for judge in self._others)
+            beside = tuple(self._judged(task, candidate, judge)[0] for judge in self._others)
         return verdict.model_copy(update={"beside": beside}) if beside else verdict
 
-    def _heard(
+    def _judged(
         self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict | None = None
-    ) -> tuple[Verdict, Hearing | None]:
-        """A verdict and the hearing that it comes from, which there is none of when the judge itself failed twice.
+    ) -> tuple[Verdict, Verification | None]:
+        """A verdict and the verification that it comes from, which there is none of when the judge itself failed twice.
 
         What was `accepted` is watched by the sanitizer.
         """
@@ -247,9 +247,9 @@ class VerifierPool:
             try:
                 if accepted is not None:
                     return self._watched(task, candidate, judge, accepted).verdict(), None
-                hearing = self._hearing(task, candidate, judge)
-                hearing.alone = alone
-                return hearing.verdict(), hearing
+                verification = self._verification(task, candidate, judge)
+                verification.alone = alone
+                return verification.verdict(), verification
             except (InfrastructureError, OSError, RuntimeError) as error:
                 # Of the judge's own work on the GPU; what a task raises by itself is the user's.
                 crowded = _ran_out(error)
@@ -262,7 +262,7 @@ class VerifierPool:
         return self._failed(task, candidate, problem, judge), None
 
     def _failed(self, task: Task, candidate: Candidate, problem: str, judge: Judge | None = None) -> Verdict:
-        """What is said of a candidate that the judge could not hear."""
+        """What is said of a candidate that the judge could not judge."""
         return Verdict(
             task_id=task.id,
             outcome=Outcome.INFRASTRUCTURE_ERROR,
@@ -278,7 +278,7 @@ class VerifierPool:
 
 def _ran_out(error: Exception) -> bool:
     """Whether GPU memory ran out, the judge's or (where that need not be its own doing) a candidate's."""
-    return isinstance(error, OutOfRoom) or (isinstance(error, RuntimeError) and ran_out(error))
+    return isinstance(error, OutOfMemory) or (isinstance(error, RuntimeError) and ran_out(error))
 
 
 def _told(error: Exception) -> str:

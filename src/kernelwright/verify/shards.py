@@ -1,4 +1,4 @@
-"""A pool's judge, several times over: processes that each hear their share of the candidates with workers of their own.
+"""A pool's judge, several times over: processes that each judge their share of the candidates with workers of their own.
 
 What a judge itself does (references, tapes, comparisons) is 20 ms of Python a verdict and 130 ms a new task, one after
 the other however many workers it has: beside a dozen of them everybody waits for it. Where values come from CPU cores,
@@ -113,7 +113,7 @@ class _Shard:
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs:
-            # In a session of its own: Ctrl-C is the pool's to hear, who then hangs up.
+            # In a session of its own: Ctrl-C is the pool's to handle, who then hangs up.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kernelwright.verify.shard", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],

@@ -1,6 +1,6 @@
-"""One candidate before the judge: what every backend's hearing has in common.
+"""One candidate before the judge: what every backend's verification has in common.
 
-A hearing walks the funnel and stops at the first failure (`Stop`). Two confined processes take part. The *host*
+A verification walks the funnel and stops at the first failure (`Stop`). Two confined processes take part. The *host*
 process runs the candidate's Python on tensors without data and hands over a tape (`trace/tape.py`); the *device* process
 plays the tape on real data with code that is ours. The judge compares what comes back; neither process ever sees an
 expected output, a seed or a tolerance, and the candidate's Python never sees a value at all.
@@ -47,7 +47,7 @@ _MANY_CALLS = 12
 
 
 class Stop(Exception):
-    """The hearing is over."""
+    """The verification is over."""
 
     def __init__(self, outcome: Outcome, gate: Gate, detail: str, **evidence: Any) -> None:
         super().__init__(detail)
@@ -55,7 +55,7 @@ class Stop(Exception):
 
 
 class Confined:
-    """A confined process for one hearing, and the talk with it."""
+    """A confined process for one verification, and the talk with it."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Confined:
     def ask(
         self, gate: Gate, body: dict[str, Any], tensors: list[Any] | None = None
     ) -> tuple[dict[str, Any], list[Any]]:
-        """One command. Anything but a well-formed, timely answer stops the hearing."""
+        """One command. Anything but a well-formed, timely answer stops the verification."""
         from kernelwright.verify.sandbox import channel
 
         left = self.deadline - time.monotonic()
@@ -137,14 +137,14 @@ class Confined:
         return status
 
 
-class Hearing:
+class Verification:
     """One candidate before the judge."""
 
     backend: Backend
     common = Gate.SMALL
     """Where every protocol looks: the first shape judged at this gate."""
     alone = False
-    """Whether nobody else may use the GPU's memory meanwhile: how a hearing is repeated that ran out of it."""
+    """Whether nobody else may use the GPU's memory meanwhile: how a verification is repeated that ran out of it."""
 
     def __init__(self, judge: Judge, zygote: Zygote, task: Task, candidate: Candidate) -> None:
         self.judge, self.zygote, self.task, self.candidate = judge, zygote, task, candidate

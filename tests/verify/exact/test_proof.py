@@ -1,4 +1,4 @@
-"""A hearing with exact arithmetic: what is proven, what is only tested, and why."""
+"""A verification with exact arithmetic: what is proven, what is only tested, and why."""
 
 from collections.abc import Iterator
 

@@ -166,7 +166,7 @@ _MOST_REPORTS = 4096
 
 
 def _report(ptx: str, arch: str, limit_s: float) -> tuple[int, int]:
-    """The assembler's, or what it said of that text before. Hearings in several threads share these."""
+    """The assembler's, or what it said of that text before. Verifications in several threads share these."""
     found = _reports.get((ptx, arch))
     if found is None:
         found = _ptxas(ptx, arch, limit_s)

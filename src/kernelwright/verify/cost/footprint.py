@@ -115,7 +115,7 @@ class Footprint:
         return _ample(self.keeping(cases) + max(own, double, told))
 
     def judging(self, asked: int, beside: bool) -> int:
-        """At the peak of a hearing, beside the cases that are kept. `asked` is what the candidate's side holds.
+        """At the peak of a verification, beside the cases that are kept. `asked` is what the candidate's side holds.
 
         In the units of `making` 6, where a candidate asks for its output only: the arena (2), the judge's draw and its
         multiple (2), the candidate's inputs and outputs (2); under the clock the reference's output in place of one draw.
@@ -139,7 +139,7 @@ def lasting(candidate: Candidate) -> set[int]:
 
 
 def asked(candidate: Candidate) -> tuple[int, int]:
-    """(bytes that a candidate's side of a hearing holds at most, of which it asked for beside inputs, weights and outputs).
+    """(bytes that a candidate's side of a verification holds at most, of which it asked for beside inputs, weights and outputs).
 
     What one call makes is gone before the next, but for what a later one uses.
     """

@@ -172,7 +172,7 @@ def _array(value: torch.Tensor) -> np.ndarray:
 def answered(
     body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor], built: dict[str, Any]
 ) -> dict[str, Any]:
-    """The command `exact` of the interpreter's process; see `hearing.py`."""
+    """The command `exact` of the interpreter's process; see `verification.py`."""
     count = body["blobs"]
     deadline = time.monotonic() + body["limit_s"]
     calculator = Calculator(body["key"], body["levels"], deadline, body["decided"])

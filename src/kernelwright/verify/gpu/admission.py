@@ -1,13 +1,13 @@
-"""One account of a GPU's memory: hearings let in, what is kept between them, and what others hold.
+"""One account of a GPU's memory: verifications let in, what is kept between them, and what others hold.
 
-Hearings come in first come, first served, each with the bytes that it may use at its peak. Nobody waits while holding
-memory: what is kept for a task's next candidate is let go of and made again, so two hearings never wait for each other.
+Verifications come in first come, first served, each with the bytes that it may use at its peak. Nobody waits while holding
+memory: what is kept for a task's next candidate is let go of and made again, so two verifications never wait for each other.
 What others hold (a generator in this process, other processes, contexts) is what the driver says is in use beyond what
-is accounted for, exactly while no hearing is under way and at least so much otherwise. Before the first in the queue is
+is accounted for, exactly while no verification is under way and at least so much otherwise. Before the first in the queue is
 let in, the room is made real: this process's unused memory goes back to the driver, then what is kept, least recently
 used first. What is larger than everything waits until it is alone.
 
-Not covered: what others take after a hearing was let in. Who then runs out of memory is heard again, alone.
+Not covered: what others take after a verification was let in. Who then runs out of memory is judged again, alone.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from kernelwright.drawing import DRAWING
 from kernelwright.errors import InfrastructureError
 
 _KEPT_SHARE = 0.25
-"""Of a GPU's memory, for what is kept between hearings."""
+"""Of a GPU's memory, for what is kept between verifications."""
 _MARGIN_SHARE = 0.03
 """Of a GPU's memory, left free: modules that the driver loads, and pages that allocators round up to."""
 _HOARD_BYTES = 2 << 30
-"""What this process may hold unused while no hearing is under way."""
+"""What this process may hold unused while no verification is under way."""
 _LEAST_BYTES = 16 << 20
 """What is kept and smaller is neither counted nor worth making again."""
 _LOOK_S = 0.25
 """How often the first in the queue looks whether others gave memory back."""
 PATIENCE_S = 20.0
-"""How long a hearing that is alone waits for others' memory."""
+"""How long a verification that is alone waits for others' memory."""
 _SIGNS = ("out of memory", "alloc_failed", "can't allocate memory")
 
 
-class OutOfRoom(InfrastructureError):
+class OutOfMemory(InfrastructureError):
     """GPU memory ran out, which need not be the doing of whom it hit: worth another try, alone."""
 
 
@@ -160,7 +160,7 @@ class Admission:
 
     @property
     def kept(self) -> int:
-        """Bytes kept between hearings."""
+        """Bytes kept between verifications."""
         return sum(size for _, _, size in self._living())
 
     def register(self, items: Sequence[Kept]) -> None:

@@ -15,7 +15,7 @@ from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Task
 from kernelwright.verify.gpu import timing
-from kernelwright.verify.gpu.admission import OutOfRoom
+from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
@@ -44,10 +44,10 @@ def ratio(task: Task, gpu: Gpu, zygote: Zygote, size: int, store: Store) -> floa
     if known is None:
         try:
             known = _clock(task, gpu, zygote, size)
-        except OutOfRoom:
+        except OutOfMemory:
             try:
                 known = _clock(task, gpu, zygote, size, alone=True)
-            except OutOfRoom:
+            except OutOfMemory:
                 return None
         store.put(known, **key)
     return None if known["ratio"] is None else float(known["ratio"])
@@ -70,7 +70,7 @@ def _clock(task: Task, gpu: Gpu, zygote: Zygote, size: int, alone: bool = False)
                 answer, _ = device.ask(Gate.TIMING, {"command": "time_reference"})
     except Stop as stop:
         if stop.outcome is Outcome.OUT_OF_MEMORY:
-            raise OutOfRoom(f"torch.compile of {task.id}: {stop.detail}") from None
+            raise OutOfMemory(f"torch.compile of {task.id}: {stop.detail}") from None
         if not stop.outcome.judged:
             raise InfrastructureError(f"torch.compile of {task.id}: {stop.detail}") from None
         return {"ratio": None, "why": stop.detail}

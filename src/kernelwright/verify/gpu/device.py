@@ -245,7 +245,7 @@ class CudaDevice(Service):
         torch.cuda.set_device(device)
         self._clock = Clock(self.device)
         triton.set_allocator(self._scratch)
-        self._hearings = 0
+        self._verifications = 0
         _limit_host_memory()
 
     def _scratch(self, size: int, alignment: int, stream: int | None) -> torch.Tensor:
@@ -266,7 +266,7 @@ class CudaDevice(Service):
     # -- one candidate -----------------------------------------------------------------------------------------
 
     def _compile_command(self, traces: list[dict[str, Any]]) -> dict[str, Any]:
-        """Begin a hearing: compile what every call launches. Host work only, so others may be clocked meanwhile."""
+        """Begin a verification: compile what every call launches. Host work only, so others may be clocked meanwhile."""
         self._close_command()
         for trace in traces:
             kernels = Kernels(trace["kernels"], self._built)
@@ -297,7 +297,7 @@ class CudaDevice(Service):
         return {}
 
     def _close_command(self) -> dict[str, Any]:
-        """End a hearing: forget everything of the candidate's."""
+        """End a verification: forget everything of the candidate's."""
         self.sessions.clear()
         self._sides.clear()
         self._built.clear()
@@ -307,8 +307,8 @@ class CudaDevice(Service):
             self.arena = None
         if torch.cuda.memory_reserved() > _HOARD_BYTES:
             torch.cuda.empty_cache()
-        self._hearings += 1
-        if self._hearings % _PRUNE_EVERY == 0:
+        self._verifications += 1
+        if self._verifications % _PRUNE_EVERY == 0:
             _prune(Path(os.environ["TRITON_CACHE_DIR"]))
         return {}
 

@@ -129,7 +129,7 @@ class Gpu:
         folder = Path(tempfile.gettempdir()) / f"kernelwright-gpu-{os.getuid()}"
         folder.mkdir(exist_ok=True)
         self.lock = Lock(folder / f"{identity}.lock")
-        self.hearings = 0
+        self.verifications = 0
         """Under way."""
         self.lost = ""
         """Why the GPU was given up; empty while it works."""
@@ -227,7 +227,7 @@ class Gpu:
         self.end_idle()
 
     def end_idle(self) -> None:
-        """End the device processes that wait for a hearing: each has a context, and memory that it keeps."""
+        """End the device processes that wait for a verification: each has a context, and memory that it keeps."""
         with self._guard:
             for process in self._idle:
                 process.dismiss()

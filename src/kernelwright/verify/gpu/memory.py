@@ -18,7 +18,7 @@ import torch
 
 from kernelwright.drawing import DRAWING
 from kernelwright.errors import InfrastructureError
-from kernelwright.verify.gpu.admission import OutOfRoom
+from kernelwright.verify.gpu.admission import OutOfMemory
 
 _BLOCK = 2 << 20
 """The driver carves small allocations from blocks of this size, and a handle opens a whole block."""
@@ -47,7 +47,7 @@ def _driver() -> Any:
 def _call(name: str, *args: Any) -> None:
     status = getattr(_driver(), name)(*args)
     if status == _NO_MEMORY:
-        raise OutOfRoom(f"{name} found no GPU memory (CUDA error {status})")
+        raise OutOfMemory(f"{name} found no GPU memory (CUDA error {status})")
     if status != 0:
         raise InfrastructureError(f"{name} failed with CUDA error {status}")
 
@@ -140,12 +140,12 @@ class Arena(Mapping):
     """Memory of the judge's. `handle` opens it elsewhere; `free` gives it back (the worker must be gone)."""
 
     def __init__(self, size: int, device: int) -> None:
-        """Raises OutOfRoom where there is no room, what torch holds unused in this process given back."""
+        """Raises OutOfMemory where there is no room, what torch holds unused in this process given back."""
         size = -(-max(size, 1) // _BLOCK) * _BLOCK
         pointer = ctypes.c_uint64()
         try:
             _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
-        except OutOfRoom:
+        except OutOfMemory:
             with DRAWING:
                 torch.cuda.empty_cache()
             _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))

@@ -7,7 +7,7 @@ that lands in a neighbour's; racecheck sees hazards in shared memory. Only findi
 count, and a hazard between writes alone is told but accuses nobody: Triton's own reductions make those on purpose
 (triton-lang/triton#7264). Where the tool is not installed the gate is skipped (`unavailable` says why).
 
-Not covered: races in global memory (the interpreter watches those), other shapes, kernels that a hearing does not run.
+Not covered: races in global memory (the interpreter watches those), other shapes, kernels that a verification does not run.
 Source of the formats: NVIDIA Compute Sanitizer user guide, "Understanding Memcheck Errors", "Racecheck Report Modes".
 """
 
@@ -36,7 +36,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, Task, Timing, Verdict
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.sandbox.zygote import Zygote
-from kernelwright.verify.verification import Hearing, Stop
+from kernelwright.verify.verification import Stop, Verification
 
 if TYPE_CHECKING:
     import torch
@@ -242,7 +242,7 @@ def _bare(name: str) -> str:
 # -- the gate --------------------------------------------------------------------------------------------------
 
 
-class WatchedHearing(Hearing):
+class WatchedVerification(Verification):
     """A candidate that was found correct, once more: its tapes of small shapes under memcheck, the first under racecheck."""
 
     backend: Backend = "cuda"

@@ -23,13 +23,13 @@ _SUSPICIONS = 8
 
 
 class Suspected(InfrastructureError):
-    """The outside clock belies a claim while others were heard on the same GPU: worth another hearing, alone."""
+    """The outside clock belies a claim while others were judged on the same GPU: worth another verification, alone."""
 
 
 class Stopwatch:
     """For one candidate at one shape. `prepare` works beside others, `race` with the GPU to itself.
 
-    `alone`: no other hearing is under way on the GPU, so what the outside clock finds is the candidate's doing.
+    `alone`: no other verification is under way on the GPU, so what the outside clock finds is the candidate's doing.
     """
 
     def __init__(self, device: Confined, arena: Any, shape: Any, trace: Trace, alone: bool = False) -> None:
@@ -93,7 +93,7 @@ class Stopwatch:
 
         Noise only ever adds to a batch, so a suspicion is held against more batches before anyone is accused; and where
         the reference's time is belied just so, it is the clock that something else on the machine disturbs. Who is
-        suspected beside other hearings is heard again alone (Suspected).
+        suspected beside other verifications is judged again alone (Suspected).
         """
         flush = float(self._device.ask(Gate.TIMING, {"command": "flush", "calls": 5})[0]["ms"])
         many = max(_MORE_CALLS, min(_MOST_CALLS, round(_BATCH_MS / (flush + claim_ms))))

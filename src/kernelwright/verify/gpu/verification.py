@@ -1,4 +1,4 @@
-"""A hearing on a GPU: the tape played on real memory at small and at full size, then raced against the reference.
+"""A verification on a GPU: the tape played on real memory at small and at full size, then raced against the reference.
 
 Everything that needs no GPU is done before the candidate asks for it: tracing, the interpreter's checks, compiling.
 Waiting for the GPU, or for memory on it, is not the candidate's time.
@@ -17,7 +17,7 @@ from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
 from kernelwright.verify.cost import footprint
 from kernelwright.verify.cost.footprint import UNSEEN_BYTES
-from kernelwright.verify.gpu.admission import OutOfRoom
+from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.gpu.stopwatch import Stopwatch
 from kernelwright.verify.judge import Judge
@@ -25,7 +25,7 @@ from kernelwright.verify.messages import Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten
-from kernelwright.verify.verification import Confined, Hearing, Stop, Trace
+from kernelwright.verify.verification import Confined, Stop, Trace, Verification
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
@@ -33,10 +33,10 @@ _EMPTY_SHARE = 0.85
 """A GPU with so much of its memory free has nobody else to blame: contexts of a dozen processes are the rest."""
 _MODEL_SAMPLES = 4
 _COMPILING = 3.0
-"""Times the limit of a hearing, for what is compiled of it."""
+"""Times the limit of a verification, for what is compiled of it."""
 
 
-class MeasuredHearing(Hearing):
+class MeasuredVerification(Verification):
     """One candidate before the judge, on one GPU."""
 
     backend: Backend = "cuda"
@@ -56,12 +56,12 @@ class MeasuredHearing(Hearing):
         """What the interpreter saw of a few program instances of each launch at full size."""
 
     def verdict(self) -> Verdict:
-        """Raises OutOfRoom, or what torch raises, where GPU memory ran out and the hearing should be repeated alone."""
-        self.gpu.hearings += 1
+        """Raises OutOfMemory, or what torch raises, where GPU memory ran out and the verification should be repeated alone."""
+        self.gpu.verifications += 1
         try:
             return super().verdict()
         finally:
-            self.gpu.hearings -= 1
+            self.gpu.verifications -= 1
 
     def _funnel(self) -> Timing | None:
         self._read()
@@ -139,7 +139,7 @@ class MeasuredHearing(Hearing):
         return int(base.footprint.making(cases)), int(base.footprint.keeping(cases))
 
     def _judging(self, base: Any, trace: Trace) -> int:
-        """Bytes of GPU memory that the hearing takes. Raises Stop where the candidate asks for too much of them."""
+        """Bytes of GPU memory that the verification takes. Raises Stop where the candidate asks for too much of them."""
         held, extra = footprint.asked(trace.traced)
         if extra > footprint.ALLOWANCE * self.gpu.admission.total:
             detail = f"asks for {extra / 1e9:.0f} GB beside its inputs, weights and outputs"
@@ -343,7 +343,7 @@ class MeasuredHearing(Hearing):
             return stop
         if self.alone and free >= _EMPTY_SHARE * self.gpu.admission.total:
             return stop
-        return OutOfRoom(f"{stop.detail[:300]} ({self.gpu.name} had {free / 1e9:.0f} GB free)")
+        return OutOfMemory(f"{stop.detail[:300]} ({self.gpu.name} had {free / 1e9:.0f} GB free)")
 
     def _profile(self, stopwatch: Stopwatch, base: Any, trace: Trace) -> None:
         """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""

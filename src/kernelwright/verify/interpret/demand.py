@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelwright.verify.interpret.full_size import Spot, Unsure
+from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.memory import distinct
 from kernelwright.verify.interpret.slices import Planned, Way
 from kernelwright.verify.trace.tape import View
@@ -55,8 +55,8 @@ class Demand:
         """Memory instructions of an unplanned program, by launch."""
 
     @property
-    def _spot(self) -> Spot:
-        return self._engine.spot
+    def _sampled(self) -> Sampled:
+        return self._engine.sampled
 
     def choose(self) -> None:
         """Fill `chosen`. Raises Unsure where no sample of some output has a slice."""
@@ -161,7 +161,7 @@ class Demand:
         way = launch.way_of(program)
         try:
             launch.run(program, way.recording if way is not None else None)
-            fresh = self._spot.fresh
+            fresh = self._sampled.fresh
             return _joined(engine.reads, fresh), _joined(engine.writes, fresh)
         finally:
             engine.reads = engine.writes = None
@@ -170,7 +170,7 @@ class Demand:
         """Count programs that store where another of the same kind did, by plain stores: honest ones seldom do."""
         plain = way is None or not any(True for _ in way.accesses(("atomic",)))
         for storage in self._outputs:
-            mine = self._spot.mine.get(storage)
+            mine = self._sampled.mine.get(storage)
             if mine and plain:
                 places = distinct(np.concatenate(mine))
                 before = self._places.get(storage, np.zeros(0, dtype=np.uint64))
@@ -187,17 +187,17 @@ class Demand:
                 raise Unsure("what an atomic access found decides")
             self._dice.shuffle(order)
         for program in order:
-            engine.mode, engine.flops = "spot", 0.0
-            self._spot.begin()
+            engine.mode, engine.flops = "sample", 0.0
+            self._sampled.begin()
             way = launch.way_of(program)
             launch.run(program, way.recording if way is not None and not launch.ranked else None)
             self._note(way)
             if (number, program) in self._targets:
-                self._spot.finish()
+                self._sampled.finish()
             if self._priced < _PRICED:
                 self._priced += 1
                 done = engine.flops
-                self._spot.compared(done, launch.priced(program))
+                self._sampled.compared(done, launch.priced(program))
 
 
 def _joined(parts: Sequence[tuple[int, np.ndarray]], fresh: set[int]) -> dict[int, np.ndarray]:

@@ -20,7 +20,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret.demand import Demand
-from kernelwright.verify.interpret.full_size import Fold, Spot, Unsure
+from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
 from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch, Unsupported, declared
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
@@ -151,8 +151,8 @@ class InterpretDevice(Service):
                 return self.run(Run.read(body), tensors, outputs)
             if command == "model":
                 return self.model(body["trace"], body["compile"], body["samples"])
-            if command == "spot":
-                return self.spot(body["trace"], body["names"], tensors, outputs)
+            if command == "sample":
+                return self.sampled(body["trace"], body["names"], tensors, outputs)
             if command == "exact":
                 return self.exact(body, tensors, outputs)
         raise ValueError(f"unknown command {command!r}")
@@ -339,7 +339,7 @@ class InterpretDevice(Service):
                 found = True
         return found
 
-    def spot(
+    def sampled(
         self,
         trace: dict[str, Any],
         names: list[str],
@@ -355,7 +355,7 @@ class InterpretDevice(Service):
         session = InterpretedSession(
             "meta", Kernels(trace["kernels"], self._built), self.engine, self._prices
         )
-        spot = self.engine.spot = Spot()
+        sampled = self.engine.sampled = Sampled()
         given = [*candidate.inputs[-1], *(candidate.state.get(name) for name in names)]
         known = {view.storage: view.end for view in given if view is not None}
         sizes = {storage: size for storage, size, _ in candidate.constants} | candidate.steady.foreign | known
@@ -364,7 +364,7 @@ class InterpretDevice(Service):
         answer: dict[str, Any] = {}
         try:
             with self._failures():
-                self._plan(session, candidate, spot)
+                self._plan(session, candidate, sampled)
                 answer |= self._extent(session, candidate)
         except Failure as error:
             if error.outcome is Outcome.INFRASTRUCTURE_ERROR:
@@ -375,20 +375,20 @@ class InterpretDevice(Service):
                 for view, period in zip(given, periods, strict=False):
                     if view is not None:
                         cdata = session.storages[view.storage]._cdata
-                        spot.folds[cdata] = Fold.of(view, period.contiguous()), period.contiguous()
+                        sampled.folds[cdata] = Fold.of(view, period.contiguous()), period.contiguous()
                 if periods:
-                    answer["again"] = self._run_slice(session, candidate, spot)
+                    answer["again"] = self._run_slice(session, candidate, sampled)
         except (Unsure, Failure) as error:
             if isinstance(error, Failure) and error.outcome is Outcome.OUT_OF_BOUNDS:
                 raise  # the values are real
             return {**answer, "unsure": str(error)[:200]}
         written = []
         for number, view in enumerate(candidate.steady.outputs()):
-            stored = spot.stored(session.storages[view.storage]._cdata, view)
+            stored = sampled.stored(session.storages[view.storage]._cdata, view)
             if stored is not None and periods:
                 written.append(number)
                 outputs.extend(stored)
-        return {**answer, "written": written, "done": spot.done, "priced": spot.priced}
+        return {**answer, "written": written, "done": sampled.done, "priced": sampled.priced}
 
     def exact(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
@@ -399,19 +399,19 @@ class InterpretDevice(Service):
         self.engine.uninstall()
         return answered(body, tensors, outputs, self._built)
 
-    def _plan(self, session: InterpretedSession, candidate: Candidate, spot: Spot) -> None:
+    def _plan(self, session: InterpretedSession, candidate: Candidate, sampled: Sampled) -> None:
         """Every launch of the steady call without its values. Raises Unsure."""
         engine = self.engine
         engine.mode, engine.launches, engine.planned, engine.planned_steps = "plan", [], [], 0
         for place, operation in enumerate(candidate.steady.operations):
             session.step(operation, place)
             if operation.kind == "alloc":
-                spot.fresh.add(session.storages[operation.fields["storage"]]._cdata)
+                sampled.fresh.add(session.storages[operation.fields["storage"]]._cdata)
         self._large.clear()
         for launch in engine.launches:
             self._large.setdefault(launch.function.fn, []).append(declared(launch))
 
-    def _run_slice(self, session: InterpretedSession, candidate: Candidate, spot: Spot) -> int:
+    def _run_slice(self, session: InterpretedSession, candidate: Candidate, sampled: Sampled) -> int:
         """Samples of what is returned, and what they need; how many stored only where others had. Raises Unsure."""
         outputs = {session.storages[view.storage]._cdata: view for view in candidate.steady.outputs()}
         demand = Demand(self.engine, self.engine.planned, outputs, self.engine.dice)
@@ -430,11 +430,11 @@ class InterpretDevice(Service):
                     demand.run(number)
                     number += 1
             elif operation.kind == "fill":
-                spot.fills(*placed(fields["view"]), fields["value"])
+                sampled.fills(*placed(fields["view"]), fields["value"])
             elif operation.kind == "arange":
-                spot.counts(*placed(fields["view"]), fields["start"], fields["step"])
+                sampled.counts(*placed(fields["view"]), fields["start"], fields["step"])
             elif operation.kind == "copy":
-                spot.copies(placed(fields["target"]), placed(fields["source"]))
+                sampled.copies(placed(fields["target"]), placed(fields["source"]))
             elif operation.kind == "aten":
                 raise Unsure(f"torch's {fields['name']}")
         return demand.again

@@ -81,8 +81,8 @@ class Fold:
         return (found.astype(np.uint64) << np.uint64(shift)) | (offsets & np.uint64(self.itemsize - 1))
 
 
-class Spot:
-    """Memory of one spot run, by storage."""
+class Sampled:
+    """Memory of one sampled run, by storage."""
 
     def __init__(self) -> None:
         self.folds: dict[int, tuple[Fold, torch.Tensor]] = {}

@@ -1,12 +1,12 @@
 """Runs `@triton.jit` kernels on CPU tensors, one program instance after another, with every pointer checked.
 
-Triton's own interpreter does the arithmetic, once for all instances that take the same way (`interpret/straight_line.py`); this file replaces how it gets its arguments (fake addresses,
+Triton's own interpreter does the arithmetic, once for all instances that take the same way (`interpret/recording.py`); this file replaces how it gets its arguments (fake addresses,
 see `interpret/memory.py`), how it touches memory, and what happens at a launch. Four modes:
 
     execute   all program instances, real memory
     model     a few instances at any size, no memory behind them: loads give a constant, stores are dropped
     plan      as `model`, with every round of every loop: what `slices.py` knows of a launch
-    spot      chosen instances at any size, on inputs that repeat (`interpret/full_size.py`)
+    sampled      chosen instances at any size, on inputs that repeat (`interpret/full_size.py`)
 
 Kernels stay `JITFunction`s, so the same objects are cross-compiled. Not covered: inline assembly, warp specialisation;
 those raise `Unsupported`.
@@ -39,19 +39,19 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret import combine, hints, libdevice, ptx
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
-from kernelwright.verify.interpret.full_size import Spot, Unsure
+from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
 from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
+from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
 from kernelwright.verify.interpret.slices import Planned, Way, plan
-from kernelwright.verify.interpret.straight_line import Instances, Recording, deciding_line, outcome_of
 from kernelwright.verify.messages import HALF_SUMS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import HELPERS, tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
 
-Mode = Literal["execute", "model", "plan", "spot"]
+Mode = Literal["execute", "model", "plan", "sample"]
 Seen = tuple[Any, ...]
 """(kernel, constants) of a launch, or with (line, outcome) a decision that was taken in it."""
 Path = tuple[int, ...]
@@ -210,7 +210,7 @@ class Engine:
         """Whether a hint was false of some lane, since somebody set this."""
         self.believing = False
         """Take false hints at their word, as a compiler may: where they lead a load astray, what it finds is undefined."""
-        self.spot = Spot()
+        self.sampled = Sampled()
         """Memory of the mode of that name."""
         self.enlarged: dict[Any, list[dict[str, Any]]] = {}
         """By kernel (the function within, for a JITFunction's hash reads all that it refers to), constants that its next
@@ -381,11 +381,11 @@ class Engine:
             if endless:
                 raise Unsure("a program that may wait for another, or takes more steps than are planned")
             stand(program)
-            if self.mode == "spot":
+            if self.mode == "sample":
                 for region in memory.regions:
-                    self.spot.place(region)
+                    self.sampled.place(region)
             with _kernel_errors():
-                if recording is None or not recording.usable or not recording.play():
+                if recording is None or not recording.replayable or not recording.play():
                     body(**arguments)
 
         def priced(program: int) -> Traffic:
@@ -396,7 +396,7 @@ class Engine:
                     body(**arguments)
                 return self.traffic
             finally:
-                self.mode, self.traffic = "spot", None
+                self.mode, self.traffic = "sample", None
 
         ways: list[Way] = []
         rest = np.ones(count, dtype=bool)
@@ -516,8 +516,8 @@ class Engine:
             self.reads.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
         if self.mode in ("model", "plan"):
             return interpreter.TensorHandle(self._invented(region, ptrs.data, dtype, dtype_np), dtype)
-        if self.mode == "spot":
-            self.spot.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
+        if self.mode == "sample":
+            self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
         fallback = self._undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
@@ -562,8 +562,8 @@ class Engine:
     def store(self, ptrs: Any, value: Any, mask: Any) -> None:
         itemsize, mask = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize, handle_of(mask)
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
-        if self.mode == "spot":
-            self.spot.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
+        if self.mode == "sample":
+            self.sampled.writes(region, partial(_offsets, ptrs.data, mask.data), itemsize)
         if self.mode == "plan" and self.writes is not None and region is not None:
             self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask.data)))
         if self.mode not in ("model", "plan"):
@@ -582,8 +582,8 @@ class Engine:
         """For atomics: checked, translated pointers, or None when nothing may be touched."""
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
         region = self._touch(ptrs.data, mask, itemsize, "atomic access")
-        if self.mode == "spot":
-            self.spot.adds(region, partial(_offsets, ptrs.data, mask), itemsize)
+        if self.mode == "sample":
+            self.sampled.adds(region, partial(_offsets, ptrs.data, mask), itemsize)
         if self.mode == "plan" and self.writes is not None and region is not None:
             self.writes.append((region.keep._cdata, _offsets(ptrs.data, mask)))
         if self.mode in ("model", "plan"):
@@ -830,7 +830,7 @@ class Engine:
 
             def promise(input: Any, values: Any) -> Any:
                 given = own(input, values)  # raises where there are too few values
-                if engine.mode not in ("execute", "spot") or not isinstance(given, tl.tensor):
+                if engine.mode not in ("execute", "sample") or not isinstance(given, tl.tensor):
                     return given
                 units = hints.units(values, given.handle.data.ndim)
                 step = partial(engine.promise, kind, units)

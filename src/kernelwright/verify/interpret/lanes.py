@@ -36,7 +36,7 @@ _DRAWN = 16
 
 @dataclasses.dataclass(frozen=True)
 class Tapes:
-    """What a hearing learnt of one candidate."""
+    """What a verification learnt of one candidate."""
 
     small: Sequence[Trace]
     """One for each of the judge's small shapes."""

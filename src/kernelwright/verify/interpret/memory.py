@@ -38,7 +38,7 @@ class Region:
     itemsize: int
     keep: torch.UntypedStorage
     fold: Any = None
-    """Where the memory holds one period of what repeats: a `spot.Fold`."""
+    """Where the memory holds one period of what repeats: a `sampled.Fold`."""
     stored: bool = False
     """Whether a lane has stored there, or updated it atomically."""
 

@@ -1,6 +1,6 @@
 """What one program instance did, read as a function of the program's place in the grid.
 
-A recording (`straight_line.py`) is the list of what the first instance of a launch did. Here its integers are followed
+A recording (`recording.py`) is the list of what the first instance of a launch did. Here its integers are followed
 once more, for all programs of the grid at a time, without any memory: each value is "what it was for the recorded
 program, plus a shift of this program's own", or "a function of a key" where two programs of equal key have equal values
 (a mask at the edge of a tensor, a condition on the program's number). What comes out says which programs take the
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelwright.verify.interpret.straight_line import Recording
+from kernelwright.verify.interpret.recording import Recording
 
 MOST_PROGRAMS = 1 << 20
 """Programs of a launch that are followed; of more, nothing is said."""

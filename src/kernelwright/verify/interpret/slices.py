@@ -21,7 +21,7 @@ import numpy as np
 
 from kernelwright.verify.interpret.memory import REGION_BITS, Memory, Traffic
 from kernelwright.verify.interpret.program_map import Access, ProgramMap
-from kernelwright.verify.interpret.straight_line import Recording
+from kernelwright.verify.interpret.recording import Recording
 from kernelwright.verify.trace.tape import View
 
 MOST_WAYS = 6

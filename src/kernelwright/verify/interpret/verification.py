@@ -1,4 +1,4 @@
-"""A hearing without a GPU: Triton's interpreter for the values, its compiler for the binary, the model for time."""
+"""A verification without a GPU: Triton's interpreter for the values, its compiler for the binary, the model for time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.messages import Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
-from kernelwright.verify.verification import TINY, Confined, Hearing, Stop, Trace, explain
+from kernelwright.verify.verification import TINY, Confined, Stop, Trace, Verification, explain
 
 if TYPE_CHECKING:
     from kernelwright.verify.judge import Judge
@@ -34,7 +34,7 @@ _WHOLE = 0.85
 """Share of the work that counts as all of it, as samples tell it."""
 
 
-class InterpretedHearing(Hearing):
+class InterpretedVerification(Verification):
     """One candidate before the judge, on the interpreter."""
 
     backend: Backend = "interpret"
@@ -97,7 +97,7 @@ class InterpretedHearing(Hearing):
             self._carried(device, shapes[0], traces[0])
             self._follows_weights(device, shapes[0], traces[0])
             with self._timed(Gate.FULL):
-                self._looked = self._spot(device, full)
+                self._looked = self._sampled(device, full)
                 self._enlarge(device, shapes, traces)
                 self._whole(base)
             for sizes in self.judge.large_sets(self.task):
@@ -116,7 +116,7 @@ class InterpretedHearing(Hearing):
 
     def _prove(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
         """Whether it computes the same over the reals, in exact arithmetic. No reason to reject."""
-        from kernelwright.verify.exact.hearing import prove
+        from kernelwright.verify.exact.asking import prove
 
         start = time.perf_counter()
         self.facts["proof"] = prove(partial(self.judge.question, self.task), device, shapes, traces)
@@ -335,14 +335,14 @@ class InterpretedHearing(Hearing):
                 detail = f"wrong when weights change between two calls: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
-    def _spot(self, device: Confined, full: Trace | None) -> bool:
+    def _sampled(self, device: Confined, full: Trace | None) -> bool:
         """At full size, a few programs on inputs that repeat, where one period tells what they must write. Whether it
         does for every output."""
         if full is None:
             return False
         patch = self.judge.patch(self.task) if self._blank else None
         given = [] if patch is None else [*patch.case.inputs, *patch.state.values()]
-        body = {"command": "spot", "trace": full.answer, "names": list(patch.state) if patch else []}
+        body = {"command": "sample", "trace": full.answer, "names": list(patch.state) if patch else []}
         views = full.tape.outputs()
         answer, stored = device.ask(Gate.FULL, body, given)
         self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
@@ -379,7 +379,7 @@ class InterpretedHearing(Hearing):
             full = self._full(host, base)
             launches = self._model(device, full)
             with self._timed(Gate.FULL):
-                self._looked = self._spot(device, full)
+                self._looked = self._sampled(device, full)
                 self._enlarge(device, shapes, traces)
                 self._whole(base)
                 if base is not None and full is not None and launches is not None:

@@ -18,7 +18,7 @@ _BLOCK = 1024
 _PROGRAMS = 1056
 """Partial results, each over every so-many-th block: eight programs for each SM of the largest GPU here."""
 _launching = threading.Lock()
-"""Hearings are threads, and two of them must not compile the same kernel at once."""
+"""Verifications are threads, and two of them must not compile the same kernel at once."""
 
 
 class Strayed(NamedTuple):

@@ -97,7 +97,7 @@ class GpuCases:
         """Bytes of them."""
         self._module.to(device)
         self.made = False
-        """Whether everything is on the GPU that a hearing needs."""
+        """Whether everything is on the GPU that a verification needs."""
         first = self.case(0)
         if first is None:
             raise UserError(f"task {task.id}: the reference's own output is not finite")

@@ -13,7 +13,7 @@ from kernelwright.verify.sandbox import channel
 
 
 class Failure(Exception):
-    """A step ended the candidate's hearing."""
+    """A step ended the candidate's verification."""
 
     def __init__(self, outcome: Outcome, detail: str) -> None:
         super().__init__(detail)

@@ -317,7 +317,7 @@ class HostWorker(Service):
         self.surroundings = surroundings or Surroundings(environment=False)
         self.module: Any = None
         self.recorder: Recorder | None = None
-        """Hears of launches; None between commands."""
+        """Is told of launches; None between commands."""
         self._code = self._path = ""
         self._traced = False
         self._other: Any = None

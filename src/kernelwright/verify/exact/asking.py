@@ -1,4 +1,4 @@
-"""The step of a hearing that asks for a proof: the judge's question, the device's answer, one small size after the other.
+"""The step of a verification that asks for a proof: the judge's question, the device's answer, one small size after the other.
 
 What cannot be followed, takes too long, or ends the device's process, is `tested` with that for its reason: whether a
 candidate is accepted was decided before.

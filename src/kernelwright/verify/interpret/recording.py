@@ -46,7 +46,7 @@ class Recording:
     ) -> None:
         """`arguments` are the launch's, the same for every instance; `flops(x)` adds to the operations done, and says how
         many there are. `keep` what the recorded instance made of each step, for `program_map.py`."""
-        self.usable = True
+        self.replayable = True
         self.understood = True
         """Whether every tensor came from a step or a constant."""
         self.labels: list[str] = []
@@ -105,7 +105,7 @@ class Recording:
         for one in given:
             # Python's numbers become handles of one element; anything else was made where nobody looked.
             if id(one) not in self._places and id(one) not in self._constants and one.data.shape != (1,):
-                self.usable = self.understood = False
+                self.replayable = self.understood = False
         dynamic = any(id(one) in self._places for one in given)
         acts, writes = _acts(name)
         before = self._flops(0.0)
@@ -146,7 +146,7 @@ class Recording:
         elif isinstance(made, list | tuple) and all(isinstance(one, _Handle) for one in made):
             out = tuple(map(self._new, made))
         elif made is not None:
-            self.usable = self.understood = False
+            self.replayable = self.understood = False
         self.steps.append((function, tuple(places), kwargs, out))
         self.labels.append(name)
 
@@ -155,7 +155,7 @@ class Recording:
         if known is not None:
             return known
         if any(id(part) in self._places for part in _handles(one)):
-            self.usable = self.understood = False  # deeper than the builder's calls ever nest them
+            self.replayable = self.understood = False  # deeper than the builder's calls ever nest them
         self.values.append(one)
         return len(self.values) - 1
 
@@ -181,7 +181,7 @@ class Recording:
                 elif tensor.handle.data.size == 1:
                     self.decisions.append((line, outcome_of(found)))
                     self.labels.append("decide")
-                    self.usable &= not self._wrote
+                    self.replayable &= not self._wrote
                     place, kind = self._places[id(tensor.handle)], tensor.type
 
                     def read(handle: Any) -> Any:
@@ -292,7 +292,7 @@ class Instances:
                 body(**arguments)
         finally:
             self.making = None
-        if made.usable:
+        if made.replayable:
             ways.setdefault(made.decision, []).append(made)
         else:
             self._known[self._launch] = None

@@ -12,7 +12,7 @@ from triton.runtime.interpreter import TensorHandle
 from kernelwright.verify.interpret import lean_triton
 from kernelwright.verify.interpret.interpreter import Engine, KernelError, Race
 from kernelwright.verify.interpret.memory import OutOfBounds
-from kernelwright.verify.interpret.straight_line import Instances, Recording
+from kernelwright.verify.interpret.recording import Instances, Recording
 
 
 @pytest.fixture
