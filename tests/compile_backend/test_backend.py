@@ -13,8 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from kernelwright.compile_backend import kernelwright_backend, last_report, use_source
+from kernelwright.compile_backend import backend, kernelwright_backend, last_report, splice, use_source
 from kernelwright.compile_backend.operators import operator_for
+from kernelwright.compile_backend.race import Race
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.capture import capture
@@ -230,3 +231,52 @@ def test_groups_with_weights_pass_opcheck() -> None:
 def _value(type_: Any) -> Any:
     shape = [size if isinstance(size, int) else 3 for size in type_.shape]
     return torch.rand(shape, dtype=getattr(torch, type_.dtype)) + 0.1
+
+
+class Constants(nn.Module):
+    """Reads constants that Inductor folds before our pass, as rotary positions and masks do."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        positions = torch.arange(8, dtype=torch.float32)
+        mask = torch.full((8, 8), 2.0) + torch.zeros(8)
+        return (x * mask * positions.cos()).softmax(-1) + torch.ones(8)
+
+
+def test_constants_that_inductor_folds(
+    source: Callable[..., Known], caplog: pytest.LogCaptureFixture
+) -> None:
+    source()
+    module, x = Constants(), torch.randn(4, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(module)(x), module(x))
+    assert last_report().replaced
+    assert not [one for one in caplog.records if one.name.startswith("kernelwright")]
+
+
+@pytest.mark.parametrize("won", [True, False])
+def test_the_loser_of_the_race_leaves_nothing_behind(
+    source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, won: bool
+) -> None:
+    """Each graph is compiled twice, forward and backward, and the winner's strides are AOTAutograd's."""
+    monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
+    monkeypatch.setattr(backend, "race", lambda *_: Race(1.0, 2.0) if won else Race(2.0, 1.0))
+    source()
+    module, x = Block(), torch.randn(4, 8, 32, requires_grad=True)
+    fast = compiled(module)
+    torch.testing.assert_close(fast(x), module(x))
+    fast(x).square().sum().backward()
+    assert len(last_report().races) == 2
+    assert last_report().kept == (2 if won else 0)
+
+
+def test_a_fault_of_ours_leaves_the_model_to_inductor(
+    source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: Any) -> None:
+        raise AssertionError("a fault of ours")
+
+    source()
+    monkeypatch.setattr(splice, "_write", failing)
+    module, x = Block(), torch.randn(4, 32)
+    torch.testing.assert_close(compiled(module)(x), module(x))
+    assert "a fault of ours" in caplog.text

@@ -11,9 +11,10 @@ Options, beside Inductor's own:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -120,21 +121,52 @@ def _compile_inner(
         return compile_fx_inner(module, example_inputs, **options)
     change = _Pass(source, ours)
     untouched = _copied(module)
-    with config.patch(post_grad_custom_pre_pass=change):
-        stitched = compile_fx_inner(module, example_inputs, **options)
+    try:
+        with config.patch(post_grad_custom_pre_pass=change):
+            stitched = compile_fx_inner(module, example_inputs, **options)
+    except Exception as error:  # what our kernels did to the graph must never keep a model from running
+        if change.done is None or not change.done.replaced:
+            raise
+        logger.warning("kernelwright: the graph stays Inductor's: %s: %s", type(error).__name__, error)
+        with _first_compilation():
+            return compile_fx_inner(untouched, example_inputs, **options)
     if change.done is not None:
         _REPORT.graphs.append(change.done)
     if change.done is None or not change.done.replaced:
         return stitched
     if ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs"):
-        plain = compile_fx_inner(untouched, example_inputs, **options)
-        clocked = race(stitched, plain, example_inputs)
-        if clocked is not None:
-            _REPORT.races.append(clocked)
-        if clocked is None or not clocked.won:
-            return plain
+        with _first_compilation() as of_stitched:
+            plain = compile_fx_inner(untouched, example_inputs, **options)
+            clocked = race(stitched, plain, example_inputs)
+            if clocked is not None:
+                _REPORT.races.append(clocked)
+            if clocked is None or not clocked.won:
+                return plain
+            of_stitched.restore()
     _REPORT.kept += 1
     return stitched
+
+
+class _Strides:
+    """Of the outputs of a graph, as AOTAutograd reads them from the tracing context after the compilation."""
+
+    def __init__(self, noted: list[Any] | None) -> None:
+        self._noted, self._first = noted, list(noted or ())
+
+    def restore(self) -> None:
+        if self._noted is not None:
+            self._noted[:] = self._first
+
+
+@contextlib.contextmanager
+def _first_compilation() -> Iterator[_Strides]:
+    """Another compilation of a graph that was compiled before: Inductor takes each for the first, and asserts that no strides
+    of outputs are noted yet."""
+    context = torch._guards.TracingContext.try_get()
+    strides = _Strides(context.output_strides if context is not None else None)
+    if context is not None and context.output_strides:
+        context.output_strides.clear()
+    yield strides
 
 
 class _Pass:
@@ -153,9 +185,11 @@ class _Pass:
                 self._source.search(
                     [one.graph for one in groups_of(graph)], self._ours["contractions"], self._ours["search"]
                 )
-            self.done = splice(graph, self._choose)
         except (UserError, InfrastructureError) as error:
-            logger.warning("kernelwright: the graph stays Inductor's: %s", error)
+            logger.warning("kernelwright: no kernels were searched for: %s", error)
+        except Exception as error:  # a fault of the search's is no fault of the model's
+            logger.warning("kernelwright: the search failed: %s: %s", type(error).__name__, error)
+        self.done = splice(graph, self._choose)
 
     def _choose(self, group: Group) -> torch._ops.OpOverload | None:
         if any(isinstance(one.type, NumberType) for one in group.graph.arguments):

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from kernelwright.errors import UserError
@@ -28,7 +29,7 @@ from kernelwright.graph.partition import Group, Partition, partition
 logger = logging.getLogger(__name__)
 Choose = Callable[[Group], torch._ops.OpOverload | None]
 _REFUSED = (UserError, ValueError, KeyError, NotImplementedError, GuardOnDataDependentSymNode)
-"""What says that a stretch cannot be held or written anew."""
+"""What says that a stretch cannot be held or written anew; all else is a fault of ours, and said aloud."""
 
 
 @dataclass
@@ -62,8 +63,8 @@ def groups_of(graph: fx.Graph) -> list[Group]:
     for run in stretches(graph):
         try:
             found.extend(partition(_extract(run)[0].graph).groups)
-        except _REFUSED as error:
-            logger.info("%s", error)
+        except Exception as error:
+            _leave(error)
     return found
 
 
@@ -74,8 +75,8 @@ def splice(graph: fx.Graph, choose: Choose) -> Spliced:
         try:
             converted, inputs, outputs = _extract(run)
             whole = partition(converted.graph)
-        except _REFUSED as error:
-            done.left.append(_line(error))
+        except Exception as error:
+            done.left.append(_leave(error))
             continue
         done.groups.extend(whole.groups)
         chosen = {id(group): operator for group in whole.groups if (operator := choose(group)) is not None}
@@ -83,8 +84,8 @@ def splice(graph: fx.Graph, choose: Choose) -> Spliced:
             continue
         try:
             _write(graph, run, converted, inputs, outputs, _with_operators(whole, chosen))
-        except _REFUSED as error:
-            done.left.append(_line(error))
+        except Exception as error:
+            done.left.append(_leave(error))
             continue
         done.replaced.extend(
             (group, chosen[id(group)].name()) for group in whole.groups if id(group) in chosen
@@ -188,7 +189,7 @@ def _write(
                 or one.meta["val"].dtype != old.meta["val"].dtype
             ):
                 raise ValueError(f"{old.name} would become {one.meta['val']}")
-    except _REFUSED:
+    except Exception:
         for node in reversed(added):
             graph.erase_node(node)
         raise
@@ -198,18 +199,29 @@ def _write(
 
 
 def _computed(node: fx.Node) -> Any:
-    """What a node makes, without values."""
+    """What a node makes, without values. Constants that Inductor folded are real tensors; they are faked beside the others."""
     assert callable(node.target)
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
-    found = next(
-        (one for one in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)),
-        None,
-    )
-    with getattr(found, "fake_mode", None) or contextlib.nullcontext():
+    mode = torch._guards.detect_fake_mode(torch.utils._pytree.tree_leaves((args, kwargs)))
+
+    def faked(value: Any) -> Any:
+        real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+        return mode.from_tensor(value) if real and mode is not None else value
+
+    args, kwargs = torch.utils._pytree.tree_map(faked, (args, kwargs))
+    with mode or contextlib.nullcontext():
         try:
             return node.target(*args, **kwargs)
         except (RuntimeError, TypeError) as error:
             raise ValueError(f"{node.target}: {_line(error)}") from None
+
+
+def _leave(error: Exception) -> str:
+    """Why a stretch stays as it is. What does not say that it cannot be held is said aloud, and still not the model's error."""
+    expected = isinstance(error, _REFUSED)
+    why = _line(error) if expected else f"{type(error).__name__}: {_line(error)}"
+    logger.log(logging.INFO if expected else logging.WARNING, "kernelwright: left to Inductor: %s", why)
+    return why
 
 
 def _line(error: BaseException) -> str:
