@@ -628,7 +628,7 @@ class Verification:
     def _not_summed_in_half(self, where: str) -> None:
         """Products may not be summed in half precision, whatever little that does at small sizes. Raises Stop."""
         if self.protocol.honesty and HALF_SUMS in self._units:
-            detail = "tl.dot sums in float16 (out_dtype): the reference's products are summed in float32"
+            detail = "products are summed in half precision: the reference's are summed in float32"
             raise Stop(Outcome.LOW_PRECISION, Gate.SMALL, detail, where=where)
 
     def _same_bits(self, same: bool, where: str) -> None:

@@ -37,7 +37,7 @@ from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
-from kernelwright.verify.interpret import combine, hints, libdevice, ptx
+from kernelwright.verify.interpret import combine, half_sums, hints, libdevice, ptx
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.marks import Marks
@@ -742,7 +742,7 @@ class Engine:
             a, b = _widened(a), _widened(b)
             if unit == "tf32":
                 a, b = _to_tf32(a), _to_tf32(b)
-            return dot(self, a, b, d, input_precision, *rest)
+            return half_sums.product(dot(self, a, b, d, input_precision, *rest), d)
 
         def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
             engine.count("float32", 2.0 * x.data.size)
@@ -754,7 +754,21 @@ class Engine:
                 return _narrowed(unary(self, _widened(arg), op))
             return unary(self, arg, op)
 
+        def summed(made: Any, *operands: Any) -> Any:
+            """A sum, a product by a factor, or either in another type: what it is a sum of is carried on."""
+            if engine.mode != "execute" or not any(one.attr for one in operands):
+                return made
+            if made.dtype.scalar not in (tl.float16, tl.bfloat16):
+                return half_sums.carried(made, *operands)
+            if half_sums.rounded(made, *operands):
+                engine.units.add(HALF_SUMS)
+            return made
+
         def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+            made = operated(self, lhs, rhs, op)
+            return summed(made, lhs, rhs) if op in _SUMMING else made
+
+        def operated(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
             one = lhs.data
             kind = one.dtype.kind
             if kind == "f":
@@ -775,6 +789,9 @@ class Engine:
             return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
 
         def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
+            return summed(converted(self, src, dst_type), src)
+
+        def converted(self: Any, src: Any, dst_type: Any) -> Any:
             if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
                 return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
             made = cast(self, src, dst_type)
@@ -788,8 +805,8 @@ class Engine:
                 and dst_type.scalar == tl.bfloat16
                 and "RTZ" not in str(rounding_mode)
             ):
-                return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
-            return fp_cast(self, src, dst_type, rounding_mode)
+                return summed(interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16), src)
+            return summed(fp_cast(self, src, dst_type, rounding_mode), src)
 
         def combined(self: Any, values: Any) -> None:
             """A sum of products is half sums. What a kernel combines by its own function is counted where that runs."""
@@ -1307,6 +1324,7 @@ _TYPES = {
 }
 _UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
 _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
+_SUMMING = {np.add, np.subtract, np.multiply}
 _own_np_dtype = interpreter._get_np_dtype
 _NP_DTYPES: dict[str, np.dtype] = {}
 """By name of a scalar type."""

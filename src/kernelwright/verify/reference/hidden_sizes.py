@@ -29,6 +29,8 @@ _DRAWN = 2
 """Sets of a family that are drawn within it."""
 _GROWTH = 4.0
 """Factor that a middle set may have over a small one, all its sizes together: programs are interpreted."""
+_LEAST_GROWTH = 0.75
+"""Share, on a log scale, of the room for growth that a middle set takes at least where it is cut to it: its size is a secret too."""
 
 
 _NAMED, _LARGEST = 2, 2048
@@ -219,7 +221,7 @@ def _middle(task: Task, base: dict[str, int], free: list[str], dice: random.Rand
         most = {name: math.log(max(full.get(name, base[name]) / base[name], 1.0)) for name in names}
         drawn = {name: dice.random() * room for name, room in most.items()}
         budget = math.log(_GROWTH) / (1 if len(names) > 1 else 2)
-        tight = min(1.0, budget / max(sum(drawn.values()), 1e-9))
+        tight = min(1.0, dice.uniform(_LEAST_GROWTH, 1.0) * budget / max(sum(drawn.values()), 1e-9))
         found.append(base | {name: _odd(base[name] * math.exp(drawn[name] * tight)) for name in names})
     for names in (free, *([name] for name in free)):
         found.append(base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names})
