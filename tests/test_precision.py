@@ -1,5 +1,8 @@
 """Precisions that a task is asked in: their rules, which sources allow TF32, and what rounding to it means."""
 
+import threading
+import time
+
 import pytest
 import torch
 
@@ -193,3 +196,27 @@ def test_switches_of_both_kinds_that_disagree_are_put_back(source: str) -> None:
         with rounded.switches_kept():
             pass
     assert rounded._Tf32.now() == before
+
+
+def test_blocks_of_two_threads_leave_the_switches_as_they_were() -> None:
+    """Else the first restores its own before the second, which restores what the first had set."""
+    entered, left = threading.Event(), threading.Event()
+    before = torch.backends.cudnn.allow_tf32
+
+    def first() -> None:
+        with rounded.flags(False, not before):
+            entered.set()
+            left.wait(0.5)
+
+    def second() -> None:
+        entered.wait()
+        with rounded.flags(False, not before):
+            left.set()
+            time.sleep(0.2)
+
+    threads = [threading.Thread(target=one) for one in (first, second)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert torch.backends.cudnn.allow_tf32 is before

@@ -6,21 +6,30 @@ the same cache, so what one finds the other has.
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 from kernelwright.graph import Graph
 from kernelwright.graph.shrink import Shrunk, shrink
+from kernelwright.hardware import target as target_sheet
 from kernelwright.records import PrecisionName
 from kernelwright.search.cache import Answer, KernelCache
 from kernelwright.search.ladder import Ladder
 from kernelwright.search.rungs import Contractions, rungs_of
+from kernelwright.search.share import eager_ms
 
 RUNGS = ("compiler", "library")
 """Asked for each graph."""
+AT_ONCE = 6
+"""Graphs that are asked for at once: one is compiled while others are judged."""
+_SHARED_BY, _LEAST_TUNING = 4, 2.0
+"""The costliest known kernel gets a fourth of the time that is left for tuning, and so on; seconds below which none is."""
+logger = logging.getLogger(__name__)
 
 
 class LadderSource:
@@ -38,36 +47,54 @@ class LadderSource:
         return entry.best if entry else None
 
     def search(self, graphs: Sequence[Graph], contractions: Contractions, seconds: float) -> None:
-        """Ask the rungs about graphs, largest first, until `seconds` are over. One line on stderr says what came of it."""
+        """Ask the rungs about graphs, costliest first and several at once, then tune what they found while time is left. One
+        line on stderr says what came of it."""
         from kernelwright.verify import VerifierPool
 
         until = time.monotonic() + seconds
         distinct = {graph.digest: graph for graph in graphs}
-        wanted = [graph for graph in distinct.values() if self.lookup(graph, contractions) is None]
-        if not wanted:
+        sheet = target_sheet(self.target)
+        wanted = sorted(distinct.values(), key=lambda one: eager_ms(one, sheet), reverse=True)
+        new = [graph for graph in wanted if self.lookup(graph, contractions) is None]
+        if not new:
             return
-        with VerifierPool(target=self.target) as pool:
+        with VerifierPool(target=self.target) as pool, ThreadPoolExecutor(AT_ONCE) as asking:
             ladder = self._ladder(pool, contractions)
-            for graph in sorted(wanted, key=lambda one: -len(one.nodes)):
-                if time.monotonic() >= until:
+            list(asking.map(lambda graph: self._ask(ladder, graph, until), new))
+            tuning = self._ladder(pool, contractions, (*RUNGS, "tune"))
+            known = [graph for graph in wanted if self.lookup(graph, contractions) is not None]
+            for at, graph in enumerate(known):
+                left = until - time.monotonic()
+                if left < _LEAST_TUNING:
                     break
-                if graph.symbols:
-                    ladder.search(graph, until=until, free=True)
-                    continue
-                small = self._small.get(graph.digest) or shrink(graph)
-                self._small[graph.digest] = small
-                sized = small.graph if "small" in small.shapes else graph
-                ladder.search(graph, until=until, posed=sized, shapes=small.shapes)
-        found = sum(self.lookup(graph, contractions) is not None for graph in wanted)
-        print(f"kernelwright: {found} of {len(wanted)} groups have a verified kernel", file=sys.stderr)
+                share = left / min(_SHARED_BY, len(known) - at)
+                self._ask(tuning, graph, time.monotonic() + share)
+        found = sum(self.lookup(graph, contractions) is not None for graph in new)
+        print(f"kernelwright: {found} of {len(new)} groups have a verified kernel", file=sys.stderr)
 
-    def _ladder(self, pool: object, contractions: Contractions) -> Ladder:
+    def _ask(self, ladder: Ladder, graph: Graph, until: float) -> None:
+        """Fill the cache for one graph; a fault is that graph's alone."""
+        if time.monotonic() >= until:
+            return
+        try:
+            if graph.symbols:
+                ladder.search(graph, until=until, free=True)
+                return
+            small = self._small.get(graph.digest) or shrink(graph)
+            self._small[graph.digest] = small
+            sized = small.graph if "small" in small.shapes else graph
+            ladder.search(graph, until=until, posed=sized, shapes=small.shapes)
+        except Exception as error:
+            logger.warning(
+                "kernelwright: the search for a kernel failed: %s: %s", type(error).__name__, error
+            )
+
+    def _ladder(self, pool: object, contractions: Contractions, rungs: Sequence[str] = RUNGS) -> Ladder:
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
         precision = precision_here()
-        rungs = rungs_of(RUNGS, self.target, contractions, precision=precision)
         return Ladder(
             pool,  # type: ignore[arg-type]
-            rungs,
+            rungs_of(rungs, self.target, contractions, precision=precision),
             self._cache,
             target=self.target,
             contractions=contractions,

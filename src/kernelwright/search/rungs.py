@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -68,11 +69,12 @@ class CompilerRung:
         from kernelwright.policy.compiler import CannotCompile, write
 
         ways: tuple[Contractions, ...] = ("own",) if self.contractions == "own" else ("auto", "own")
-        said = ""
+        said, until = "", time.monotonic() + seconds
         for way in ways:
             try:
                 with self._lock:
-                    return write(graph, contractions=way, target=self.target, sizes=sizes, seconds=seconds)
+                    left = max(1.0, until - time.monotonic())
+                    return write(graph, contractions=way, target=self.target, sizes=sizes, seconds=left)
             except CannotCompile as error:
                 if str(error).startswith("timeout"):
                     raise TimeoutError(str(error)) from None

@@ -8,6 +8,7 @@ What a source does to torch's switches ends with it: no other task runs under th
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -32,6 +33,10 @@ _MAKES = frozenset(
      "ones_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full"]
 )  # fmt: skip
 """Casts, and operators that make a tensor of numbers."""
+
+
+_ONE_BLOCK = threading.RLock()
+"""Two blocks of two threads that overlap would each restore what the other had set."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,12 @@ class _Tf32:
 
 @contextlib.contextmanager
 def switches_kept() -> Iterator[None]:
-    """Whatever happens to torch's global switches in the block ends with it."""
+    """Whatever happens to torch's global switches in the block ends with it; other threads' blocks wait for its end."""
+    with _ONE_BLOCK:
+        yield from _switches_kept()
+
+
+def _switches_kept() -> Iterator[None]:
     cudnn, tf32, dtype = torch.backends.cudnn, _Tf32.now(), torch.get_default_dtype()
     deterministic, benchmark = torch.are_deterministic_algorithms_enabled(), cudnn.benchmark
     try:
@@ -95,13 +105,14 @@ def set_flags(products: bool, convolutions: bool) -> None:
 
 @contextlib.contextmanager
 def flags(products: bool, convolutions: bool) -> Iterator[None]:
-    """Torch's own switches, for a block."""
-    before = _Tf32.now()
-    set_flags(products, convolutions)
-    try:
-        yield
-    finally:
-        before.restore()
+    """Torch's own switches, for a block; other threads' blocks wait for its end."""
+    with _ONE_BLOCK:
+        before = _Tf32.now()
+        set_flags(products, convolutions)
+        try:
+            yield
+        finally:
+            before.restore()
 
 
 def cast(tree: Any, precision: Precision) -> Any:
