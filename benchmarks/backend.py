@@ -142,6 +142,14 @@ def median_ms(calls: list[Callable[[], Any]]) -> list[float]:
     return [statistics.median(kept) for kept in times]
 
 
+def peak_mib(call: Callable[[], Any]) -> float:
+    """Most memory that one call holds beside what was held before."""
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
 def step(module: Any, inputs: tuple[torch.Tensor, ...]) -> Callable[[], None]:
     def run() -> None:
         module(*inputs).square().mean().backward()
@@ -187,12 +195,15 @@ def measure(name: str, search: float) -> dict[str, Any]:
         began = time.perf_counter()
         prepare(ours, inputs)()
         ours_s = time.perf_counter() - began
-        ms = median_ms([prepare(eager, inputs), prepare(plain, inputs), prepare(ours, inputs)])
+        calls = [prepare(one, inputs) for one in (eager, plain, ours)]
+        ms, memory = median_ms(calls), [peak_mib(call) for call in calls]
         report = last_report()
         row[kind] = {
             "eager_ms": ms[0], "compile_ms": ms[1], "ours_ms": ms[2], "over_compile": ms[1] / ms[2],
+            "peak_mib": dict(zip(("eager", "compile", "ours"), memory, strict=True)),
             "compile_s": compile_s, "ours_s": ours_s,
             "groups": sum(len(one.groups) for one in report.graphs), "replaced": report.replaced,
+            "choices": [(one.operators, one.taken, one.why) for one in report.choices],
             "races": [(race.ours_ms, race.inductor_ms) for race in report.races], "kept": report.kept,
         }  # fmt: skip
         if kind == "training":

@@ -22,6 +22,7 @@ from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Timing, Verdict
+from kernelwright.search.cache import Answer, Entry
 
 CODE = "def kernel(*values):\n    raise AssertionError('the CPU runs the graph')\n"
 ALWAYS = {"replace": "always"}
@@ -29,8 +30,6 @@ ALWAYS = {"replace": "always"}
 
 class Known:
     """Has a kernel for every group that `wanted` says yes to."""
-
-    rung = "compiler"
 
     def __init__(self, wanted: Callable[[Graph], bool] = lambda graph: True) -> None:
         self.wanted, self.code = wanted, CODE
@@ -40,7 +39,9 @@ class Known:
 
     def lookup(self, graph: Graph, contractions: str) -> Any:
         self.asked.append(graph)
-        return self if self.wanted(graph) else None
+        if not self.wanted(graph):
+            return Entry(tried={"compiler": "unsupported"})
+        return Entry(best=Answer(graph=graph.digest, rung="compiler", code=self.code, verdict=self.verdict))
 
     def search(self, graphs: Sequence[Graph], contractions: str, seconds: float) -> None:
         self.searched.append((len(graphs), seconds))
@@ -108,6 +109,8 @@ def test_only_the_groups_that_win_are_replaced(source: Callable[..., Known]) -> 
         torch.testing.assert_close(compiled(module)(x), module(x))
     [graph] = last_report().graphs
     assert 0 < len(graph.replaced) < len(graph.groups)
+    assert [one.taken for one in last_report().choices].count(True) == len(graph.replaced)
+    assert {one.why for one in last_report().choices} == {"compiler: not timed", "compiler: unsupported"}
 
 
 def test_a_modelled_time_is_no_reason(source: Callable[..., Known]) -> None:

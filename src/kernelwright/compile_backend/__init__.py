@@ -17,6 +17,7 @@ Never raises for a graph that it cannot improve: then the graph is Inductor's.
 """
 
 from kernelwright.compile_backend.backend import (
+    Choice,
     KernelSource,
     Report,
     kernelwright_backend,
@@ -24,4 +25,4 @@ from kernelwright.compile_backend.backend import (
     use_source,
 )
 
-__all__ = ["KernelSource", "Report", "kernelwright_backend", "last_report", "use_source"]
+__all__ = ["Choice", "KernelSource", "Report", "kernelwright_backend", "last_report", "use_source"]

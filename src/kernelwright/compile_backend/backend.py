@@ -30,7 +30,7 @@ from kernelwright.graph import Graph
 from kernelwright.graph.partition import Group
 from kernelwright.graph.types import NumberType
 from kernelwright.records import FASTER, Verdict
-from kernelwright.search.cache import Answer
+from kernelwright.search.cache import Answer, Entry
 from kernelwright.search.ladder import Contractions
 
 logger = logging.getLogger(__name__)
@@ -40,11 +40,22 @@ OPTIONS: Mapping[str, Any] = {"search": 0.0, "contractions": "auto", "replace": 
 class KernelSource(Protocol):
     """Where kernels come from: the ladder."""
 
-    def lookup(self, graph: Graph, contractions: Contractions) -> Answer | None:
-        """What is known and verified, in milliseconds."""
+    def lookup(self, graph: Graph, contractions: Contractions) -> Entry | None:
+        """What is known of a graph, in milliseconds."""
 
     def search(self, graphs: Sequence[Graph], contractions: Contractions, seconds: float) -> None:
         """Spend up to `seconds` on finding more."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether a group got a kernel of ours, and why."""
+
+    operators: str
+    """`linear+gelu`"""
+    taken: bool
+    why: str
+    """In one line: who wrote the kernel and how it compares, or what became of each rung."""
 
 
 @dataclass
@@ -52,6 +63,8 @@ class Report:
     """What the last compilation did, graph by graph."""
 
     graphs: list[Spliced] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    """One a group, in the order in which graphs were compiled."""
     races: list[Race] = field(default_factory=list)
     kept: int = 0
     """Graphs that hold kernels of ours in the end."""
@@ -192,16 +205,37 @@ class _Pass:
         self.done = splice(graph, self._choose)
 
     def _choose(self, group: Group) -> torch._ops.OpOverload | None:
+        operator, why = self._operator(group)
+        _REPORT.choices.append(Choice(group.operators, operator is not None, why))
+        return operator
+
+    def _operator(self, group: Group) -> tuple[torch._ops.OpOverload | None, str]:
+        """The group's kernel as an operator, or none, and why."""
         if any(isinstance(one.type, NumberType) for one in group.graph.arguments):
-            return None  # a size that none of its tensors tells; it stays with Inductor
-        found = self._source.lookup(group.graph, self._ours["contractions"])
-        if found is None or not (self._ours["replace"] == "always" or beats_inductor(found.verdict)):
-            return None
+            return None, "a size that none of its tensors tells"
+        known = self._source.lookup(group.graph, self._ours["contractions"])
+        if known is None:
+            return None, "not searched for: give search seconds in the options, or more of them"
+        if known.best is None:
+            return None, "; ".join(f"{rung}: {what}" for rung, what in known.tried.items())
+        why = _compared(known.best)
+        if not (self._ours["replace"] == "always" or beats_inductor(known.best.verdict)):
+            return None, why
         try:
-            return operator_for(group.graph, found.code, found.verdict)
+            return operator_for(group.graph, known.best.code, known.best.verdict), why
         except (ValueError, KeyError, SyntaxError, ImportError) as error:
             logger.warning("kernelwright: a kernel for %s cannot be loaded: %s", group.operators, error)
-            return None
+            return None, f"cannot be loaded: {type(error).__name__}"
+
+
+def _compared(answer: Answer) -> str:
+    """Who wrote a kernel, and its time beside the faster of eager and torch.compile: `compiler: 0.120 ms, 1.08x`."""
+    timing = answer.verdict.timing
+    if timing is None:
+        return f"{answer.rung}: not timed"
+    low, high = timing.speedup_ci[min(timing.baseline_ms, key=lambda name: timing.baseline_ms[name])]
+    clock = "" if timing.kind == "measured" else f" {timing.kind}"
+    return f"{answer.rung}: {timing.candidate_ms:.4f} ms{clock}, {timing.speedup(FASTER):.2f}x ({low:.2f} to {high:.2f})"
 
 
 def beats_inductor(verdict: Verdict) -> bool:

@@ -18,7 +18,7 @@ from kernelwright.graph import Graph
 from kernelwright.graph.shrink import Shrunk, shrink
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import PrecisionName
-from kernelwright.search.cache import Answer, KernelCache
+from kernelwright.search.cache import Entry, KernelCache
 from kernelwright.search.ladder import Ladder
 from kernelwright.search.rungs import Contractions, rungs_of
 from kernelwright.search.share import eager_ms
@@ -41,10 +41,9 @@ class LadderSource:
         self._small: dict[str, Shrunk] = {}
         """By digest: a graph is shrunk once."""
 
-    def lookup(self, graph: Graph, contractions: Contractions) -> Answer | None:
-        """What is known and verified, in milliseconds."""
-        entry = self._cache.get(self._ladder(None, contractions).key(graph))
-        return entry.best if entry else None
+    def lookup(self, graph: Graph, contractions: Contractions) -> Entry | None:
+        """What is known of a graph, in milliseconds."""
+        return self._cache.get(self._ladder(None, contractions).key(graph))
 
     def search(self, graphs: Sequence[Graph], contractions: Contractions, seconds: float) -> None:
         """Ask the rungs about graphs, costliest first and several at once, then tune what they found while time is left. One
@@ -55,22 +54,26 @@ class LadderSource:
         distinct = {graph.digest: graph for graph in graphs}
         sheet = target_sheet(self.target)
         wanted = sorted(distinct.values(), key=lambda one: eager_ms(one, sheet), reverse=True)
-        new = [graph for graph in wanted if self.lookup(graph, contractions) is None]
+        new = [graph for graph in wanted if not self._has_kernel(graph, contractions)]
         if not new:
             return
         with VerifierPool(target=self.target) as pool, ThreadPoolExecutor(AT_ONCE) as asking:
             ladder = self._ladder(pool, contractions)
             list(asking.map(lambda graph: self._ask(ladder, graph, until), new))
             tuning = self._ladder(pool, contractions, (*RUNGS, "tune"))
-            known = [graph for graph in wanted if self.lookup(graph, contractions) is not None]
+            known = [graph for graph in wanted if self._has_kernel(graph, contractions)]
             for at, graph in enumerate(known):
                 left = until - time.monotonic()
                 if left < _LEAST_TUNING:
                     break
                 share = left / min(_SHARED_BY, len(known) - at)
                 self._ask(tuning, graph, time.monotonic() + share)
-        found = sum(self.lookup(graph, contractions) is not None for graph in new)
+        found = sum(self._has_kernel(graph, contractions) for graph in new)
         print(f"kernelwright: {found} of {len(new)} groups have a verified kernel", file=sys.stderr)
+
+    def _has_kernel(self, graph: Graph, contractions: Contractions) -> bool:
+        entry = self.lookup(graph, contractions)
+        return entry is not None and entry.best is not None
 
     def _ask(self, ladder: Ladder, graph: Graph, until: float) -> None:
         """Fill the cache for one graph; a fault is that graph's alone."""
