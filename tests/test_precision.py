@@ -220,3 +220,24 @@ def test_blocks_of_two_threads_leave_the_switches_as_they_were() -> None:
     for one in threads:
         one.join()
     assert torch.backends.cudnn.allow_tf32 is before
+
+
+def test_switches_and_seeds_do_not_wait_for_each_other() -> None:
+    """One thread draws inputs (seed, then switches), another runs the reference (switches, then seed)."""
+
+    def draws() -> None:
+        for seed in range(50):
+            with oracle.private_rng(seed), rounded.switches_kept():
+                time.sleep(0.0005)
+
+    def runs() -> None:
+        for seed in range(50):
+            with rounded.flags(False, False), oracle.private_rng(seed):
+                time.sleep(0.0005)
+
+    threads = [threading.Thread(target=one, daemon=True) for one in (draws, runs)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(10)
+    assert not any(one.is_alive() for one in threads)

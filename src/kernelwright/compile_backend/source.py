@@ -57,9 +57,11 @@ class LadderSource:
         new = [graph for graph in wanted if not self._has_kernel(graph, contractions)]
         if not new:
             return
-        with VerifierPool(target=self.target) as pool, ThreadPoolExecutor(AT_ONCE) as asking:
+        pool = VerifierPool(target=self.target)
+        try:
             ladder = self._ladder(pool, contractions)
-            list(asking.map(lambda graph: self._ask(ladder, graph, until), new))
+            with ThreadPoolExecutor(AT_ONCE) as asking:
+                list(asking.map(lambda graph: self._ask(ladder, graph, until), new))
             tuning = self._ladder(pool, contractions, (*RUNGS, "tune"))
             known = [graph for graph in wanted if self._has_kernel(graph, contractions)]
             for at, graph in enumerate(known):
@@ -68,6 +70,8 @@ class LadderSource:
                     break
                 share = left / min(_SHARED_BY, len(known) - at)
                 self._ask(tuning, graph, time.monotonic() + share)
+        finally:
+            pool.close(abort=True)  # nobody waits for what is still under way
         found = sum(self._has_kernel(graph, contractions) for graph in new)
         print(f"kernelwright: {found} of {len(new)} groups have a verified kernel", file=sys.stderr)
 

@@ -8,7 +8,6 @@ What a source does to torch's switches ends with it: no other task runs under th
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,6 +15,7 @@ from typing import Any, Self
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.drawing import DRAWING
 from kernelwright.precision import Precision
 from kernelwright.verify.structures import convert
 
@@ -33,10 +33,6 @@ _MAKES = frozenset(
      "ones_like", "full_like", "new_empty", "new_zeros", "new_ones", "new_full"]
 )  # fmt: skip
 """Casts, and operators that make a tensor of numbers."""
-
-
-_ONE_BLOCK = threading.RLock()
-"""Two blocks of two threads that overlap would each restore what the other had set."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class _Tf32:
 @contextlib.contextmanager
 def switches_kept() -> Iterator[None]:
     """Whatever happens to torch's global switches in the block ends with it; other threads' blocks wait for its end."""
-    with _ONE_BLOCK:
+    with DRAWING:
         yield from _switches_kept()
 
 
@@ -106,7 +102,7 @@ def set_flags(products: bool, convolutions: bool) -> None:
 @contextlib.contextmanager
 def flags(products: bool, convolutions: bool) -> Iterator[None]:
     """Torch's own switches, for a block; other threads' blocks wait for its end."""
-    with _ONE_BLOCK:
+    with DRAWING:
         before = _Tf32.now()
         set_flags(products, convolutions)
         try:
