@@ -15,7 +15,7 @@ from kernelwright.records import Binary, Cost, Evidence, Mismatch, Prompt, Task,
 
 TASK = Task(id="made/up", source="import torch\n\n\nclass Model(torch.nn.Module):\n    pass\n")
 KERNEL = "import triton\n\n\nclass ModelNew:\n    pass\n"
-STYLES = ("chat", "compact", "lowered")
+STYLES = ("chat", "compact")
 
 
 def text(prompt: Prompt) -> str:

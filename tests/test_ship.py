@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("run")
     checkpoint = folder / "stages" / "frontend" / "checkpoint"
-    tokenizer = train_tokenizer(["import torch\n"] * 4, 300, style="lowered")
+    tokenizer = train_tokenizer(["import torch\n"] * 4, 300)
     config = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=1, head_dim=8,
         num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=True, max_position_embeddings=64,
@@ -129,7 +129,7 @@ def test_the_card_quotes_the_run(shipped: Path) -> None:
         "| all | 2.0 |",
         "12 examples. By splits: train 10, heldout 2.",
         "| held-out tasks, frontend | 4 | 8 | 1.0 | strict | 62.5% | @1 50%, @2 75% | 1.50× [1.25, 1.75] modelled |",
-        "lowered to ATen operators",
+        "It reads the\ngraph of a PyTorch module",
         "## Limits",
     ):
         assert fact in card, fact
@@ -142,7 +142,7 @@ def test_default_is_what_was_shipped(shipped: Path, monkeypatch: pytest.MonkeyPa
     assert policy.name == "default"
     from kernelwright.search.asks import style_of
 
-    assert style_of(policy) == "lowered"
+    assert style_of(policy) == "compact"
     prompt = Prompt(
         task_id="t", agent="frontend", messages=(Message(role="user", content="x"),), max_tokens=4
     )

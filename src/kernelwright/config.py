@@ -22,7 +22,7 @@ from kernelwright.records import PrecisionName, ProtocolName
 
 Stage = Literal["sft", "frontend", "midend", "backend"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-Style = Literal["compact", "chat", "lowered"]
+Style = Literal["compact", "chat"]
 Kind = Literal["translate", "write", "repair", "improve"]
 
 

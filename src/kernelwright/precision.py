@@ -85,7 +85,7 @@ def asked_in(task: Task, name: str) -> Task:
         raise UserError(
             f"{task.id} is a graph in {task.dtype}: cast the module and its inputs with .to(torch.{dtype}) first"
         )
-    return task.model_copy(update={"precision": precision, "dtype": dtype, "lowered": ""})
+    return task.model_copy(update={"precision": precision, "dtype": dtype})
 
 
 @functools.lru_cache(maxsize=1024)

@@ -71,8 +71,8 @@ class Task(Record):
     """What it is asked in (`kernelwright.precision`)."""
     gradients: bool = False
     """Whether its backward pass is asked, too: gradients of floating-point inputs and of parameters."""
-    lowered: str = ""
-    """What `tasks.lowered` says of it, where that was kept: no part of its identity."""
+    lowered: Literal[""] = Field(default="", exclude=True, repr=False)
+    """Empty in files of before, and written no more."""
 
     def shape_sets(self, prefix: str) -> dict[str, dict[str, int]]:
         """The shape sets whose name starts with `prefix` (`small` also matches `small_odd`)."""

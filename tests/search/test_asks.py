@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from search.making import rollout, timing
 
+from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Timing
 from kernelwright.rollouts import faster
@@ -44,9 +45,17 @@ def test_faster_means_beyond_the_noise(new: Timing | None, old: Timing | None, b
         (SimpleNamespace(), "chat"),
         (SimpleNamespace(tokenizer=SimpleNamespace(chat_template="{{ x }}")), "chat"),
         (SimpleNamespace(tokenizer=SimpleNamespace(chat_template=None)), "compact"),
-        (SimpleNamespace(tokenizer=SimpleNamespace(init_kwargs={"prompt_style": "lowered"})), "lowered"),
+        (SimpleNamespace(tokenizer=SimpleNamespace(init_kwargs={"prompt_style": "compact"})), "compact"),
     ],
-    ids=["endpoint", "chat model", "ours", "ours, trained on lowered references"],
+    ids=["endpoint", "chat model", "ours without a word", "ours"],
 )
 def test_a_model_without_a_chat_template_is_asked_as_it_was_trained(policy: Any, style: str) -> None:
     assert style_of(policy) == style
+
+
+def test_a_model_of_a_style_that_is_gone_is_one_line() -> None:
+    policy: Any = SimpleNamespace(
+        name="old", tokenizer=SimpleNamespace(init_kwargs={"prompt_style": "lowered"})
+    )
+    with pytest.raises(UserError, match="old: it was trained on prompts in the style 'lowered'"):
+        style_of(policy)

@@ -136,7 +136,6 @@ def _card(
     recipe = _json(run / "config.json") if run else {}
     environment = _json(run / "environment.json") if run else {}
     spent = _json(run / "seconds.json") if run else {}
-    style = _json(checkpoint / "tokenizer_config.json").get("prompt_style", "compact")
     shape = (
         f"{config.get('num_hidden_layers', '?')}, {config.get('hidden_size', '?')}, "
         f"{config.get('num_attention_heads', '?')} ({config.get('num_key_value_heads', '?')} of keys and values)"
@@ -155,7 +154,6 @@ def _card(
         parameters=f"{count / 1e6:.2f} M",
         architecture=", ".join(config.get("architectures", ["a causal language model"])),
         version=__version__,
-        style={"lowered": ", lowered to ATen operators,", "compact": "'s source"}.get(style, ""),
         shape=shape,
         context=config.get("max_position_embeddings", "?"),
         vocabulary=config.get("vocab_size", "?"),

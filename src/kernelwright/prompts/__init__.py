@@ -2,8 +2,7 @@
 
 A task in function form is shown as its graph, and the answer is a plan and `def kernel(...)`; any other task as its source,
 and the answer holds `class ModelNew`. One template per agent in `templates/` for the `chat` style (any instruct model); one `compact` template for
-small from-scratch models, which has no chat roles: training and policy concatenate the message contents. The
-`lowered` style is the compact one with the reference as `tasks.lowered` writes it instead of its source.
+small from-scratch models, which has no chat roles: training and policy concatenate the message contents.
 Rendering is pure: same arguments, same prompt. A prompt never holds seeds, tolerances or expected outputs.
 """
 
@@ -27,11 +26,10 @@ from kernelwright.synth import reasoning
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.tasks import lowered
 
 __all__ = ["PLAN_END", "completion_text", "contrast", "example_pair", "feedback", "profile", "render"]
 
-STYLES: tuple[Style, ...] = ("chat", "compact", "lowered")
+STYLES: tuple[Style, ...] = ("chat", "compact")
 Answer = Literal["plan+code", "plan"]
 PLAN_END = "</plan>"
 _CONSIDERED = 6
@@ -80,7 +78,7 @@ def render(
         "outline": "" if graph is None or style == "chat" else reasoning.outline(graph),
         "arguments": "" if graph is None else ", ".join(one.name for one in graph.arguments),
         "precision": precision if task.precision == "default" else task.precision,
-        "source": _notes(task) + ((lowered(task) if style == "lowered" else "") or task.source.strip()),
+        "source": _notes(task) + task.source.strip(),
         "kernel": kernel.strip(),
         "plan": plan.strip(),
         "others": [one.strip() for one in others],

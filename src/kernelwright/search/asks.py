@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kernelwright import prompts
 from kernelwright.config import Style
+from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy
 from kernelwright.records import Agent, Prompt, Rollout, Task
@@ -81,11 +82,19 @@ def fitting(policy: Policy) -> Callable[[Prompt], bool]:
 
 
 def style_of(policy: Policy) -> Style:
-    """How to ask: as a local model without a chat template (ours) was trained, which its tokenizer says; else `chat`."""
+    """How to ask: as a local model without a chat template (ours) was trained, which its tokenizer says; else `chat`.
+
+    Raises UserError where a model was trained on prompts that are not written any more.
+    """
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or getattr(tokenizer, "chat_template", None):
         return "chat"
     style: Style = getattr(tokenizer, "init_kwargs", {}).get("prompt_style", "compact")
+    if style not in prompts.STYLES:
+        raise UserError(
+            f"policy {policy.name}: it was trained on prompts in the style {style!r}, which is not written any more; "
+            "name another policy, or train one with kernelwright train"
+        )
     return style
 
 

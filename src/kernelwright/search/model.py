@@ -4,8 +4,8 @@
     midend     the fastest so far with its profile, where answers get faster
     backend    the same with the target's sheet, where a run trained one
 
-Before anything is asked it abstains, in one line: where its form of reference has a constructor and the graph has weights as
-arguments, where its card lists operators and the graph has others, where a prompt leaves no room for an answer.
+Before anything is asked it abstains, in one line: where it was trained on prompts that are written no more, where its card
+lists operators and the graph has others, where a prompt leaves no room for an answer.
 
 Does not guarantee an answer within its time: a prompt's samples are written to their end once they are begun.
 """
@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernelwright import candidates
+from kernelwright import candidates, prompts
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph, operators
 from kernelwright.models import DEFAULT_FOLDER
@@ -145,17 +145,15 @@ class ModelRung:
 
 def abstains(graph: Graph, spec: str, modules: bool = False) -> str:
     """Why a model is not asked about a graph, as far as its folder tells; "" where nothing speaks against it. `modules`:
-    it may answer with a module that has a constructor."""
+    it may answer with a module that has a constructor, and is asked without a list of operators."""
     folder = DEFAULT_FOLDER if spec == "default" else Path(spec).expanduser()
+    if (style := style_in(folder)) and style not in prompts.STYLES:
+        return f"it was trained on prompts in the style {style!r}, which is not written any more"
     known = card_operators(folder)
     if known is not None and (known or not modules):
         others = sorted({operators.packet(node.op) for node in graph.nodes} - known)
         if others:
             return f"its card does not list {', '.join(others[:4])}"
-    state = [one for one in graph.arguments if one.role != "input"]
-    if state and not modules and style_in(folder) == "lowered":
-        what = state[0].origin or state[0].name
-        return f"it was trained on modules with a constructor, and the graph has {what} as an argument"
     return ""
 
 
@@ -170,7 +168,7 @@ def card_operators(folder: Path) -> frozenset[str] | None:
 
 
 def style_in(folder: Path) -> str:
-    """The form of prompts that a model folder was trained on, "" where it does not say."""
+    """The style of prompts that a model folder was trained on, "" where it does not say."""
     try:
         return str(json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("prompt_style", ""))
     except (OSError, ValueError):
@@ -178,21 +176,12 @@ def style_in(folder: Path) -> str:
 
 
 def as_kernel(code: str) -> str:
-    """The code, if it defines `kernel`; a `ModelNew` without state is called by one; else ""."""
+    """The code, if it defines `kernel`; else ""."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):
         return ""
-    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    if "kernel" in names:
-        return code
-    if "ModelNew" not in names:
-        return ""
-    # The candidate gets a ModelNew of its own around `kernel`.
-    return (
-        re.sub(r"\bModelNew\b", "Written", code).rstrip()
-        + "\n\n\ndef kernel(*given):\n    return Written()(*given)\n"
-    )
+    return code if any(isinstance(one, ast.FunctionDef) and one.name == "kernel" for one in tree.body) else ""
 
 
 def _right(rollouts: Sequence[Rollout]) -> list[Rollout]:

@@ -11,10 +11,9 @@ from kernelwright.errors import UserError, did_you_mean
 from kernelwright.records import Task
 from kernelwright.tasks import builtin, files, kernelbench, tritonbench
 from kernelwright.tasks.builtin import gold
-from kernelwright.tasks.lowering import lowered
 from kernelwright.tasks.shapes import small_shapes
 
-__all__ = ["gold", "left_out", "load_suite", "lowered", "small_shapes"]
+__all__ = ["gold", "left_out", "load_suite", "small_shapes"]
 
 SPECS = (
     "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], tritonbench:PATH[/NAME[,...][/K]], "
