@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.policy import OnCompletion
+from kernelwright.policy.policy import OnCompletion
 from kernelwright.prompts import completion_text
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 

@@ -58,6 +58,25 @@ def own_imports(path: Path) -> Iterator[tuple[str, str]]:
             yield parts[1], f"{path.relative_to(PACKAGE)}:{line} imports {name}"
 
 
+def files_imported() -> dict[Path, set[Path]]:
+    """Of each module the modules that it imports, lazily or for types alone as well; the package's own file apart, which hands on
+    names of others when they are asked for."""
+    names = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in modules()
+    }
+    found: dict[Path, set[Path]] = {}
+    for path in modules():
+        asked = [
+            name.removeprefix("kernelwright.")
+            for name, _ in imports(path)
+            if name.startswith("kernelwright.")
+        ]
+        meant = {names.get(name) or names.get(name.rpartition(".")[0]) for name in asked}
+        found[path] = {one for one in meant if one not in (None, path, PACKAGE / "__init__.py")}  # type: ignore[misc]
+    return found
+
+
 PARAMETERS = pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 
 
@@ -72,6 +91,18 @@ def test_imports_go_down_only(path: Path) -> None:
     floor = FLOORS.get(unit, 8)
     climbs = [where for name, where in own_imports(path) if name != unit and FLOORS[name] > floor]
     assert climbs == []
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """Files that import nothing of what is left, or that nothing left imports, are taken away until none goes: circles stay."""
+    left = files_imported()
+    while loose := {
+        path
+        for path, asked in left.items()
+        if not asked & left.keys() or not any(path in other for other in left.values())
+    }:
+        left = {path: asked for path, asked in left.items() if path not in loose}
+    assert sorted(str(path.relative_to(PACKAGE)) for path in left) == []
 
 
 @PARAMETERS

@@ -23,9 +23,11 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Timing, Verdict
 from kernelwright.tasks import gold
 from kernelwright.verify import VerifierPool
+from kernelwright.verify.confined import Confined
 from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.verification import Confined, Trace, Verification
+from kernelwright.verify.traced import Trace
+from kernelwright.verify.verification import Verification
 
 _Tapes = tuple[Sequence[Trace], Sequence[Trace]]
 State = Literal["killed", "survived", "stillborn", "equivalent", "unjudged"]

@@ -28,12 +28,12 @@ from kernelwright.records import Candidate
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify import pool as pools
+from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.gpu import gpu as gpus
 from kernelwright.verify.gpu.gpu import Lock
 from kernelwright.verify.sandbox.service import Failure
 from kernelwright.verify.sandbox.zygote import Zygote, sweep
 from kernelwright.verify.store import Store
-from kernelwright.verify.verification import Confined, Stop
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.verify.confined import Stop
 from kernelwright.verify.gpu.verification import MeasuredVerification
 from kernelwright.verify.messages import Run
-from kernelwright.verify.verification import Stop, Verification
+from kernelwright.verify.verification import Verification
 
 CASE: Any = types.SimpleNamespace(name="small x1", inputs=[], after={}, expected=[])
 

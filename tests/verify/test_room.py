@@ -14,9 +14,9 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Verdict
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
+from kernelwright.verify.confined import Stop
 from kernelwright.verify.gpu.admission import Admission, OutOfMemory, ran_out
 from kernelwright.verify.gpu.stopwatch import Suspected
-from kernelwright.verify.verification import Stop
 
 GB = 10**9
 

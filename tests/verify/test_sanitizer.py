@@ -15,6 +15,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
+from kernelwright.verify.confined import Confined
 from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.gpu.sanitizer import Finding, WatchedVerification, examine, parse, replay
 from kernelwright.verify.judge import Judge
@@ -22,7 +23,7 @@ from kernelwright.verify.protocol import protocol
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten
 from kernelwright.verify.trace.replay import Session
-from kernelwright.verify.verification import Confined, Verification
+from kernelwright.verify.verification import Verification
 
 REPORTS = Path(__file__).parents[1] / "fixtures" / "sanitizer"
 

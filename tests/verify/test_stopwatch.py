@@ -9,9 +9,9 @@ import pytest
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.verify.confined import Stop
 from kernelwright.verify.gpu import stopwatch, timing
 from kernelwright.verify.gpu.clock import Clock, Side
-from kernelwright.verify.verification import Stop
 
 FLUSH_MS, REFERENCE_MS, FIXED_MS = 0.1, 0.5, 4.0
 

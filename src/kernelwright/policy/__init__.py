@@ -12,39 +12,11 @@ A policy only talks. It neither parses nor judges what it said.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from kernelwright.errors import UserError
 from kernelwright.models import DEFAULT_FOLDER
-from kernelwright.records import Completion, Prompt
-
-OnCompletion = Callable[[int, int, Completion], None]
-"""Called as `(prompt index, sample index, completion)` as soon as one is whole, in any order."""
-
-
-@runtime_checkable
-class Policy(Protocol):
-    """What rollouts need of a policy."""
-
-    name: str
-
-    def generate(
-        self,
-        prompts: Sequence[Prompt],
-        n: int = 1,
-        *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        on_completion: OnCompletion | None = None,
-    ) -> list[list[Completion]]:
-        """`n` completions of each prompt, in order. The same seed gives the same answer where it can."""
-        ...
-
-    def pieces(self, completion: Completion) -> tuple[str, ...] | None:
-        """The text of each token (their concatenation is `completion.text`), or None where unknown."""
-        ...
+from kernelwright.policy.policy import Policy
 
 
 def load_policy(spec: str, **options: Any) -> Policy:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelwright.errors import UserError
-from kernelwright.policy import OnCompletion
+from kernelwright.policy.policy import OnCompletion
 from kernelwright.records import Completion, Prompt
 
 

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from kernelwright.config import STAGES
 from kernelwright.errors import UserError
-from kernelwright.policy import OnCompletion
 from kernelwright.policy.decode import Qwen3Decoder, decoder_for
+from kernelwright.policy.policy import OnCompletion
 from kernelwright.policy.slots import Job, engine_for, has_room
 from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Prompt

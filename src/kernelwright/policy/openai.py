@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kernelwright.errors import UserError
-from kernelwright.policy import OnCompletion
+from kernelwright.policy.policy import OnCompletion
 from kernelwright.records import Completion, Prompt
 
 _BUSY = (408, 409, 425, 429, 500, 502, 503, 504)

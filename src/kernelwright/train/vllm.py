@@ -21,8 +21,8 @@ from torch import Tensor
 
 from kernelwright.config import GenerationConfig, Recipe
 from kernelwright.errors import UserError
-from kernelwright.policy import OnCompletion
 from kernelwright.policy.hf import HFPolicy
+from kernelwright.policy.policy import OnCompletion
 from kernelwright.records import Completion, Prompt
 
 OLDEST, NEWEST = (0, 22), (0, 31)

@@ -12,129 +12,31 @@ import contextlib
 import dataclasses
 import itertools
 import math
-import os
 import secrets
-import shutil
-import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
-from kernelwright.records import Backend, Candidate, Evidence, Launch, Mismatch, Task, Timing, Verdict
+from kernelwright.records import Backend, Candidate, Evidence, Mismatch, Task, Timing, Verdict
 from kernelwright.shapes import constants
+from kernelwright.verify.confined import Confined, Stop, plain
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, Run
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
-from kernelwright.verify.sandbox.confine import Limits
 from kernelwright.verify.sandbox.zygote import Role, Zygote
+from kernelwright.verify.traced import Trace
 
-_SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
 TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
-_COPIES = 2
-"""Of its weights, that a module may hold: as they were drawn, and as its kernels want them."""
 _MOST_CONFIGURATIONS = 32
 """Of an autotuned kernel, that are run."""
 _MANY_CALLS = 12
 """Calls of the first shape: more than any warm-up that a kernel could pass for."""
-
-
-class Stop(Exception):
-    """The verification is over."""
-
-    def __init__(self, outcome: Outcome, gate: Gate, detail: str, **evidence: Any) -> None:
-        super().__init__(detail)
-        self.outcome, self.gate, self.detail, self.evidence = outcome, gate, detail, evidence
-
-
-class Confined:
-    """A confined process for one verification, and the talk with it."""
-
-    def __init__(
-        self,
-        zygote: Zygote,
-        role: Role,
-        deadline: float,
-        limit_s: float,
-        gpu: int | None = None,
-        weights: int = 0,
-    ) -> None:
-        """`deadline` is on the monotonic clock; `gpu` is for the role that has one; `weights` are bytes of a module that
-        it builds, beside which it gets the usual memory. Raises InfrastructureError."""
-        self.role, self.deadline, self.limit_s = role, deadline, limit_s
-        self._zygote = zygote
-        self._scratch = Path(tempfile.mkdtemp(prefix=f"kernelwright-{os.getpid()}-"))
-        try:
-            limits = Limits(
-                memory_bytes=Limits.memory_bytes + _COPIES * weights,
-                cpu_seconds=max(Limits.cpu_seconds, math.ceil(limit_s)),
-            )
-            self._pid, self._socket = zygote.fork(self._scratch, role, gpu, limits)
-        except BaseException:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            raise
-        self.alive = True
-
-    def ask(
-        self, gate: Gate, body: dict[str, Any], tensors: list[Any] | None = None
-    ) -> tuple[dict[str, Any], list[Any]]:
-        """One command. Anything but a well-formed, timely answer stops the verification."""
-        from kernelwright.verify.sandbox import channel
-
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise Stop(Outcome.TIMEOUT, gate, f"more than {self.limit_s:g} s")
-        self._socket.settimeout(left)
-        try:
-            channel.send(self._socket, body, tensors)
-            answer, outputs = channel.receive(self._socket)
-        except channel.ChannelClosed:
-            if time.monotonic() >= self.deadline - 0.01:
-                self.dismiss()
-                raise Stop(Outcome.TIMEOUT, gate, f"no answer within {self.limit_s:g} s") from None
-            status = self.dismiss(ended=True)
-            if not self._zygote.alive:
-                raise InfrastructureError("the zygote died, and its processes with it") from None
-            if self.role != "host" and status >= 0:
-                raise InfrastructureError(f"the {self.role} process ended with status {status}") from None
-            raise _died(gate, status) from None
-        except channel.ChannelError as error:
-            self.dismiss()
-            raise Stop(Outcome.MALFORMED_RESULT, gate, str(error)) from None
-        if "outcome" in answer:
-            raise self._refused(gate, answer)
-        return answer, outputs
-
-    def _refused(self, gate: Gate, answer: dict[str, Any]) -> Stop | InfrastructureError:
-        try:
-            outcome = Outcome(str(answer["outcome"]))
-        except ValueError:
-            outcome = Outcome.MALFORMED_RESULT
-        # A process in which the candidate's Python runs cannot say that it is right, or that the fault is ours.
-        if outcome.accepted or (not outcome.judged and self.role == "host"):
-            outcome = Outcome.MALFORMED_RESULT
-        if outcome is Outcome.INFRASTRUCTURE_ERROR:
-            return InfrastructureError(plain(answer.get("detail", ""), 600))
-        return Stop(outcome, _gate_of(outcome, gate), plain(answer.get("detail", ""), 600))
-
-    def dismiss(self, ended: bool = False) -> int:
-        """End the process and remove its folder. Returns its exit status; `ended` waits for its own."""
-        if not self.alive:
-            return -9
-        self.alive = False
-        self._socket.close()
-        status = -9
-        with contextlib.suppress(InfrastructureError):
-            status = int(self._zygote.reap(self._pid, ended))
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        return status
 
 
 class Verification:
@@ -680,191 +582,6 @@ class Verification:
         if kind == "wrong_value" and number > 0:
             return Outcome.WRONG_ON_DISTRIBUTION
         return Outcome(kind)
-
-
-class Trace:
-    """What the host process said about one shape, checked."""
-
-    def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[Any]) -> None:
-        """Raises Stop for anything that is not a trace."""
-        from kernelwright.verify.trace.replay import Candidate as Traced
-        from kernelwright.verify.trace.tape import OutsideStorage, TapeError, UnmadeMemory
-
-        self.answer, self.blobs = answer, blobs
-        try:
-            self.traced = Traced(answer, blobs)
-            if not isinstance(answer["kernels"], list) or len(answer["kernels"]) > 256:
-                raise TapeError("more than 256 kernels")
-            self.kernels = [plain(spec["name"], 200) for spec in answer["kernels"]]
-            self.output = _output(self.tape.output)
-            launches = (launch for tape in self.traced.tapes for launch in tape.launches())
-            if any(launch.kernel >= len(self.kernels) for launch in launches):
-                raise TapeError("a launch of a kernel that was not described")
-        except UnmadeMemory as error:
-            raise Stop(Outcome.TORCH_COMPUTE, gate, str(error)) from None
-        except OutsideStorage as error:
-            raise Stop(Outcome.OUT_OF_BOUNDS, gate, str(error)) from None
-        except (TapeError, KeyError, TypeError, ValueError) as error:
-            raise Stop(Outcome.MALFORMED_RESULT, gate, f"not a trace: {error}"[:200]) from None
-
-    @property
-    def tape(self) -> Any:
-        """The steady call."""
-        return self.traced.steady
-
-    @property
-    def inputs(self) -> list[Any]:
-        """Views of the steady call's inputs."""
-        return self.traced.inputs[-1]
-
-    def alike(self, other: Trace) -> bool:
-        """Whether a module that was built elsewhere launches the same work. What its constants hold is not compared:
-        scratch that nobody filled holds anything, and every shape is judged on a module built elsewhere again."""
-        try:
-            return bool(self.answer["kernels"] == other.answer["kernels"]) and self._work() == other._work()
-        except RecursionError:
-            raise Stop(Outcome.MALFORMED_RESULT, Gate.TRACE, "not a trace: a nest without end") from None
-
-    def _kept(self) -> list[int]:
-        """Storages that the steady call uses and is not given, in the order in which they came up."""
-        return sorted(set(self.tape.foreign) - {view.storage for view in self.inputs})
-
-    def _work(self) -> list[Any]:
-        """What the steady call does, its memory named by the part that it plays."""
-        names: dict[int, Any] = {view.storage: ("input", place) for place, view in enumerate(self.inputs)}
-        kept = {storage: ("kept", place) for place, storage in enumerate(self._kept())}
-        return list(self.tape.meaning(names | kept))
-
-    def steady(self) -> bool:
-        """Whether all calls after the first do the same."""
-        later = [tape.form() for tape in self.traced.tapes[1:]]
-        return all(form == later[-1] for form in later)
-
-    def copied_outputs(self) -> bool:
-        """Whether torch copies into memory that is returned."""
-        returned = {view.storage for view in self.tape.outputs()}
-        copies = (step for step in self.tape.operations if step.kind == "copy")
-        return any(step.fields["target"].storage in returned for step in copies)
-
-    def carries(self) -> bool:
-        """Whether kernels see memory, weights apart, that lives on from one call to the next."""
-        known = {view.storage for view in (*self.inputs, *self.traced.state.values())}
-        return not set(self.tape.foreign) <= known
-
-    def launches_more_at_first(self) -> bool:
-        """Whether some kernel is launched more often by an earlier call than by the steady one."""
-
-        def counted(tape: Any) -> Counter[int]:
-            return Counter(launch.kernel for launch in tape.launches())
-
-        steady = counted(self.tape)
-        return any(counted(tape) - steady for tape in self.traced.tapes[:-1])
-
-    def warm_up(self) -> range:
-        """Calls that must be played before the steady one: none, where it stands alone."""
-        return range(0) if self.traced.alone else range(len(self.traced.tapes) - 1)
-
-    def written_by_torch(self) -> set[int | str]:
-        """Inputs (by index) and weights (by name) that torch's own steps of the steady call write to."""
-        targets: set[int] = set()
-        for step in self.tape.operations:
-            if step.kind == "copy":
-                targets.add(step.fields["target"].storage)
-            elif step.kind in ("fill", "arange"):
-                targets.add(step.fields["view"].storage)
-            elif step.kind == "aten" and _mutates(step.fields["name"]):
-                targets |= {view.storage for view in step.fields["results"]}
-        return self.named(targets)
-
-    def stored(self, launches: list[dict[str, Any]]) -> set[int | str]:
-        """Inputs and weights that launches stored to, as `device.describe` tells of them."""
-        found: set[int] = set()
-        for launch, described in zip(self.tape.launches(), launches, strict=False):
-            stored = described["work"]["stored_bytes"]
-            found |= {view.storage for name, view in launch.views() if stored.get(name)}
-        return self.named(found)
-
-    def named(self, storages: Iterable[int]) -> set[int | str]:
-        """Of some storages of the steady call: the inputs (by index) and weights (by name) that lie there."""
-        views: dict[int | str, Any] = dict(enumerate(self.inputs))
-        views.update(self.traced.state)
-        within = set(storages)
-        return {key for key, view in views.items() if view.storage in within}
-
-    def launches(self) -> tuple[Launch, ...]:
-        """The steady call's launches, for the record."""
-        found = []
-        for launch in self.tape.launches()[:64]:
-            given = launch.arguments.items()
-            scalars = {name: plain(next(iter(v.values())), 60) for name, v in given if "view" not in v}
-            types = {name: f"*{view.dtype}" for name, view in launch.views()}
-            found.append(
-                Launch(
-                    kernel=self.kernels[launch.kernel],
-                    grid=launch.grid,
-                    num_warps=launch.options.get("num_warps", 4),
-                    num_stages=launch.options.get("num_stages", 3),
-                    constexprs={name[:60]: value for name, value in scalars.items()},
-                    signature={name[:60]: kind for name, kind in types.items()},
-                )
-            )
-        return tuple(found)
-
-
-def _mutates(name: str) -> bool:
-    """Whether an operator of the tape may write to what it is given."""
-    from kernelwright.verify.trace.replay import operator
-    from kernelwright.verify.trace.tape import TapeError
-
-    try:
-        return bool(operator(name)._schema.is_mutable)
-    except TapeError:  # none of torch's own: nobody knows
-        return True
-
-
-def plain(text: Any, length: int) -> str:
-    """Text from a process, as far as it can be written to a file."""
-    return str(text)[:length].encode("utf-8", "replace").decode()
-
-
-def _output(tree: Any) -> Any:
-    """The returned nest with placeholders for tensors. Raises TapeError for what is not one."""
-    import torch
-
-    from kernelwright.verify.sandbox import channel
-    from kernelwright.verify.trace.tape import TapeError
-
-    if isinstance(tree, dict) and "view" in tree:
-        return torch.empty(0, device="meta")
-    try:
-        ((kind, value),) = tree.items()
-        if kind in ("list", "tuple"):
-            items = [_output(item) for item in value]
-            return items if kind == "list" else tuple(items)
-        if kind == "dict":
-            return {str(key): _output(item) for key, item in value.items()}
-        return channel.decode(tree, [])
-    except (channel.ChannelError, AttributeError, ValueError, TypeError):
-        raise TapeError("bad output") from None
-
-
-def _gate_of(outcome: Outcome, gate: Gate) -> Gate:
-    if outcome is Outcome.COMPILE_ERROR:
-        return Gate.COMPILE
-    loading = (Outcome.LOAD_ERROR, Outcome.INVALID_IMPORT, Outcome.CONSTRUCTOR_ERROR, Outcome.NO_ENTRY)
-    return Gate.LOAD if outcome in loading else gate
-
-
-def _died(gate: Gate, status: int) -> Stop:
-    if status == -24:
-        return Stop(Outcome.TIMEOUT, gate, "the CPU time limit was reached")
-    if status == -25:
-        return Stop(Outcome.OUT_OF_MEMORY, gate, "the file size limit was reached")
-    if status in _SIGNALS:
-        return Stop(Outcome.RUNTIME_ERROR, gate, f"the process crashed ({_SIGNALS[status]})")
-    if status == -9:
-        return Stop(Outcome.OUT_OF_MEMORY, gate, "the process was killed by the system")
-    return Stop(Outcome.EARLY_EXIT, gate, f"the process ended before it had answered (exit status {status})")
 
 
 def _short(form: Any) -> str:

@@ -16,12 +16,13 @@ import torch
 
 from kernelwright.outcomes import Gate
 from kernelwright.records import Proof
+from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.exact.values import NotExact
 from kernelwright.verify.exact.wire import decoded, encoded
 
 if TYPE_CHECKING:
     from kernelwright.verify.exact.proof import Question
-    from kernelwright.verify.verification import Confined, Trace
+    from kernelwright.verify.traced import Trace
 
 LIMIT_S = 5.0
 """Seconds that the device takes for one size at most."""
@@ -57,8 +58,6 @@ def question(shape: Any, secret: int) -> Posed:
 
 def prove(questions: Any, device: Confined, shapes: Sequence[Any], traces: Sequence[Trace]) -> Proof:
     """`questions(shape)` is what a judge keeps of `question`."""
-    from kernelwright.verify.verification import Stop
-
     asked: list[str] = []
     for shape, trace in list(zip(shapes, traces, strict=True))[:_SIZES]:
         asked.append(shape.name)

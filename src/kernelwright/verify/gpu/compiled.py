@@ -14,12 +14,12 @@ import torch
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Task
+from kernelwright.verify.confined import Stop
 from kernelwright.verify.gpu import timing
 from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.store import Store
-from kernelwright.verify.verification import Stop
 
 _LIMIT_S = 240.0
 _SEED = 4242

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
+from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.gpu.admission import Admission, TorchMemory
 from kernelwright.verify.sandbox.zygote import Zygote
-from kernelwright.verify.verification import Confined, Stop
 
 _START_S = 120.0
 _ANSWER_S = 30.0

@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, Task, Timing, Verdict
+from kernelwright.verify.confined import Stop
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.sandbox.zygote import Zygote
-from kernelwright.verify.verification import Stop, Verification
+from kernelwright.verify.verification import Verification
 
 if TYPE_CHECKING:
     import torch

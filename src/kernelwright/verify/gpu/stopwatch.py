@@ -13,9 +13,11 @@ from typing import Any
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Task, Timing
+from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.cost.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu import timing
-from kernelwright.verify.verification import Confined, Stop, Trace, explain
+from kernelwright.verify.traced import Trace
+from kernelwright.verify.verification import explain
 
 _FEW_CALLS, _MORE_CALLS, _MOST_CALLS, _BATCH_MS = 2, 4, 64, 8.0
 """Batches clocked from outside: a few calls, and as many as take about so long."""

@@ -15,6 +15,7 @@ from typing import Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
+from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.cost import footprint
 from kernelwright.verify.cost.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu.admission import OutOfMemory
@@ -25,7 +26,8 @@ from kernelwright.verify.messages import Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten
-from kernelwright.verify.verification import Confined, Stop, Trace, Verification
+from kernelwright.verify.traced import Trace
+from kernelwright.verify.verification import Verification
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""

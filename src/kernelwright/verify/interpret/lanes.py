@@ -28,7 +28,7 @@ from kernelwright.verify.messages import Run
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure
 from kernelwright.verify.structures import flatten
-from kernelwright.verify.verification import Trace
+from kernelwright.verify.traced import Trace
 
 _DRAWN = 16
 """Instances of a launch that are looked at besides those in the corners of its grid."""

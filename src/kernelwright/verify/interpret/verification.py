@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
+from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.messages import Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
-from kernelwright.verify.verification import TINY, Confined, Stop, Trace, Verification, explain
+from kernelwright.verify.traced import Trace
+from kernelwright.verify.verification import TINY, Verification, explain
 
 if TYPE_CHECKING:
     from kernelwright.verify.judge import Judge

@@ -1,0 +1,175 @@
+"""What a candidate's process says that its Python did for one shape: checked, and asked about.
+
+Nothing is run here: the recordings are read as `trace/tape.py` reads them, and everything that is no trace is a `Stop`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Launch
+from kernelwright.verify.confined import Stop, plain
+
+
+class Trace:
+    """What the host process said about one shape, checked."""
+
+    def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[Any]) -> None:
+        """Raises Stop for anything that is not a trace."""
+        from kernelwright.verify.trace.replay import Candidate as Traced
+        from kernelwright.verify.trace.tape import OutsideStorage, TapeError, UnmadeMemory
+
+        self.answer, self.blobs = answer, blobs
+        try:
+            self.traced = Traced(answer, blobs)
+            if not isinstance(answer["kernels"], list) or len(answer["kernels"]) > 256:
+                raise TapeError("more than 256 kernels")
+            self.kernels = [plain(spec["name"], 200) for spec in answer["kernels"]]
+            self.output = _output(self.tape.output)
+            launches = (launch for tape in self.traced.tapes for launch in tape.launches())
+            if any(launch.kernel >= len(self.kernels) for launch in launches):
+                raise TapeError("a launch of a kernel that was not described")
+        except UnmadeMemory as error:
+            raise Stop(Outcome.TORCH_COMPUTE, gate, str(error)) from None
+        except OutsideStorage as error:
+            raise Stop(Outcome.OUT_OF_BOUNDS, gate, str(error)) from None
+        except (TapeError, KeyError, TypeError, ValueError) as error:
+            raise Stop(Outcome.MALFORMED_RESULT, gate, f"not a trace: {error}"[:200]) from None
+
+    @property
+    def tape(self) -> Any:
+        """The steady call."""
+        return self.traced.steady
+
+    @property
+    def inputs(self) -> list[Any]:
+        """Views of the steady call's inputs."""
+        return self.traced.inputs[-1]
+
+    def alike(self, other: Trace) -> bool:
+        """Whether a module that was built elsewhere launches the same work. What its constants hold is not compared:
+        scratch that nobody filled holds anything, and every shape is judged on a module built elsewhere again."""
+        try:
+            return bool(self.answer["kernels"] == other.answer["kernels"]) and self._work() == other._work()
+        except RecursionError:
+            raise Stop(Outcome.MALFORMED_RESULT, Gate.TRACE, "not a trace: a nest without end") from None
+
+    def _kept(self) -> list[int]:
+        """Storages that the steady call uses and is not given, in the order in which they came up."""
+        return sorted(set(self.tape.foreign) - {view.storage for view in self.inputs})
+
+    def _work(self) -> list[Any]:
+        """What the steady call does, its memory named by the part that it plays."""
+        names: dict[int, Any] = {view.storage: ("input", place) for place, view in enumerate(self.inputs)}
+        kept = {storage: ("kept", place) for place, storage in enumerate(self._kept())}
+        return list(self.tape.meaning(names | kept))
+
+    def steady(self) -> bool:
+        """Whether all calls after the first do the same."""
+        later = [tape.form() for tape in self.traced.tapes[1:]]
+        return all(form == later[-1] for form in later)
+
+    def copied_outputs(self) -> bool:
+        """Whether torch copies into memory that is returned."""
+        returned = {view.storage for view in self.tape.outputs()}
+        copies = (step for step in self.tape.operations if step.kind == "copy")
+        return any(step.fields["target"].storage in returned for step in copies)
+
+    def carries(self) -> bool:
+        """Whether kernels see memory, weights apart, that lives on from one call to the next."""
+        known = {view.storage for view in (*self.inputs, *self.traced.state.values())}
+        return not set(self.tape.foreign) <= known
+
+    def launches_more_at_first(self) -> bool:
+        """Whether some kernel is launched more often by an earlier call than by the steady one."""
+
+        def counted(tape: Any) -> Counter[int]:
+            return Counter(launch.kernel for launch in tape.launches())
+
+        steady = counted(self.tape)
+        return any(counted(tape) - steady for tape in self.traced.tapes[:-1])
+
+    def warm_up(self) -> range:
+        """Calls that must be played before the steady one: none, where it stands alone."""
+        return range(0) if self.traced.alone else range(len(self.traced.tapes) - 1)
+
+    def written_by_torch(self) -> set[int | str]:
+        """Inputs (by index) and weights (by name) that torch's own steps of the steady call write to."""
+        targets: set[int] = set()
+        for step in self.tape.operations:
+            if step.kind == "copy":
+                targets.add(step.fields["target"].storage)
+            elif step.kind in ("fill", "arange"):
+                targets.add(step.fields["view"].storage)
+            elif step.kind == "aten" and _mutates(step.fields["name"]):
+                targets |= {view.storage for view in step.fields["results"]}
+        return self.named(targets)
+
+    def stored(self, launches: list[dict[str, Any]]) -> set[int | str]:
+        """Inputs and weights that launches stored to, as `device.describe` tells of them."""
+        found: set[int] = set()
+        for launch, described in zip(self.tape.launches(), launches, strict=False):
+            stored = described["work"]["stored_bytes"]
+            found |= {view.storage for name, view in launch.views() if stored.get(name)}
+        return self.named(found)
+
+    def named(self, storages: Iterable[int]) -> set[int | str]:
+        """Of some storages of the steady call: the inputs (by index) and weights (by name) that lie there."""
+        views: dict[int | str, Any] = dict(enumerate(self.inputs))
+        views.update(self.traced.state)
+        within = set(storages)
+        return {key for key, view in views.items() if view.storage in within}
+
+    def launches(self) -> tuple[Launch, ...]:
+        """The steady call's launches, for the record."""
+        found = []
+        for launch in self.tape.launches()[:64]:
+            given = launch.arguments.items()
+            scalars = {name: plain(next(iter(v.values())), 60) for name, v in given if "view" not in v}
+            types = {name: f"*{view.dtype}" for name, view in launch.views()}
+            found.append(
+                Launch(
+                    kernel=self.kernels[launch.kernel],
+                    grid=launch.grid,
+                    num_warps=launch.options.get("num_warps", 4),
+                    num_stages=launch.options.get("num_stages", 3),
+                    constexprs={name[:60]: value for name, value in scalars.items()},
+                    signature={name[:60]: kind for name, kind in types.items()},
+                )
+            )
+        return tuple(found)
+
+
+def _mutates(name: str) -> bool:
+    """Whether an operator of the tape may write to what it is given."""
+    from kernelwright.verify.trace.replay import operator
+    from kernelwright.verify.trace.tape import TapeError
+
+    try:
+        return bool(operator(name)._schema.is_mutable)
+    except TapeError:  # none of torch's own: nobody knows
+        return True
+
+
+def _output(tree: Any) -> Any:
+    """The returned nest with placeholders for tensors. Raises TapeError for what is not one."""
+    import torch
+
+    from kernelwright.verify.sandbox import channel
+    from kernelwright.verify.trace.tape import TapeError
+
+    if isinstance(tree, dict) and "view" in tree:
+        return torch.empty(0, device="meta")
+    try:
+        ((kind, value),) = tree.items()
+        if kind in ("list", "tuple"):
+            items = [_output(item) for item in value]
+            return items if kind == "list" else tuple(items)
+        if kind == "dict":
+            return {str(key): _output(item) for key, item in value.items()}
+        return channel.decode(tree, [])
+    except (channel.ChannelError, AttributeError, ValueError, TypeError):
+        raise TapeError("bad output") from None
