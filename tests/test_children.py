@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from kernelwright.children import Ended, Helper, forked
+from kernelwright.children import MANY, Ended, Helper, forked, on_all_cores
 from kernelwright.errors import InfrastructureError
 
 ECHO = """
@@ -109,3 +109,10 @@ def test_a_helper_that_died_is_an_infrastructure_error(echo: Helper) -> None:
         for _ in range(2):
             with pytest.raises(InfrastructureError, match="the helper process that echoes has died"):
                 helper.ask("die")
+
+
+def test_a_function_is_mapped_over_all_cores_in_order() -> None:
+    offset = 7
+    assert list(on_all_cores(lambda one: one + offset, range(MANY + 100))) == list(
+        range(offset, MANY + 100 + offset)
+    )

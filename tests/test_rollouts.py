@@ -16,6 +16,7 @@ from kernelwright.prompts import render
 from kernelwright.records import Candidate, Completion, Rollout
 from kernelwright.rollouts import (
     Judge,
+    Rolling,
     beside_known,
     hand_on,
     hushed,
@@ -225,6 +226,18 @@ def test_the_best_known_time_stands_beside_what_was_timed() -> None:
     assert rollout.verdict.timing.known_ms == 1.0
     failed = rolled("wrong_value")[0].verdict
     assert beside_known(failed, 1000.0) == failed
+
+
+def test_where_no_time_is_known_the_fastest_of_a_prompts_samples_is() -> None:
+    said = iter(("correct 0.5", "wrong_value", "correct 2"))
+    policy = SaidPolicy(lambda *_: answer(next(said)))
+    rolling = Rolling(policy, [PROMPT], [TASK], ReadJudge(), reward="plans", stage="", step=0, among=True)
+    rolling.generate(3, temperature=1.0, top_p=1.0, seed=0)
+    [[fast, wrong, slow]] = rolling.collect()
+    assert fast.verdict.timing is not None
+    assert slow.verdict.timing is not None
+    assert fast.verdict.timing.known_ms == slow.verdict.timing.known_ms == fast.verdict.timing.candidate_ms
+    assert (wrong.reward.plan, slow.reward.plan, fast.reward.plan) == (-1.0, -1.0, 0.0)
 
 
 def test_a_model_that_goes_on_behind_its_plan_is_cut_there_with_its_tokens() -> None:

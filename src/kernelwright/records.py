@@ -410,7 +410,8 @@ class Shown(Record):
 
 
 class Pair(Record):
-    """One supervised example in function form: a graph, and a plan with the kernel that was printed from it and judged.
+    """One supervised example in function form: a graph, and a plan with the kernel that was printed from it, judged or (`judged` is
+    false) taken at the printer's word.
 
     write: graph -> plan and code. improve: a verified kernel with its profile -> a faster plan and code. repair: a broken
     kernel with the verifier's message -> the one it was made from. `task` is what the judge judged; `task.graph` is the JSON
@@ -449,6 +450,8 @@ class Pair(Record):
     outcome: Outcome = Outcome.CORRECT
     cases: int = 0
     """Correctness cases that it passed."""
+    judged: bool = True
+    """False: the printer's word is taken for the code, as `data make judged=...` allows."""
     shown: Shown | None = None
     split: Literal["train", "validation", "heldout"] = "train"
 

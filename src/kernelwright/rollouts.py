@@ -183,11 +183,12 @@ class Rolling:
         stage: str,
         step: int,
         known_us: Sequence[float | None] = (),
+        among: bool = False,
         migrating: bool = False,
     ) -> None:
-        """`known_us[i]`: the best time that is known for `tasks[i]`, which timings are then held against. `migrating`:
-        candidates are judged without names that PyTorch has removed; right ones are `migrated` then."""
-        self.known_us = known_us or [None] * len(tasks)
+        """`known_us[i]`: the best time that is known for `tasks[i]`, which timings are then held against; with `among`, where none is
+        known, the fastest of the prompt's own samples. `migrating`: candidates are judged without names that PyTorch has removed; right ones are `migrated` then."""
+        self.known_us, self.among = known_us or [None] * len(tasks), among
         self.migrating = migrating
         self.policy, self.prompts, self.tasks = policy, prompts, tasks
         self.judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
@@ -228,12 +229,13 @@ class Rolling:
         """The rollouts, prompt by prompt, once their verdicts are there."""
         began = time.perf_counter()
         groups: list[list[Rollout]] = [[] for _ in self.prompts]
-        for row, sample in sorted(self.completions):
-            parsed = self._candidate[row, sample]
-            answer = migrate.counted(
-                parsed, await_verdict(self._verdict[row, sample], self.tasks[row], parsed)
-            )
-            answer = beside_known(answer, self.known_us[row])
+        places = sorted(self.completions)
+        answers = {place: self._answer(place) for place in places}
+        for row, sample in places:
+            parsed, known = self._candidate[row, sample], self.known_us[row]
+            if known is None and self.among:
+                known = _fastest([answers[place] for place in places if place[0] == row])
+            answer = beside_known(answers[row, sample], known)
             groups[row].append(
                 Rollout(
                     task_id=self.tasks[row].id,
@@ -257,6 +259,11 @@ class Rolling:
             )
         self.wait_s = time.perf_counter() - began
         return groups
+
+    def _answer(self, place: tuple[int, int]) -> Verdict:
+        """The verdict on a sample, waited for."""
+        parsed = self._candidate[place]
+        return migrate.counted(parsed, await_verdict(self._verdict[place], self.tasks[place[0]], parsed))
 
 
 def hushed(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | None:
@@ -292,6 +299,12 @@ def beside_known(verdict: Verdict, us: float | None) -> Verdict:
         return verdict
     timing = verdict.timing.model_copy(update={"known_ms": us / 1e3})
     return verdict.model_copy(update={"timing": timing})
+
+
+def _fastest(verdicts: Sequence[Verdict]) -> float | None:
+    """Microseconds of the fastest right one; None where none was timed."""
+    times = [1e3 * one.timing.candidate_ms for one in verdicts if one.correct and one.timing is not None]
+    return min(times, default=None)
 
 
 def faster(new: Timing | None, old: Timing | None) -> bool:

@@ -1,5 +1,6 @@
 """A corpus by a judge that needs no interpreter: pairs, splits, parts that add up, the card."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -137,3 +138,22 @@ def test_a_number_is_one_problem() -> None:
 def test_an_unknown_form_is_one_line() -> None:
     with pytest.raises(UserError, match="no form 'maps': choose from map, row"):
         CorpusSettings.parse({"forms": ("maps",)})
+
+
+def test_a_share_of_the_graphs_may_be_taken_at_the_printers_word(tmp_path: Path) -> None:
+    asked = SETTINGS.model_copy(update={"judged": 0.4, "practice": 0})
+    made = build(asked, tmp_path, FakeJudge(rule))
+    pairs = list(read_jsonl(tmp_path / "examples.jsonl", Pair))
+    taken = [pair for pair in pairs if not pair.judged]
+    assert {(pair.kind, pair.us, pair.cases) for pair in taken} == {("write", None, 0)}
+    assert {pair.kind for pair in pairs if pair.judged} > {"write"}
+    assert made["answers"] == {"at the printer's word": len(taken), "judged": len(pairs) - len(taken)}
+    assert [
+        task for task in {pair.task.id for pair in taken} if task in {p.task.id for p in pairs if p.judged}
+    ] == []
+
+
+def test_pairs_of_a_graph_stay_together(pairs: list[Pair]) -> None:
+    order = [pair.digest for pair in pairs]
+    assert sum(one != other for one, other in itertools.pairwise(order)) == len(set(order)) - 1
+    assert order != sorted(order)

@@ -107,3 +107,11 @@ def test_the_archive_says_the_best_time_and_shows_kernels_beside(tmp_path: Path)
     assert [one.split(" us")[0] for one in ask.others] == ["2", "6"]
     [first] = informed(frontend_asks([pair().task]), recipe, contrast=2)
     assert (first.best_us, first.others) == (2.0, ())
+
+
+def test_a_modelled_best_time_is_no_measure_for_a_clock(tmp_path: Path) -> None:
+    asks = midend_asks([pair(), improving()])
+    modelled = make_recipe(tmp_path, verify={"backend": "interpret"})
+    measured = make_recipe(tmp_path, verify={"backend": "cuda"})
+    assert [ask.best_us for ask in informed(asks, modelled)] == [4.0]
+    assert [ask.best_us for ask in informed(asks, measured)] == [None]

@@ -12,10 +12,11 @@ import trl
 from functions import pair
 from tiny import example, examples, make_recipe
 
+from kernelwright import children
 from kernelwright.config import Recipe, SftConfig
 from kernelwright.errors import UserError
 from kernelwright.runs import RunFolder
-from kernelwright.train import processes, train
+from kernelwright.train import train
 from kernelwright.train.batches import Collator, Mixture, Rows, tokenised, training_rows
 from kernelwright.train.curves import Curves
 from kernelwright.train.heldout import HeldOut, held_out
@@ -115,7 +116,7 @@ def test_many_examples_are_tokenised_by_all_cores(data: Path, monkeypatch: pytes
     recipe = make_recipe(data)
     tokenizer = load_tokenizer(recipe.data.tokenizer)
     one = tokenised(recipe, tokenizer, examples() * 100)
-    monkeypatch.setattr(processes, "MANY", 10)
+    monkeypatch.setattr(children, "MANY", 10)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     torch.manual_seed(0)
     two = tokenised(recipe, tokenizer, examples() * 100)

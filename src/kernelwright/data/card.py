@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kernelwright.children import on_all_cores
 from kernelwright.graph.operators import packet
 from kernelwright.graph.types import Graph
 from kernelwright.records import Pair
@@ -25,29 +26,31 @@ COVERS = (
 
 def describe(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Counts of pairs, graphs and schedules."""
-    graphs: dict[str, tuple[Pair, Graph]] = {}
+    graphs = {pair.digest: pair for pair in pairs}
     plans: dict[str, set[str]] = {}
     for pair in pairs:
-        if pair.digest not in graphs:
-            graphs[pair.digest] = (pair, Graph.model_validate_json(pair.task.graph))
         plans.setdefault(pair.digest, set()).add(pair.plan)
-    operators = Counter(
-        name for _, graph in graphs.values() for name in {packet(node.op) for node in graph.nodes}
-    )
+    nodes = list(on_all_cores(_operators, list(graphs.values())))
+    operators = Counter(name for names in nodes for name in set(names))
     many = Counter(len(one) for one in plans.values())
     return {
         "pairs": len(pairs),
         "kinds": _count(f"{pair.split} {pair.kind}" for pair in pairs),
         "graphs": len(graphs),
         "structures": len({pair.structure for pair in pairs}),
-        "most operators": max((len(graph.nodes) for _, graph in graphs.values()), default=0),
+        "most operators": max(map(len, nodes), default=0),
         "operators": dict(operators.most_common()),
-        "sources": _count(pair.source for pair, _ in graphs.values()),
-        "precisions": _count(pair.precision for pair, _ in graphs.values()),
+        "sources": _count(pair.source for pair in graphs.values()),
+        "precisions": _count(pair.precision for pair in graphs.values()),
         "nests": _count(pair.plan.split("nest ")[-1].split("  ")[0] for pair in pairs),
+        "answers": _count("judged" if pair.judged else "at the printer's word" for pair in pairs),
         "writers": _count(pair.writer for pair in pairs),
         "schedules a graph": {str(number): many[number] for number in sorted(many)},
     }
+
+
+def _operators(pair: Pair) -> list[str]:
+    return [packet(node.op) for node in Graph.model_validate_json(pair.task.graph).nodes]
 
 
 def _count(values: Iterable[str]) -> dict[str, int]:
@@ -102,7 +105,16 @@ def text(card: Mapping[str, Any]) -> str:
         f"The judge accepted {right} of {judged} kernels at the first try, and {survived} of {planted} planted faults.",
         "",
     ]
-    for title in ("kinds", "sources", "precisions", "nests", "writers", "schedules a graph", "dropped"):
+    for title in (
+        "kinds",
+        "answers",
+        "sources",
+        "precisions",
+        "nests",
+        "writers",
+        "schedules a graph",
+        "dropped",
+    ):
         lines += [f"## {title.capitalize()}", "", *_table(card[title]), ""]
     lines += [
         f"## Operators: {len(card['operators'])}",

@@ -50,7 +50,9 @@ Asked = tuple[Problem, list[Future[Verdict]], list[Future[Verdict]]]
 
 
 def ask(problem: Problem, verifier: Verifier) -> Asked:
-    """Submit every kernel of a problem."""
+    """Submit every kernel of a problem that is to be judged."""
+    if not problem.judged:
+        return problem, [], []
     answers = [verifier.submit(problem.task, problem.candidate(one.code)) for one in problem.answers]
     return (
         problem,
@@ -63,6 +65,10 @@ def decide(settings: CorpusSettings, asked: Asked) -> Decided:
     """The pairs of a problem, when its verdicts are in. Raises InfrastructureError where the judge failed."""
     problem, answers, broken = asked
     counts: Counter[str] = Counter()
+    if not problem.judged:
+        counts["graphs: at the printer's word"] += 1
+        pairs = [_printed(settings, problem, answer) for answer in problem.answers]
+        return Decided(pairs=tuple(pairs), counts=dict(counts))
     judged = [(answer, fair(future)) for answer, future in zip(problem.answers, answers, strict=True)]
     counts.update(f"{answer.schedule.nest}: {verdict.outcome.value}" for answer, verdict in judged)
     right = [(answer, verdict) for answer, verdict in judged if verdict.correct]
@@ -136,8 +142,14 @@ def _pair(
     shown: Shown | None = None,
     kind: Literal["write", "improve", "repair"] = "write",
 ) -> Pair:
+    told = {"us": _us(verdict), "best_us": best, "outcome": verdict.outcome, "cases": verdict.evidence.cases}
+    made = dict(_printed(settings, problem, answer))
+    return Pair(**{**made, **told, "kind": kind, "shown": shown, "judged": True})
+
+
+def _printed(settings: CorpusSettings, problem: Problem, answer: Answer) -> Pair:
+    """What is known of an answer before anybody judges it."""
     return Pair(
-        kind=kind,
         task=problem.task,
         digest=problem.graph.digest,
         structure=problem.structure,
@@ -148,11 +160,7 @@ def _pair(
         plan=answer.plan,
         code=answer.code,
         schedule=answer.schedule.model_dump_json(),
-        us=_us(verdict),
-        best_us=best,
-        outcome=verdict.outcome,
-        cases=verdict.evidence.cases,
-        shown=shown,
+        judged=False,
         split=split_of(settings, problem),
     )
 

@@ -1,6 +1,6 @@
 """From parts to the corpus that training reads: what is there twice, a benchmark's or too long goes, and is counted.
 
-    DIR/examples.jsonl           `Pair` records in random order          DIR/tokenizer/   learned from the training pairs
+    DIR/examples.jsonl           `Pair` records, graphs in random order   DIR/tokenizer/   learned from the training pairs
     DIR/tasks.jsonl           practice tasks: no structure of theirs is held out
     DIR/contamination.jsonl   what was removed, and for which file    DIR/card.json, DIR/README.md
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import prompts
+from kernelwright.children import on_all_cores
 from kernelwright.data import card as cards
 from kernelwright.data.chunks import parts_of, summary
 from kernelwright.data.contamination import Benchmarks
@@ -47,7 +48,7 @@ def merge(
     run, folders = RunFolder(folder), [folder, *sources]
     forbidden, dropped = Benchmarks.of(benchmarks), Counter[str]()
     kept = list(_kept(settings, folders, forbidden, dropped, progress))
-    random.Random(settings.seed).shuffle(kept)
+    kept = _mixed(kept, settings.seed)
     if settings.graphs and not any(pair.split == "train" for pair in kept):
         raise UserError(
             f"data: no pair for training was accepted; {folder / 'parts'}/*.rejected.jsonl say why"
@@ -108,15 +109,27 @@ def _kept(
             progress("merge", number, len(paths))
 
 
+def _mixed(pairs: Sequence[Pair], seed: int) -> list[Pair]:
+    """In random order, but for those of one graph, which stay together: whoever reads them prints it once."""
+    graphs: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        graphs.setdefault(pair.digest, []).append(pair)
+    order = sorted(graphs)
+    random.Random(seed).shuffle(order)
+    return [pair for digest in order for pair in graphs[digest]]
+
+
 def _tokenized(
     settings: CorpusSettings, folder: Path, kept: list[Pair], dropped: Counter[str]
 ) -> tuple[list[Pair], dict[str, Any]]:
     """Learn the tokenizer from training pairs; leave out what is too long; the lengths of what stays."""
-    texts = [text_of(pair, settings) for pair in kept]
-    learned = ["".join(text) for text, pair in zip(texts, kept, strict=True) if pair.split == "train"]
+    texts = list(on_all_cores(lambda pair: text_of(pair, settings), kept))
+    training = [text for text, pair in zip(texts, kept, strict=True) if pair.split == "train"]
+    chosen = random.Random(settings.seed).sample(training, min(len(training), LEARNED))
+    learned = ["".join(text) for text in chosen]
     with new_folder(folder / "tokenizer") as staging:
-        tokenizer = train_tokenizer(learned[:LEARNED], settings.vocab_size, staging, style=settings.style)
-    counts = [tuple(len(tokenizer(part)["input_ids"]) for part in text) for text in texts]
+        tokenizer = train_tokenizer(learned, settings.vocab_size, staging, style=settings.style)
+    counts = list(on_all_cores(lambda text: tuple(len(tokenizer(part)["input_ids"]) for part in text), texts))
     fits = [not settings.max_tokens or sum(count) <= settings.max_tokens for count in counts]
     dropped["too long"] += len(kept) - sum(fits)
     rows = [(pair, count) for pair, count, fit in zip(kept, counts, fits, strict=True) if fit]

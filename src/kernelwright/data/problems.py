@@ -33,6 +33,7 @@ from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.random_graphs import random_graph
+from kernelwright.synth.ranking import likely
 from kernelwright.synth.symbols import with_symbols
 from kernelwright.synth.to_triton import label_of, print_triton
 
@@ -80,6 +81,7 @@ class Problem:
     precision: PrecisionName
     answers: tuple[Answer, ...]
     broken: tuple[Broken, ...]
+    judged: bool = True
 
     def candidate(self, code: str) -> Candidate:
         """Code as the judge takes it."""
@@ -93,17 +95,18 @@ def problem(
     rng = random.Random(f"{settings.seed}/{'practice' if practice else 'pairs'}/{number}")
     names, shares = zip(*settings.precisions, strict=True)
     precision: PrecisionName = rng.choices(names, shares)[0]
+    judged = random.Random(f"{settings.seed}/judged/{number}").random() < settings.judged
     reason = ""
     for _ in range(TRIES):
         try:
             task, graph, source = _drawn(settings, rng, precision, number, tasks)
             if len(graph.nodes) > settings.most_operators:
                 raise NotDrawn("too many operators")
-            answers = () if practice else _answers(settings, graph, precision, rng)
+            answers = () if practice else _answers(settings, graph, precision, rng, judged)
         except (NotDrawn, Unsupported, UserError) as error:
             reason = str(error)
             continue
-        broken = _broken(settings, answers, graph, precision, rng)
+        broken = _broken(settings, answers, graph, precision, rng) if judged else ()
         return Problem(
             task,
             graph,
@@ -114,6 +117,7 @@ def problem(
             precision,
             answers,
             broken,
+            judged,
         )
     raise Skipped(reason.split(";")[0][:80])
 
@@ -171,11 +175,15 @@ def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]
 
 
 def _answers(
-    settings: CorpusSettings, graph: Graph, precision: PrecisionName, rng: random.Random
+    settings: CorpusSettings, graph: Graph, precision: PrecisionName, rng: random.Random, judged: bool
 ) -> tuple[Answer, ...]:
-    """The library's best known schedule first, then others, drawn. Raises Unsupported where none can be printed."""
+    """The library's best known schedule first, then others: all alike where the judge will tell them apart, else those that should
+    be fast. Raises Unsupported where none can be printed."""
     found = schedules_of(graph, settings.target, precision)
-    order = found[:1] + rng.sample(found[1:], len(found) - 1)
+    if judged:
+        order = found[:1] + rng.sample(found[1:], len(found) - 1)
+    else:
+        order = found[:1] + likely(graph, found[1:], rng, settings.target)
     label, made, codes = label_of(graph), [], set()
     for schedule in order[: 3 * settings.schedules]:
         try:

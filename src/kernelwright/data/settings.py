@@ -33,6 +33,10 @@ class CorpusSettings(BaseModel):
     """Nodes of a graph at most."""
     schedules: int = Field(5, ge=1)
     """Of a graph at most: the library's best, others that are worth a search, drawn."""
+    judged: float = Field(1.0, ge=0, le=1)
+    """Share of the graphs whose kernels go before the judge. Of the others the printer's word is taken: their schedules are the
+    library's best and draws by predicted time (`synth/ranking.py`), nothing is broken or improved, and nothing has a time. A
+    judged kernel costs a second of a core, a printed one 15 ms; the card has the share of judged ones that is right."""
     faults: float = Field(0.4, ge=0)
     """Broken kernels of a graph, on average, for *repair*."""
     min_gain: float = Field(1.1, gt=1)

@@ -71,14 +71,14 @@ def render(
     if agent != "frontend" and not kernel.strip():
         raise UserError(f"prompt for {agent}: no kernel; pass the verified kernel that it should improve")
     sheet = _sheet(target) if agent == "backend" else ""
-    graph = Graph.model_validate_json(task.graph) if task.graph else None
+    graph, arguments = _graph(task.graph) if task.graph else ("", "")
     fields: dict[str, object] = {
         "agent": agent,
-        "graph": "" if graph is None else to_text(graph),
-        "outline": "" if graph is None or style == "chat" else reasoning.outline(graph),
-        "arguments": "" if graph is None else ", ".join(one.name for one in graph.arguments),
+        "graph": graph,
+        "outline": _outline(task.graph) if graph and style != "chat" else "",
+        "arguments": arguments,
         "precision": precision if task.precision == "default" else task.precision,
-        "source": _notes(task) + task.source.strip(),
+        "source": "" if graph else _notes(task) + task.source.strip(),
         "kernel": kernel.strip(),
         "plan": plan.strip(),
         "others": [one.strip() for one in others],
@@ -166,6 +166,18 @@ def _reasons(pair: Pair) -> str:
         return reasoning.think(graph, schedule, chance.sample(others, min(len(others), _CONSIDERED)))
     except (UserError, Unsupported):
         return ""
+
+
+@lru_cache(maxsize=512)
+def _graph(json: str) -> tuple[str, str]:
+    """(a graph as it is shown, the names of its arguments): a graph is asked about many times."""
+    graph = Graph.model_validate_json(json)
+    return to_text(graph), ", ".join(one.name for one in graph.arguments)
+
+
+@lru_cache(maxsize=512)
+def _outline(json: str) -> str:
+    return reasoning.outline(Graph.model_validate_json(json))
 
 
 def _notes(task: Task) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import random
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -30,6 +31,21 @@ def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list
     source = source_of(graph)
     sizes, itemsize = extents_of(source, nest_of(source)), itemsize_of(source)
     return sorted(schedules, key=lambda one: predicted(features(one, sizes, itemsize, target), one.nest))
+
+
+def likely(
+    graph: Graph, schedules: Sequence[Any], rng: random.Random, target: str = "h200", spread: float = 0.1
+) -> list[Any]:
+    """The schedules in random order, as if each were drawn in proportion to exp(-log of its predicted time / `spread`). Raises
+    Unsupported."""
+    source = source_of(graph)
+    sizes, itemsize = extents_of(source, nest_of(source)), itemsize_of(source)
+
+    def place(schedule: Any) -> float:  # the Gumbel trick
+        time = predicted(features(schedule, sizes, itemsize, target), schedule.nest)
+        return time / spread + math.log(-math.log(1.0 - rng.random() * (1.0 - 1e-12)) + 1e-300)
+
+    return sorted(schedules, key=place)
 
 
 def predicted(found: Features, nest: str) -> float:

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from kernelwright.children import on_all_cores
 from kernelwright.config import Kind, Recipe
 from kernelwright.errors import UserError
 from kernelwright.policy.text import completion_ids, prompt_ids, reaching, token_pieces
 from kernelwright.prompts import PLAN_END, example_pair
 from kernelwright.records import Pair, Supervised
-from kernelwright.train.processes import on_all_cores
 
 IGNORED = -100
 """Label of a token that is not trained on."""

@@ -5,17 +5,11 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import TypeVar
 
 from kernelwright.config import VerifyConfig
 from kernelwright.errors import UserError
 
-T = TypeVar("T")
-R = TypeVar("R")
-MANY = 4096
-"""Items for which other cores are asked to help."""
 PATIENCE_S = 6 * 3600
 """How long processes wait for one another: the first one also makes the data and evaluates."""
 
@@ -76,24 +70,3 @@ def gpus() -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
-
-
-def on_all_cores(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """`map(function, items)`, by forked workers where there are many items; `function` must not use a GPU."""
-    cores = min(len(os.sched_getaffinity(0)) // count(), 16)
-    if len(items) < MANY or cores < 2:
-        yield from map(function, items)
-        return
-    import torch
-
-    parts = [items[start : start + 256] for start in range(0, len(items), 256)]
-    loader: torch.utils.data.DataLoader[list[R]] = torch.utils.data.DataLoader(
-        parts,  # type: ignore[arg-type]
-        batch_size=None,
-        num_workers=cores,
-        collate_fn=lambda part: [function(item) for item in part],
-        # Or it would draw its seed from the run's random state.
-        generator=torch.Generator(),
-    )
-    for part in loader:
-        yield from part

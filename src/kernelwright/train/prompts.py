@@ -49,7 +49,9 @@ class Ask:
     precision: str = "default"
     target: str = ""
     best_us: float | None = None
-    """Microseconds of the best kernel that is known, by the judge's kind of clock."""
+    """Microseconds of the best kernel that is known."""
+    clock: Clock = "modelled"
+    """What said so."""
 
     def prompt(self, style: Style, max_tokens: int, answer: prompts.Answer = "plan+code") -> Prompt:
         return prompts.render(
@@ -112,10 +114,12 @@ def judge_of(recipe: Recipe, verifier: Verifier) -> Judge:
 
 
 def informed(asks: Sequence[Ask], recipe: Recipe, contrast: int = 0) -> list[Ask]:
-    """The asks with what the recipe's archive knows of their graphs: the best time, and for the later agents so many further
+    """The asks with best times by the judge's kind of clock alone, and with what the recipe's archive knows of their graphs: the best time, and for the later agents so many further
     kernels with their times, the fastest and the slowest first (contrastive, as in CUDA-L1, arXiv 2507.14111)."""
+    # What a cost model said is no measure of what a clock says.
+    asks = [replace(ask, best_us=ask.best_us if ask.clock == _clock(recipe) else None) for ask in asks]
     if not recipe.verify.archive:
-        return list(asks)
+        return asks
     archive, wanted = Archive.read([Path(recipe.verify.archive)]), (recipe.verify.target, _clock(recipe))
     races = {key[0]: race for key, race in archive.races().items() if (key[1], key[3]) == wanted}
 
@@ -183,7 +187,7 @@ def frontend_asks(
     known = _known(examples)
     different = {task.digest: task for task in tasks}
     return [
-        Ask(task, precision=known[digest].precision, best_us=known[digest].best_us)
+        Ask(task, precision=known[digest].precision, best_us=known[digest].best_us, clock=known[digest].clock)
         if digest in known
         else Ask(task)
         for digest, task in different.items()
@@ -210,7 +214,9 @@ def midend_asks(
     def ask(task: Task, kernel: str, plan: str, profile: str) -> Ask:
         found = Ask(task, agent, kernel, plan, profile, target=target)
         pair = pairs.get(task.digest)
-        return replace(found, precision=pair.precision, best_us=pair.best_us) if pair else found
+        if pair is None:
+            return found
+        return replace(found, precision=pair.precision, best_us=pair.best_us, clock=pair.clock)
 
     shown: dict[tuple[str, str], Ask] = {}
     for example in examples:

@@ -88,7 +88,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
         )
         self.compact = recipe.compact_checkpoints
         self._known = {ask.task.digest: ask.best_us for ask in curriculum.asks}
-        """Microseconds of the best kernel that is known, by the task's digest."""
+        """Microseconds of the best kernel that is known, by the task's digest, and by the kind of clock that the judge has."""
         self._segments: tuple[Tensor, Tensor, list[list[int]]] | None = None
         self._nats: dict[str, float] | None = None
         self._hush = hushed(verifier)
@@ -221,6 +221,7 @@ class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
                 stage=self.stage,
                 step=step + 1,
                 known_us=[self._known.get(task.digest) for task in tasks],
+                among=self.rl.reward == "plans",
             )
             sampling: dict[str, Any] = {
                 "temperature": self.rl.temperature,

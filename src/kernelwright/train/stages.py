@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kernelwright.children import on_all_cores
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.models import place_of
@@ -148,7 +149,7 @@ def _reinforce(
     refuse_heldout(asks, recipe.examples_in(run.path))
     asks = [replace(ask, task=asked_in(ask.task, recipe.verify.precision)) for ask in asks]
     room = recipe.model.context - rl.max_tokens
-    lengths = processes.on_all_cores(
+    lengths = on_all_cores(
         lambda ask: len(
             prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens, recipe.answer(stage)))
         ),
