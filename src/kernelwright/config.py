@@ -122,6 +122,9 @@ class SftConfig(Section):
     steps: int = Field(0, ge=0)
     """Optimizer steps; 0 means `epochs` decides."""
     epochs: float = Field(1.0, gt=0)
+    seconds: float = Field(0.0, ge=0)
+    """End after so many seconds of steps at the latest, with a rate that falls by time; 0: never. The first step, which
+    compiles, is not counted."""
     batch: int = Field(16, gt=0)
     """Examples a step."""
     minibatch: int = Field(0, ge=0)
@@ -185,6 +188,8 @@ class RlConfig(Section):
     advantage: str = ""
     """A function of yours, `my_advantage.py:advantage`, in place of `scale`, `baseline`, `negatives` and `compare`."""
     steps: int = Field(10, gt=0)
+    seconds: float = Field(0.0, ge=0)
+    """As in `[sft]`: end after so many seconds of steps at the latest."""
     prompts: int = Field(4, gt=0)
     """Prompts a step."""
     samples: int = Field(8, ge=2)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from kernelwright import faults
+from kernelwright.data.naming import named
 from kernelwright.data.settings import CorpusSettings
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes, stitch
@@ -138,10 +139,16 @@ def _drawn(
         form: Any = rng.choice(settings.forms)
         made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None)
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
-    graph = with_symbols(drawn.graph, kept=frozenset(drawn.kept))
+    plain, names = named(drawn.graph, rng)
+    graph = with_symbols(
+        plain, kept=frozenset((names[name], dim) for name, dim in drawn.kept if name in names)
+    )
     if too_large(graph):
         raise NotDrawn("too many elements")
-    described: dict[str, Draw] = {**describe(graph), **drawn.draws}
+    described: dict[str, Draw] = {
+        **describe(graph),
+        **{names[name]: draw for name, draw in drawn.draws.items()},
+    }
     task = to_task(graph, f"{source}/{settings.seed}-{number:06d}", suite=source, shapes=small_sets(graph, rng),
                    described=described, family=family)  # fmt: skip
     task = task.model_copy(update={"precision": precision})

@@ -13,6 +13,7 @@ from kernelwright.train.curves import Curves
 from kernelwright.train.prompts import evaluated_on
 from kernelwright.train.segments import SegmentTrainer
 from kernelwright.train.sft import fit
+from kernelwright.train.timed import Stop
 from kernelwright.train.trials import Trials, best_of
 from kernelwright.train.vllm import shut_down
 
@@ -33,6 +34,7 @@ def run_grpo(
         recipe, stage, model, tokenizer, curriculum, verifier, run=run, steps_dir=steps_dir, curves=curves
     )
     best = best_of(trainer, steps_dir)
+    trainer.add_callback(Stop(trainer, trainer.rl.updates_per_step))
     if trainer.rl.eval_every:
         tasks = evaluated_on(recipe, run.path)
         trainer.add_callback(Trials(trainer, tasks, trainer.judge, best))

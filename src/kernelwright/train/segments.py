@@ -52,6 +52,7 @@ from kernelwright.train.prompts import Ask, judge_of
 from kernelwright.train.scoring import ORDERLESS, by_length, scored
 from kernelwright.train.segment_advantages import segment_advantages, spread_options, trained_turns
 from kernelwright.train.sft import PAD_TO, common_args, on_one_gpu
+from kernelwright.train.timed import Timed
 from kernelwright.train.turns import Waiting, converse
 from kernelwright.train.vllm import VllmPolicy, geometric_ratio, reload, uncompiled, vllm_args
 
@@ -60,7 +61,7 @@ Groups = list[list[Conversation]]
 _FIRST_GATES = (Gate.PARSE, Gate.STATIC)
 
 
-class SegmentTrainer(ChosenOptimizer, AtomicCheckpoints, trl.GRPOTrainer):
+class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer):
     """TRL's trainer, fed by our chain, with an advantage for every token."""
 
     def __init__(

@@ -24,6 +24,7 @@ from kernelwright.train.lean import LeanSteps
 from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.processes import PATIENCE_S, count, share_of
+from kernelwright.train.timed import Stop, Timed
 
 PAD_TO = 32
 """Lengths of batches on a GPU are multiples of this: compiled code then has aligned rows."""
@@ -47,6 +48,7 @@ def run_sft(
     trainer = sft_trainer(recipe, model, tokenizer, rows, steps_dir, curves)
     collate = Collator(tokenised(recipe, tokenizer, held), tokenizer.pad_token_id)
     best = _best(recipe, trainer, collate, steps_dir)
+    trainer.add_callback(Stop(trainer))
     if held:
         batch = trainer.args.per_device_train_batch_size
         trainer.add_callback(
@@ -88,7 +90,7 @@ def sft_trainer(
 
     config, cuda = recipe.sft, torch.cuda.is_available()
 
-    class Trainer(LeanSteps, ChosenOptimizer, AtomicCheckpoints, trl.SFTTrainer):  # type: ignore[misc]
+    class Trainer(LeanSteps, ChosenOptimizer, Timed, AtomicCheckpoints, trl.SFTTrainer):  # type: ignore[misc]
         """TRL's trainer with whole checkpoints, and steps that do not wait."""
 
         chosen = recipe.sft

@@ -1,0 +1,235 @@
+"""What each stage of training hands on for held-out graphs, against the library's best known schedule, by one clock.
+
+    python benchmarks/handed_on.py OUT.jsonl EXAMPLES --sft CHECKPOINT --frontend CHECKPOINT --midend CHECKPOINT [--limit 120]
+    python benchmarks/handed_on.py OUT.jsonl TASKS ... [--compiled]      # any tasks in function form, such as own_tasks.jsonl
+
+EXAMPLES: pairs, of which the held-out graphs are asked, or tasks. SFT and front end write `--samples` kernels of each graph. SFT, once
+more, and mid-end are shown the first right kernel of the front end with its profile, and say `--samples` plans, which the library
+prints. All kernels are judged and timed in one process, the same kernel once. OUT has a row a graph and writer; the last lines
+printed are the table: a writer's kernel is its first right sample; `handed on` is that or what was shown, whichever is faster
+beyond the noise. Times are ratios over graphs on which both are right, with 95 % intervals (bootstrap over graphs). A GPU where there is one
+(`--backend interpret` for a rehearsal: modelled times).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelwright import prompts
+from kernelwright.graph.types import Graph
+from kernelwright.metrics import bootstrap_interval, geometric_mean, geometric_mean_interval, mean
+from kernelwright.outcomes import Outcome
+from kernelwright.policy import load_policy
+from kernelwright.records import Candidate, Prompt, Task, Verdict, read_jsonl, read_supervised
+from kernelwright.rollouts import Judge, Rolling, await_verdict, faster
+from kernelwright.synth.library import program_of
+from kernelwright.synth.plan import print_plan
+from kernelwright.synth.primitives import Unsupported
+from kernelwright.synth.to_triton import label_of, print_triton
+from kernelwright.verify import VerifierPool
+
+Said = tuple[Candidate, Verdict]
+TOKENS, PLAN_TOKENS = 1600, 128
+
+
+def tasks_in(path: Path, limit: int) -> list[Task]:
+    """The held-out graphs of pairs, or all tasks of a file of tasks."""
+    first = json.loads(path.open().readline())
+    if "task" not in first:
+        return [task for task in read_jsonl(path, Task) if task.graph][:limit]
+    found = {one.task.digest: one.task for one in read_supervised(path) if one.split == "heldout"}
+    return list(found.values())[:limit]
+
+
+def by_library(tasks: Sequence[Task], judge: Judge, target: str) -> list[list[Said]]:
+    """The library's best known schedule of each graph; nothing where it has none."""
+    asked: list[tuple[Candidate, Any] | None] = []
+    for task in tasks:
+        graph = Graph.model_validate_json(task.graph)
+        program = program_of(graph, target, task.precision)
+        try:
+            code = print_triton(program) if program else ""
+        except Unsupported:
+            code = ""
+        if program is None or not code:
+            asked.append(None)
+            continue
+        candidate = Candidate(code=code, plan=print_plan(label_of(graph), program.schedule))
+        asked.append((candidate, judge.submit(task, candidate)))
+    return [
+        [] if one is None else [(one[0], await_verdict(one[1], task, one[0]))]
+        for one, task in zip(asked, tasks, strict=True)
+    ]
+
+
+def by_model(
+    spec: str, asked: Sequence[Prompt], tasks: Sequence[Task], judge: Judge, n: int
+) -> list[list[Said]]:
+    """What a checkpoint says to each prompt, judged."""
+    policy = load_policy(spec)
+    rolling = Rolling(policy, asked, tasks, judge, reward="autotriton", stage="eval", step=0)
+    rolling.generate(n, temperature=1.0, top_p=1.0, seed=0)
+    return [[(one.candidate, one.verdict) for one in group] for group in rolling.collect()]
+
+
+def first_right(said: Sequence[Said]) -> Said | None:
+    return next((one for one in said if one[1].correct and one[1].timing is not None), None)
+
+
+def shown(task: Task, given: Said) -> Prompt:
+    """The mid-end's prompt about a kernel."""
+    return prompts.render(
+        "midend",
+        task,
+        style="compact",
+        kernel=given[0].code,
+        plan=given[0].plan,
+        profile=prompts.profile(given[1]),
+        max_tokens=PLAN_TOKENS,
+        answer="plan",
+    )
+
+
+def ms(said: Said | None) -> float | None:
+    return None if said is None or said[1].timing is None else said[1].timing.candidate_ms
+
+
+def better(given: Said | None, made: Said | None) -> Said | None:
+    """The new one where it is faster beyond the noise."""
+    if given is None or made is None:
+        return given
+    return made if faster(made[1].timing, given[1].timing) else given
+
+
+def over(ours: Sequence[Said | None], theirs: Sequence[Said | None]) -> str:
+    """How many times as long theirs take as ours."""
+    both = [
+        (b / a,)
+        for a, b in zip(map(ms, ours), map(ms, theirs), strict=True)
+        if a is not None and b is not None
+    ]
+    if not both:
+        return "-"
+    low, high = geometric_mean_interval(both)
+    return f"{geometric_mean([one[0] for one in both]):.3f} [{low:.3f}, {high:.3f}] ({len(both)})"
+
+
+def over_baseline(ours: Sequence[Said | None], name: str) -> str:
+    found = [
+        (one[1].timing.speedup(name),)
+        for one in ours
+        if one is not None and one[1].timing is not None and name in one[1].timing.baseline_ms
+    ]
+    if not found:
+        return "-"
+    low, high = geometric_mean_interval(found)
+    return f"{geometric_mean([one[0] for one in found]):.2f} [{low:.2f}, {high:.2f}]"
+
+
+def share(said: Sequence[Sequence[Said]], of: int) -> str:
+    """Graphs right at one sample (the mean over samples), or with one right of `of`."""
+    each = [
+        mean([float(one[1].correct) for one in group]) if of == 1 else float(any(v.correct for _, v in group))
+        for group in said
+        if group
+    ]
+    if not each:
+        return "-"
+    low, high = bootstrap_interval(each, mean)
+    return f"{100 * mean(each):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def table(all_said: dict[str, list[list[Said]]], handed: dict[str, list[Said | None]], samples: int) -> str:
+    """Markdown."""
+    library, sft = handed["library"], handed.get("sft", handed["library"])
+    lines = [
+        f"| | right at one, % | one of {samples}, % | over the library's best known | over SFT's | over eager | over compile |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, kept in handed.items():
+        said = all_said.get(name, [])
+        cells = [share(said, 1), share(said, samples)] if said else ["", ""]
+        cells += [over(kept, library), over(kept, sft)]
+        cells += [over_baseline(kept, "eager"), over_baseline(kept, "compile")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("tasks", type=Path)
+    for name in ("sft", "frontend", "midend"):
+        parser.add_argument(f"--{name}", default="")
+    parser.add_argument("--limit", type=int, default=120)
+    parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=28)
+    parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "interpret"))
+    parser.add_argument("--target", default="h100")
+    parser.add_argument("--compiled", action="store_true", help="clock torch.compile as well, once a graph")
+    given = parser.parse_args()
+    tasks, began = tasks_in(given.tasks, given.limit), time.monotonic()
+    said: dict[str, list[list[Said]]] = {}
+    given.out.write_text("")
+
+    def keep(name: str, groups: list[list[Said]]) -> None:
+        said[name] = groups
+        with given.out.open("a") as file:
+            for task, group in zip(tasks, groups, strict=True):
+                kernels = [
+                    {"plan": c.plan, "outcome": v.outcome.value, "ms": ms((c, v)), "detail": v.detail[:200]}
+                    for c, v in group
+                ]
+                file.write(json.dumps({"writer": name, "task": task.id, "kernels": kernels}) + "\n")
+        failed = sum(v.outcome is Outcome.INFRASTRUCTURE_ERROR for group in groups for _, v in group)
+        print(f"{name}: {time.monotonic() - began:.0f} s, {failed} not judged", flush=True)
+
+    with VerifierPool(
+        given.workers, given.backend, target=given.target, compiled=given.compiled, timing_precision=0.02
+    ) as pool:
+        judge = Judge(pool, limit=1 << 16)
+        keep("library", by_library(tasks, judge, given.target))
+        asked = [prompts.render("frontend", task, style="compact", max_tokens=TOKENS) for task in tasks]
+        for name in ("sft", "frontend"):
+            if getattr(given, name):
+                keep(name, by_model(getattr(given, name), asked, tasks, judge, given.samples))
+        start = said.get("frontend", said.get("sft", said["library"]))
+        first = [first_right(group) for group in start]
+        asks = [(i, shown(tasks[i], one)) for i, one in enumerate(first) if one is not None]
+        for name, spec in (("sft as mid-end", given.sft), ("mid-end", given.midend)):
+            if spec:
+                made = by_model(
+                    spec, [one for _, one in asks], [tasks[i] for i, _ in asks], judge, given.samples
+                )
+                places = {i: group for (i, _), group in zip(asks, made, strict=True)}
+                keep(name, [places.get(i, []) for i in range(len(tasks))])
+    handed = {name: [first_right(group) for group in groups] for name, groups in said.items()}
+    for name in ("sft as mid-end", "mid-end"):
+        if name in said:
+            handed[f"{name}, handed on"] = [
+                better(old, first_right(group[:1])) for old, group in zip(first, said[name], strict=True)
+            ]
+            handed[f"{name}, best of {given.samples}"] = [
+                _best(old, group) for old, group in zip(first, said[name], strict=True)
+            ]
+    print(f"{len(tasks)} graphs, {judge.judged} kernels judged, {time.monotonic() - began:.0f} s")
+    print(table(said, handed, given.samples))
+    if "mid-end" in said and "sft as mid-end" in said:
+        a, b = "mid-end, handed on", "sft as mid-end, handed on"
+        print(f"mid-end over SFT as mid-end, handed on: {over(handed[a], handed[b])}")
+
+
+def _best(given: Said | None, group: Sequence[Said]) -> Said | None:
+    for one in group:
+        if one[1].correct and one[1].timing is not None:
+            given = better(given, one)
+    return given
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Names of a drawn graph's values as other writers of graphs choose them, so that a model copies names and knows none by heart.
+
+drawn       x, y, clamp, mul_1         by operators
+captured    x1, w1, b1, h1, h2         whole modules (`graph/capture.py`)
+groups      x0, w1, v0, v1             parts of modules (`graph/partition.py`)
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from kernelwright.graph.partition import subgraph
+from kernelwright.graph.simplify import renamed, renumbered
+from kernelwright.graph.types import Graph, TensorType
+
+SHARES = {"drawn": 0.25, "captured": 0.25, "groups": 0.5}
+
+
+def named(graph: Graph, rng: random.Random) -> tuple[Graph, dict[str, str]]:
+    """The same graph under names of a style that is drawn, and each old name's new one."""
+    style = rng.choices(list(SHARES), list(SHARES.values()))[0]
+    if style == "groups":
+        made = subgraph(graph, graph.nodes, [one.name for one in graph.arguments], graph.results, graph.name)
+    else:
+        made = graph if style == "drawn" else renumbered(_captured(graph))
+    new = {a.name: b.name for a, b in zip(graph.arguments, made.arguments, strict=True)}
+    for before, after in zip(graph.nodes, made.nodes, strict=True):
+        for a, b in zip(before.outputs, after.outputs, strict=True):
+            if a is not None and b is not None:
+                new[a.name] = b.name
+    return made, new
+
+
+def _captured(graph: Graph) -> Graph:
+    """Arguments called x1, x2 ..., weights w1, w2 ..., and b1 for the vector behind w1."""
+    counts: Counter[str] = Counter()
+    new: dict[str, str] = {}
+    for one in graph.arguments:
+        vector = isinstance(one.type, TensorType) and len(one.type.shape) == 1
+        stem = "x" if one.role == "input" else "b" if vector and counts["w"] > counts["b"] else "w"
+        counts[stem] = counts["w"] if stem == "b" else counts[stem] + 1
+        new[one.name] = f"{stem}{counts[stem]}"
+    # In two steps, so that no new name is an old one that is still to be read.
+    away = {
+        name: f"_{name}" for node in graph.nodes for v in node.outputs if v is not None for name in (v.name,)
+    }
+    names = {**away, **new}
+    nodes = tuple(
+        renamed(node, names.__getitem__).model_copy(
+            update={
+                "outputs": tuple(
+                    None if v is None else v.model_copy(update={"name": names[v.name]}) for v in node.outputs
+                )
+            }
+        )
+        for node in graph.nodes
+    )
+    arguments = tuple(one.model_copy(update={"name": new[one.name]}) for one in graph.arguments)
+    results = tuple(names[one] for one in graph.results)
+    return graph.model_copy(update={"arguments": arguments, "nodes": nodes, "results": results})

@@ -1,0 +1,75 @@
+"""Stages that end by the clock: so many seconds of steps, with a rate that falls by time and not by steps.
+
+For machines that are lent for minutes, where nobody knows beforehand how many steps a minute has. Seconds are counted from the end
+of the first step on, which compiles; a checkpoint keeps what was spent, so a resumed stage has the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from typing import Any
+
+import transformers
+from torch.optim.lr_scheduler import LambdaLR
+
+_PROCESS = uuid.uuid4().hex
+
+
+class Falling:
+    """The share of the rate at a step; LambdaLR keeps its attributes in checkpoints."""
+
+    def __init__(self, seconds: float, steps: int, warmup: float, shape: str) -> None:
+        """`steps` end it as well; `warmup` is a share of the seconds; `shape` constant, linear or cosine."""
+        self.seconds, self.steps, self.warmup, self.shape = seconds, steps, warmup, shape
+        self.spent, self.last, self.process = 0.0, 0.0, ""
+
+    @property
+    def over(self) -> bool:
+        return self.spent >= self.seconds
+
+    def __call__(self, step: int) -> float:
+        now = time.perf_counter()
+        if step > 0:
+            self.spent += now - self.last if self.process == _PROCESS else 0.0
+            self.last, self.process = now, _PROCESS
+        done = min(1.0, max(self.spent / self.seconds, step / max(self.steps, 1)))
+        if done < self.warmup:
+            return done / self.warmup
+        left = (1 - done) / (1 - self.warmup)
+        return {"constant": 1.0, "linear": left, "cosine": 0.5 - 0.5 * math.cos(math.pi * left)}[self.shape]
+
+
+class Timed:
+    """Mixin, before a Trainer: the schedule of a stage whose config has `seconds`."""
+
+    chosen: Any
+    """The stage's config: `seconds`, `warmup`, and `schedule` where there is a choice."""
+    falling: Falling | None = None
+    lr_scheduler: Any
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """TRL's, or one by time."""
+        if not self.chosen.seconds:
+            return super().create_scheduler(num_training_steps, optimizer)  # type: ignore[misc]
+        if self.lr_scheduler is None:
+            shape = getattr(self.chosen, "schedule", "cosine")
+            self.falling = Falling(self.chosen.seconds, num_training_steps, self.chosen.warmup, shape)
+            optimizer = optimizer or self.optimizer  # type: ignore[attr-defined]
+            self.lr_scheduler = LambdaLR(optimizer, [self.falling] * len(optimizer.param_groups))
+        return self.lr_scheduler
+
+
+class Stop(transformers.TrainerCallback):
+    """Ends a timed trainer after a whole step, which is its last then for all callbacks behind this one."""
+
+    def __init__(self, trainer: Timed, updates: int = 1) -> None:
+        self.trainer, self.updates = trainer, updates
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        falling = self.trainer.falling
+        if falling is not None and falling.over and state.global_step % self.updates == 0:
+            state.max_steps = state.global_step
+            control.should_training_stop = control.should_log = True
+        return control

@@ -1,0 +1,25 @@
+"""Names of drawn graphs."""
+
+import random
+
+from kernelwright.data.naming import named
+from kernelwright.graph.structure import structure
+from kernelwright.graph.text import to_text
+from kernelwright.synth.building import GraphBuilder
+
+
+def test_styles_rename_everything_and_change_nothing_else() -> None:
+    b = GraphBuilder("layer")
+    x, w = b.input("h2", "float32", (8, 64)), b.input("w", "float32", (32, 64), role="weight")
+    v = b.input("v0", "float32", (32,), role="weight")
+    graph = b.graph(b.op("aten.gelu.default", b.op("aten.linear.default", x, w, v)))
+    seen = {}
+    for seed in range(40):
+        made, new = named(graph, random.Random(seed))
+        assert structure(made) == structure(graph)
+        assert list(new.values())[:3] == [one.name for one in made.arguments]
+        assert made.model_validate_json(made.model_dump_json()) == made
+        seen[to_text(made).splitlines()[3].split(":")[0]] = [one.name for one in made.arguments]
+    assert seen["v0"] == ["x0", "w1", "w2"]
+    assert seen["h1"] == ["x1", "w1", "b1"]
+    assert len(seen) == 3
