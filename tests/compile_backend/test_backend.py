@@ -256,6 +256,27 @@ def test_constants_that_inductor_folds(
     assert not [one for one in caplog.records if one.name.startswith("kernelwright")]
 
 
+class AfterAttention(nn.Module):
+    """Half precision: Inductor calculates its maps in float32 between casts of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(16, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length, index = torch.ops.aten.topk(x, 8, -1)
+        return functional.gelu(self.up(torch.cat([length, length * index], -1)))
+
+
+def test_casts_join_groups_and_results_of_calls_outside_are_read(source: Callable[..., Known]) -> None:
+    source()
+    module, x = AfterAttention().to(torch.bfloat16), torch.randn(4, 16, dtype=torch.bfloat16)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(module)(x), module(x), atol=2e-2, rtol=2e-2)
+    assert any(one.startswith(("addmm+to_copy+mul+erf", "addmm+mul+erf")) for one in last_report().replaced)
+    assert not any(one.left for one in last_report().graphs)
+
+
 @pytest.mark.parametrize("won", [True, False])
 def test_the_loser_of_the_race_leaves_nothing_behind(
     source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, won: bool
@@ -270,6 +291,7 @@ def test_the_loser_of_the_race_leaves_nothing_behind(
     fast(x).square().sum().backward()
     assert len(last_report().races) == 2
     assert last_report().kept == (2 if won else 0)
+    assert bool(last_report().replaced) == won
 
 
 def test_a_fault_of_ours_leaves_the_model_to_inductor(

@@ -142,6 +142,19 @@ def test_a_cast_for_one_product_belongs_to_it() -> None:
     agrees(graph)
 
 
+def test_scales_that_one_group_reads_are_made_in_it() -> None:
+    b = Builder()
+    x, variance = b.input(64, 16), b.weight(16)
+    scale = b.op("aten.sigmoid.default", b.op("aten.add.Tensor", variance, 1.0))
+    product = b.op("aten.mm.default", x, b.weight(16, 16))
+    graph = b.graph(b.op("aten.relu.default", b.op("aten.mul.Tensor", product, scale)))
+    assert shown(partition(graph)) == ["add+sigmoid+mm+mul+relu"]
+    agrees(graph)
+    kept = b.graph(b.op("aten.relu.default", b.op("aten.mul.Tensor", product, scale)), scale)
+    assert shown(partition(kept))[0] == "add+sigmoid"
+    agrees(kept)
+
+
 def test_no_two_groups_wait_for_each_other() -> None:
     b = Builder()
     x = b.input(8, 8)

@@ -11,10 +11,9 @@ Options, beside Inductor's own:
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -34,6 +33,8 @@ from kernelwright.search.cache import Answer, Entry
 from kernelwright.search.ladder import Contractions
 
 logger = logging.getLogger(__name__)
+_CLEARLY = 1.1
+"""Of a second try: only kernels that are so many times faster by themselves, for each breaks what Inductor would fuse around it."""
 OPTIONS: Mapping[str, Any] = {"search": 0.0, "contractions": "auto", "replace": "faster", "race": True}
 
 
@@ -125,68 +126,102 @@ def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _compile_inner(
     module: fx.GraphModule, example_inputs: Sequence[Any], *, ours: Mapping[str, Any], **options: Any
 ) -> Any:
-    """One ATen graph: with our kernels, without them, and the faster of the two."""
-    from torch._inductor import config
+    """One ATen graph: with our kernels, without them, and the fastest of these."""
     from torch._inductor.compile_fx import compile_fx_inner
 
-    source = _SOURCE if _SOURCE is not None else _ladder()
     if ours["replace"] == "faster" and not _on_gpu(example_inputs):
         return compile_fx_inner(module, example_inputs, **options)
-    change = _Pass(source, ours)
-    untouched = _copied(module)
-    try:
-        with config.patch(post_grad_custom_pre_pass=change):
-            stitched = compile_fx_inner(module, example_inputs, **options)
-    except Exception as error:  # what our kernels did to the graph must never keep a model from running
-        if change.done is None or not change.done.replaced:
-            raise
-        logger.warning("kernelwright: the graph stays Inductor's: %s: %s", type(error).__name__, error)
-        with _first_compilation():
-            return compile_fx_inner(untouched, example_inputs, **options)
-    if change.done is not None:
-        _REPORT.graphs.append(change.done)
-    if change.done is None or not change.done.replaced:
-        return stitched
-    if ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs"):
-        with _first_compilation() as of_stitched:
-            plain = compile_fx_inner(untouched, example_inputs, **options)
-            clocked = race(stitched, plain, example_inputs)
-            if clocked is not None:
-                _REPORT.races.append(clocked)
-            if clocked is None or not clocked.won:
-                return plain
-            of_stitched.restore()
-    _REPORT.kept += 1
-    return stitched
+    source = _SOURCE if _SOURCE is not None else _ladder()
+    clocked = ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs")
+    compiling = _Compiling(module, example_inputs, options)
+    best: _Compiled | None = None
+    first: Spliced | None = None
+    seen: set[tuple[str, ...]] = set()
+    for least in (1.0, _CLEARLY) if clocked else (1.0,):
+        change = _Pass(source, ours, least)
+        stitched = compiling.run(change)
+        if change.done is None or stitched is None:
+            continue
+        first = first or change.done
+        names = tuple(name for _, name in change.done.replaced)
+        if not names or names in seen:
+            break
+        seen.add(names)
+        if not clocked:
+            best = stitched
+            break
+        plain = compiling.plain()
+        won = race(stitched.call, (best or plain).call, example_inputs)
+        if won is not None:
+            _REPORT.races.append(won)
+            if won.won:
+                best = stitched
+    if first is not None:
+        _REPORT.graphs.append(best.spliced if best else Spliced(first.groups, [], first.left))
+    _REPORT.kept += best is not None
+    return compiling.chosen(best or compiling.plain())
 
 
-class _Strides:
-    """Of the outputs of a graph, as AOTAutograd reads them from the tracing context after the compilation."""
+@dataclass(frozen=True)
+class _Compiled:
+    """A compiled graph, with the strides of its outputs as AOTAutograd reads them from the tracing context."""
 
-    def __init__(self, noted: list[Any] | None) -> None:
-        self._noted, self._first = noted, list(noted or ())
+    call: Any
+    strides: list[Any]
+    spliced: Spliced
 
-    def restore(self) -> None:
+
+class _Compiling:
+    """Compilations of one graph by Inductor, which takes each for the first and asserts that no strides are noted yet."""
+
+    def __init__(
+        self, module: fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any]
+    ) -> None:
+        self._module, self._inputs, self._options = module, example_inputs, options
+        context = torch._guards.TracingContext.try_get()
+        self._noted: list[Any] | None = context.output_strides if context is not None else None
+        self._plain: _Compiled | None = None
+
+    def run(self, change: _Pass) -> _Compiled | None:
+        """With our kernels; None, and said aloud, where they keep the graph from compiling."""
+        from torch._inductor import config
+
+        try:
+            with config.patch(post_grad_custom_pre_pass=change):
+                return self._compile(change)
+        except Exception as error:  # what our kernels did to the graph must never keep a model from running
+            if change.done is None or not change.done.replaced:
+                raise
+            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", type(error).__name__, error)
+            return None
+
+    def plain(self) -> _Compiled:
+        """Without them, once."""
+        if self._plain is None:
+            self._plain = self._compile(None)
+        return self._plain
+
+    def chosen(self, one: _Compiled) -> Any:
+        """The compiled graph, whose strides are left for AOTAutograd."""
         if self._noted is not None:
-            self._noted[:] = self._first
+            self._noted[:] = one.strides
+        return one.call
 
+    def _compile(self, change: _Pass | None) -> _Compiled:
+        from torch._inductor.compile_fx import compile_fx_inner
 
-@contextlib.contextmanager
-def _first_compilation() -> Iterator[_Strides]:
-    """Another compilation of a graph that was compiled before: Inductor takes each for the first, and asserts that no strides
-    of outputs are noted yet."""
-    context = torch._guards.TracingContext.try_get()
-    strides = _Strides(context.output_strides if context is not None else None)
-    if context is not None and context.output_strides:
-        context.output_strides.clear()
-    yield strides
+        if self._noted is not None:
+            self._noted.clear()
+        call = compile_fx_inner(_copied(self._module), self._inputs, **self._options)
+        done = change.done if change is not None and change.done is not None else Spliced()
+        return _Compiled(call, list(self._noted or ()), done)
 
 
 class _Pass:
     """What Inductor calls on a graph before its own passes."""
 
-    def __init__(self, source: KernelSource, ours: Mapping[str, Any]) -> None:
-        self._source, self._ours = source, ours
+    def __init__(self, source: KernelSource, ours: Mapping[str, Any], least: float = 1.0) -> None:
+        self._source, self._ours, self._least = source, ours, least
         self.done: Spliced | None = None
 
     def uuid(self) -> None:
@@ -206,7 +241,8 @@ class _Pass:
 
     def _choose(self, group: Group) -> torch._ops.OpOverload | None:
         operator, why = self._operator(group)
-        _REPORT.choices.append(Choice(group.operators, operator is not None, why))
+        if self._least == 1.0:  # a second try says nothing new
+            _REPORT.choices.append(Choice(group.operators, operator is not None, why))
         return operator
 
     def _operator(self, group: Group) -> tuple[torch._ops.OpOverload | None, str]:
@@ -219,7 +255,7 @@ class _Pass:
         if known.best is None:
             return None, "; ".join(f"{rung}: {what}" for rung, what in known.tried.items())
         why = _compared(known.best)
-        if not (self._ours["replace"] == "always" or beats_inductor(known.best.verdict)):
+        if not (self._ours["replace"] == "always" or beats_inductor(known.best.verdict, self._least)):
             return None, why
         try:
             return operator_for(group.graph, known.best.code, known.best.verdict), why
@@ -238,13 +274,13 @@ def _compared(answer: Answer) -> str:
     return f"{answer.rung}: {timing.candidate_ms:.4f} ms{clock}, {timing.speedup(FASTER):.2f}x ({low:.2f} to {high:.2f})"
 
 
-def beats_inductor(verdict: Verdict) -> bool:
-    """Whether all of the interval lies above the faster of eager and torch.compile, on a clock."""
+def beats_inductor(verdict: Verdict, least: float = 1.0) -> bool:
+    """Whether all of the interval lies above `least` times the faster of eager and torch.compile, on a clock."""
     timing = verdict.timing
     if timing is None or timing.kind != "measured":
         return False
     baseline = min(timing.baseline_ms, key=lambda name: timing.baseline_ms[name])
-    return timing.speedup(FASTER) > 1.0 and timing.speedup_ci[baseline][0] > 1.0
+    return timing.speedup(FASTER) > least and timing.speedup_ci[baseline][0] > least
 
 
 def _on_gpu(example_inputs: Sequence[Any]) -> bool:
@@ -253,16 +289,14 @@ def _on_gpu(example_inputs: Sequence[Any]) -> bool:
 
 def _copied(module: fx.GraphModule) -> fx.GraphModule:
     """The module with a graph of its own; parameters and metadata are shared."""
-    copied = fx.GraphModule(module, fx.Graph())
+    graph = fx.Graph()
     names: dict[fx.Node, fx.Node] = {}
-    output = copied.graph.graph_copy(module.graph, names)
-    node = copied.graph.output(output)
-    original = next(one for one in reversed(module.graph.nodes) if one.op == "output")
-    node.meta = dict(original.meta)
+    node = graph.output(graph.graph_copy(module.graph, names))
+    node.meta = dict(next(one for one in reversed(module.graph.nodes) if one.op == "output").meta)
     for old, new in names.items():
         new.meta = dict(old.meta)
+    copied = fx.GraphModule(module, graph)
     copied.meta = dict(module.meta)
-    copied.recompile()
     return copied
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 ROUNDS, WARMUP = 15, 3
 MARGIN = 0.99
@@ -40,7 +41,11 @@ def race(ours: Callable[..., Any], inductor: Callable[..., Any], examples: Seque
     needed = sum(_bytes(one) for one in examples if isinstance(one, torch.Tensor))
     if needed > _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
         return None
-    arguments = [drawn(one) for one in examples]
+    with unset_fake_temporarily():  # compilation goes on under fake tensors
+        return _race(ours, inductor, [drawn(one) for one in examples])
+
+
+def _race(ours: Callable[..., Any], inductor: Callable[..., Any], arguments: Sequence[Any]) -> Race:
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(WARMUP + ROUNDS):
         order = (0, 1) if turn % 2 else (1, 0)

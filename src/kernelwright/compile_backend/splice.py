@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,14 +46,18 @@ class Spliced:
 
 
 def stretches(graph: fx.Graph) -> Iterator[list[fx.Node]]:
-    """Runs of consecutive nodes that a Graph can hold."""
+    """Runs of consecutive nodes that a Graph can hold. One of several results of a call outside is read, not made, by a run."""
     run: list[fx.Node] = []
+    held: set[fx.Node] = set()
     for node in graph.nodes:
+        if node.target is operator.getitem and node.args[0] not in held:
+            continue
         if _can_be_held(node):
             run.append(node)
+            held.add(node)
         elif node.op not in ("placeholder", "get_attr") and run:
             yield run
-            run = []
+            run, held = [], set()
     if run:
         yield run
 
@@ -173,7 +178,7 @@ def _write(
                 elif node.op == "output":
                     results = [copied[one] for one in node.args[0]]
                 else:
-                    made = graph.node_copy(node, lambda old: copied[old])
+                    made = graph.node_copy(_as_inductor_has_it(node), lambda old: copied[old])
                     added.append(made)
                     made.meta = {"val": _computed(made)}
                     copied[node] = made
@@ -196,6 +201,14 @@ def _write(
     members = set(run)
     for old, one in pairs:
         old.replace_all_uses_with(one, delete_user_cb=lambda user: user not in members)
+
+
+def _as_inductor_has_it(node: fx.Node) -> fx.Node:
+    """Casts by the primitive that Inductor lowers: its rules for `_to_copy` come before this pass."""
+    if node.target is torch.ops.aten._to_copy.default and set(node.kwargs) == {"dtype"}:
+        node.target = torch.ops.prims.convert_element_type.default
+        node.args, node.kwargs = (node.args[0], node.kwargs["dtype"]), {}
+    return node
 
 
 def _computed(node: fx.Node) -> Any:

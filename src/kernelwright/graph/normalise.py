@@ -45,6 +45,7 @@ Role = Literal["input", "weight", "buffer", "constant"]
 Constant = bool | int | float | str | None
 
 NAMESPACES = ("aten", "prims")
+CAST = "aten._to_copy.default"
 _CONSTRUCTORS = ("dtype", "layout", "device", "pin_memory", "memory_format")
 
 
@@ -242,6 +243,11 @@ class _Translation:
         if not isinstance(target, torch._ops.OpOverload):
             raise UserError(f"{_called(node)} is no ATen operator; capture the part of the module without it")
         _check(target)
+        if target is torch.ops.prims.convert_element_type.default:  # Inductor's word for a cast
+            cast = (("dtype", self._operand(node.args[1])),)
+            made = self._outputs(node, value)
+            self.nodes.append(Node(op=CAST, args=(self._operand(node.args[0]),), kwargs=cast, outputs=made))
+            return
         args, kwargs = self._arguments_of(node, target)
         outputs = self._outputs(node, value)
         self.nodes.append(Node(op=_full_name(target), args=args, kwargs=kwargs, outputs=outputs))

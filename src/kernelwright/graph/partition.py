@@ -13,8 +13,10 @@ The rules, of which the first that applies decides; nodes are taken in the order
 6. A gather (concatenation, indexing, interpolation) joins maps only, and opens a group beside anything else.
 7. A cast that only one contraction reads joins that contraction's group.
 8. A map after a contraction that only a group of reductions reads belongs to those, where what it reads is kept anyway.
-9. No join may make two groups wait for each other.
-10. A group that reads no tensor from outside stays with ATen.
+9. Maps over a sixteenth of a group's elements or fewer that only this group reads (a batch norm's scales) are made in it, anew
+   by each program.
+10. No join may make two groups wait for each other.
+11. A group that reads no tensor from outside stays with ATen.
 
 Groups are graphs of their own under names by place, so that the same layer twice gives the same digest.
 
@@ -24,7 +26,7 @@ Does not guarantee that a group is the best cut, nor that a kernel for it can be
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -173,7 +175,8 @@ class _Partitioner:
             if number in self.live and self.parts[number] != "free":
                 self._place(number)
         self._hand_on_maps()
-        self._absorb_casts()
+        self._absorb(self._casts)
+        self._absorb(self._small_maps)
         self._leave_what_reads_nothing()
         return Partition(self.graph, tuple(self._steps()))
 
@@ -348,17 +351,25 @@ class _Partitioner:
                     into.nodes = sorted([*into.nodes, number])
                     self.home[number] = into
 
-    def _absorb_casts(self) -> None:
+    def _absorb(self, fits: Callable[[_Draft, _Draft], bool]) -> None:
+        """Rules 7 and 9: a group that one other alone reads becomes part of that where `fits` says so."""
         by_node, returned = self._readers()
         readers = {number: {self.home[one].number for one in ones} for number, ones in by_node.items()}
         for draft in list(self.drafts.values()):
-            names = {packet(self.graph.nodes[node].op) for node in draft.nodes}
             outside = {one for node in draft.nodes for one in readers.get(node, set())} - {draft.number}
-            if not names <= _CASTS or len(outside) != 1 or returned & set(draft.nodes):
+            if len(outside) != 1 or returned & set(draft.nodes):
                 continue
             into = self.drafts.get(next(iter(outside)))
-            if into is not None and into.contraction and not self._circular(into, draft):
+            if into is not None and fits(draft, into) and not self._circular(into, draft):
                 self._merge(into, draft)
+
+    def _casts(self, draft: _Draft, into: _Draft) -> bool:
+        return into.contraction and {packet(self.graph.nodes[node].op) for node in draft.nodes} <= _CASTS
+
+    def _small_maps(self, draft: _Draft, into: _Draft) -> bool:
+        plain = all(self.parts[node] == "map" for node in draft.nodes)
+        room = len(draft.nodes) + len(into.nodes) <= LONGEST
+        return plain and room and not into.closed and not into.gathers and 16 * draft.domain <= into.domain
 
     def _leave_what_reads_nothing(self) -> None:
         for draft in self.drafts.values():

@@ -44,7 +44,7 @@ def rungs_of(
         elif name == "model":
             made.append(ModelRung(model, target, samples=samples))
         elif name == "tune":
-            made.append(TuneRung())
+            made.append(TuneRung(target, "tf32" if precision == "tf32" else "ieee"))
         else:
             raise UserError(f"unknown rung {name!r}; valid: {', '.join(NAMES)}")
     return made

@@ -1,6 +1,7 @@
-"""The last rung: hill climbing over a kernel's knobs, every variant judged like any other candidate.
+"""The last rung: the library's schedules of the graph, those first that should be fastest; then hill climbing over the knobs of
+the best kernel so far. Every variant is judged like any other candidate.
 
-Steps are one knob up or down, or a block size together with the warps that work on it. They are tried a few at a
+Steps of climbing are one knob up or down, or a block size together with the warps that work on it. They are tried a few at a
 time; as soon as one is faster, climbing goes on from there, and in the same direction first. Where no step is faster it
 goes on from the fastest variants beside the top, for a better tile is often two steps away and the first of them a
 little slower (128 x 64 x 32 to 128 x 128 x 64 of a product). Ends when a few of those lead nowhere, or with the budget.
@@ -8,16 +9,21 @@ little slower (128 x 64 x 32 to 128 x 128 x 64 of a product). Ends when a few of
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from kernelwright.graph import Graph
 from kernelwright.records import Candidate, Timing, Verdict
 from kernelwright.rollouts import faster
-from kernelwright.search.cache import Rung
+from kernelwright.search.cache import Answer, Rung, faster_of
 from kernelwright.search.knobs import STAGES, WARPS, Knob, knobs, neighbours, turned
 from kernelwright.search.rung import CannotWrite, Climb
 
+_SCHEDULES = 12
+"""Of the library's that are tried: the fastest of these was within a few per cent of the fastest of all (docs/runs/ranking.md)."""
 _DEAD_BAND = 0.01
 """Of modelled times."""
 _ASIDE = 3
@@ -49,25 +55,57 @@ class Variant:
 
 
 class TuneRung:
-    """Climbs from the best verified kernel."""
+    """Tries schedules, then climbs from the best verified kernel."""
 
     name: Rung = "tune"
 
-    def __init__(self, at_once: int = 4) -> None:
-        self.at_once = at_once
+    def __init__(self, target: str = "h200", precision: str = "ieee", at_once: int = 4) -> None:
+        self.target, self.precision, self.at_once = target, precision, at_once
 
     def climb(self, climb: Climb) -> None:
-        if climb.best is None:
+        best = self._of_the_library(climb) or climb.best
+        if best is None:
             raise CannotWrite("there is no verified kernel to tune")
 
         def judge(variants: Sequence[Candidate]) -> list[Variant]:
             verdicts = climb.judge([one.code for one in variants]) if climb.left > 0 else []
             return [Variant(one, v) for one, v in zip(variants, verdicts, strict=False) if v is not None]
 
-        first = Variant(Candidate(code=climb.best.code), climb.best.verdict)
-        if not knobs(climb.best.code, _launched(first)):
+        first = Variant(Candidate(code=best.code), best.verdict)
+        if not knobs(best.code, _launched(first)):
             raise CannotWrite("the kernel has no block size, warps or stages that can be changed")
         tune(first, judge, self.at_once)
+
+    def _of_the_library(self, climb: Climb) -> Answer | None:
+        """The fastest of the schedules that should be fast, or of those and what is known; None where neither is."""
+        best = climb.best
+        texts = itertools.islice(printed(climb.graph, self.target, self.precision), _SCHEDULES)
+        while climb.left > 0 and (some := list(itertools.islice(texts, self.at_once))):
+            for code, verdict in zip(some, climb.judge(some), strict=True):
+                if verdict is not None and verdict.correct:
+                    made = Answer(graph=climb.graph.digest, rung="tune", code=code, verdict=verdict)
+                    best = faster_of(best, made)
+        return best
+
+
+def printed(graph: Graph, target: str, precision: str) -> Iterator[str]:
+    """Kernels of the library for a graph, those first that should be fastest; none where no nest fits."""
+    from kernelwright.synth.library import schedules_of
+    from kernelwright.synth.primitives import Unsupported
+    from kernelwright.synth.program import Program
+    from kernelwright.synth.ranking import ranked
+    from kernelwright.synth.to_triton import print_triton
+
+    try:
+        schedules = schedules_of(graph, target, precision)
+        ordered = ranked(graph, schedules, target) if schedules else []
+    except (Unsupported, KeyError, ValueError, IndexError):
+        return
+    for schedule in ordered:
+        with contextlib.suppress(
+            Unsupported, KeyError, ValueError, IndexError
+        ):  # forms that a printer does not know
+            yield print_triton(Program(graph=graph, schedule=schedule))
 
 
 def tune(best: J, judge: Callable[[Sequence[Candidate]], list[J]], at_once: int = 4) -> J:

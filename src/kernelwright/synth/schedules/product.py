@@ -48,20 +48,35 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
     """What an operand is read from."""
     value: Val = prim.args[0 if row else 1]
     made = {one.out.name: one for one in source.lowered.prims}
-    turned, plain, name = False, True, value.name
+    turned, plain, flat, name = False, True, False, value.name
     while name in made:
         step = made[name]
-        rank = len(step.out.shape)
-        if step.op == "permute" and step.attr("order") == (*range(rank - 2), rank - 1, rank - 2):
-            turned = not turned
-        elif step.op not in ("alias", "view"):
-            plain = False
-        plain = plain and step.op == "permute"
         reads = step.reads()
         if not reads:
             return Side(value, row)
+        if _turns(step):
+            turned = not turned
+            plain = (
+                plain and not flat
+            )  # turned before its rows are laid out in a line: no longer rows of the argument
+        elif _flattens(step):
+            flat = True
+        elif step.op != "alias":
+            plain = False
         name = reads[0].name
     return Side(value, row, name if plain else "", turned != row)
+
+
+def _turns(step: Prim) -> bool:
+    rank = len(step.out.shape)
+    return step.op == "permute" and step.attr("order") == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _flattens(step: Prim) -> bool:
+    """Whether a view makes one axis of all but the last, as a linear layer does with batch and sequence."""
+    return (
+        step.op == "view" and len(step.out.shape) == 2 and step.reads()[0].shape[-1:] == step.out.shape[-1:]
+    )
 
 
 class ProductPrinter:
