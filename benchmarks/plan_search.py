@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from plan_searches import BUDGETS, SEARCHES, Race, best_after
 from schedule_problems import Problem, problems, problems_of
 
 from kernelwright.archive import Archive, Entry, code_digest, printed
@@ -31,7 +32,6 @@ from kernelwright.hardware import target as sheet_of
 from kernelwright.metrics import geometric_mean, geometric_mean_interval
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Task
-from kernelwright.search.plans import BUDGETS, SEARCHES, Race, best_after
 from kernelwright.synth import library
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import parse_plan, print_plan
@@ -250,7 +250,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 def plot(found: Mapping[str, Mapping[int, list[list[float]]]], clock: str, path: Path) -> None:
     """The best time over the table's best by budget, as SVG that reads on light and dark pages."""
-    from kernelwright.report.budgets import budget_chart
+    from budget_chart import budget_chart
 
     points = {
         name: [(b, geometric_mean([r for row in budgets[b] for r in row])) for b in BUDGETS]

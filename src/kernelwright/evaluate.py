@@ -244,6 +244,3 @@ def _judged(rollouts: list[Rollout]) -> list[Rollout]:
 
 def _named(rollout: Rollout) -> Rollout:
     return rollout.model_copy(update={"group": f"eval/{rollout.task_id}"})
-
-
-verified_kernels = rollouts_of

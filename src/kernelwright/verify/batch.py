@@ -1,12 +1,44 @@
-"""Many candidates at once over anything that can `submit` one: equal ones judged once, answers in order."""
+"""What every judge has in common, here, on servers or on a cluster: many candidates at once, equal ones judged once, in order."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, as_completed
-from typing import Any
+from typing import Any, Self
 
 from kernelwright.records import Candidate, Task, Verdict
+
+
+class Pool(ABC):
+    """Judges candidates concurrently; thread-safe. A context manager, which ends what is under way where it is left by an
+    exception."""
+
+    @abstractmethod
+    def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
+        """Start a verification; `.result()` is its verdict. Cancelling a future that has not started is free."""
+
+    @abstractmethod
+    def close(self, abort: bool = False) -> None:
+        """End it. Verifications under way are waited for, or with `abort` cut off."""
+
+    def verify(self, task: Task, candidate: Candidate) -> Verdict:
+        """One verdict, waited for."""
+        return self.submit(task, candidate).result()
+
+    def verify_many(
+        self,
+        pairs: Sequence[tuple[Task, Candidate]],
+        on_result: Callable[[int, Verdict], Any] | None = None,
+    ) -> list[Verdict]:
+        """As the function below."""
+        return verify_many(self.submit, pairs, on_result)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.close(abort=kind is not None)
 
 
 def verify_many(

@@ -16,14 +16,14 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.records import Candidate, Task, Verdict
-from kernelwright.verify.batch import verify_many
+from kernelwright.verify.batch import Pool
 
 _TRIES = 5
 """Judges that may die over one candidate before that is said."""
@@ -61,7 +61,7 @@ class Actor:
         return True
 
 
-class ClusterPool:
+class ClusterPool(Pool):
     """Judges candidates on a Ray cluster; thread-safe.
 
     `address` is as for `ray.init`; `at_once` how many candidates a machine judges at once (0: one a core). `options` are
@@ -107,18 +107,6 @@ class ClusterPool:
         self._cases.put(case)
         return case.future
 
-    def verify(self, task: Task, candidate: Candidate) -> Verdict:
-        """One verdict, waited for."""
-        return self.submit(task, candidate).result()
-
-    def verify_many(
-        self,
-        pairs: Sequence[tuple[Task, Candidate]],
-        on_result: Callable[[int, Verdict], Any] | None = None,
-    ) -> list[Verdict]:
-        """As `batch.verify_many`."""
-        return verify_many(self.submit, pairs, on_result)
-
     def close(self, abort: bool = False) -> None:
         """End the actors. What is under way is waited for, or with `abort` given up; the cluster goes on."""
         self._closed.set()
@@ -131,12 +119,6 @@ class ClusterPool:
             self._cases.put(None)
         for thread in self._threads:
             thread.join(timeout=1.0 if abort else None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self.close(abort=kind is not None)
 
     def _watch(self) -> None:
         """Machines that join get an actor."""

@@ -16,7 +16,7 @@ import os
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Self
@@ -25,7 +25,7 @@ from kernelwright.config import VerifyConfig
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Candidate, ProtocolName, Task, Verdict
-from kernelwright.verify.batch import verify_many
+from kernelwright.verify.batch import Pool
 from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.gpu.admission import OutOfMemory, ran_out
 from kernelwright.verify.gpu.stopwatch import Suspected
@@ -41,7 +41,7 @@ from kernelwright.verify.verification import Verification
 _OF_THE_GPU = ("AcceleratorError", "OutOfMemoryError")
 
 
-class VerifierPool:
+class VerifierPool(Pool):
     """Judges candidates concurrently.
 
     >>> with VerifierPool(workers=2) as pool:
@@ -136,18 +136,6 @@ class VerifierPool:
             return self._shards.submit(task, candidate)
         return self._threads.submit(self._hear, task, candidate)
 
-    def verify(self, task: Task, candidate: Candidate) -> Verdict:
-        """One verdict, waited for."""
-        return self.submit(task, candidate).result()
-
-    def verify_many(
-        self,
-        pairs: Sequence[tuple[Task, Candidate]],
-        on_result: Callable[[int, Verdict], Any] | None = None,
-    ) -> list[Verdict]:
-        """As `batch.verify_many`."""
-        return verify_many(self.submit, pairs, on_result)
-
     def close(self, abort: bool = False) -> None:
         """End the pool. Verifications under way are waited for, or with `abort` cut off at once."""
         self._closed = True
@@ -174,12 +162,6 @@ class VerifierPool:
             if self._zygote is not None:
                 self._zygote.close()
                 self._zygote = None
-
-    def __enter__(self) -> VerifierPool:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self.close(abort=kind is not None)
 
     def _current_zygote(self) -> Zygote:
         with self._lock:

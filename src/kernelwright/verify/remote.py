@@ -16,15 +16,14 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.records import Candidate, Task, Verdict
-from kernelwright.verify.batch import verify_many
+from kernelwright.verify.batch import Pool
 
 if TYPE_CHECKING:
     import httpx
@@ -60,7 +59,7 @@ class VerifyAnswer(BaseModel):
     """Whether it was known before this request."""
 
 
-class RemotePool:
+class RemotePool(Pool):
     """Judges candidates on servers; thread-safe. Drop-in for `VerifierPool` wherever no GPU of this process is shared.
 
     `urls` are separated by commas. `token` defaults to the environment's KERNELWRIGHT_TOKEN. `patience_s` is how long a
@@ -104,30 +103,12 @@ class RemotePool:
         """Ask for a verdict; cancelling a future that has not started is free."""
         return self._threads.submit(self._ask, task, candidate)
 
-    def verify(self, task: Task, candidate: Candidate) -> Verdict:
-        """One verdict, waited for."""
-        return self.submit(task, candidate).result()
-
-    def verify_many(
-        self,
-        pairs: Sequence[tuple[Task, Candidate]],
-        on_result: Callable[[int, Verdict], Any] | None = None,
-    ) -> list[Verdict]:
-        """As `VerifierPool.verify_many`."""
-        return verify_many(self.submit, pairs, on_result)
-
     def close(self, abort: bool = False) -> None:
         """End it. Requests under way are waited for, or with `abort` given up."""
         if abort:
             self._closed.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self.close(abort=kind is not None)
 
     def _ask(self, task: Task, candidate: Candidate) -> Verdict:
         """One verdict, over as many servers and tries as it takes."""

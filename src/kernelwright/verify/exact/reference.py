@@ -43,7 +43,6 @@ class Traced:
     """Parameters and buffers, in the order of `state_dict`."""
     levels: int
     """Of the tower: how often an exponential is taken of an exponential, and one."""
-    exponentials: bool
 
 
 def traced(module: torch.nn.Module, inputs: Sequence[Any]) -> Traced:
@@ -72,8 +71,7 @@ def traced(module: torch.nn.Module, inputs: Sequence[Any]) -> Traced:
             graph = make_fx(functionalize(forward), decomposition_table=table)(*tensors)
     except Exception as error:  # whatever a module does that cannot be traced is the module's own
         raise NotExact(f"the reference is not traced: {type(error).__name__}") from error
-    depth = _depth(graph)
-    return Traced(graph, names, min(field.LEVELS, 1 + depth), depth > 0)
+    return Traced(graph, names, min(field.LEVELS, 1 + _depth(graph)))
 
 
 _KEPT = frozenset([
