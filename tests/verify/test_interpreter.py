@@ -10,8 +10,10 @@ import triton.language as tl
 
 from kernelwright.hardware import target
 from kernelwright.verify.cost.crosscompile import TooSlow, assemble, to_assembly
-from kernelwright.verify.interpret.interpreter import Engine, KernelError, Race, Unsupported
+from kernelwright.verify.interpret.endings import KernelError, Unsupported
+from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import OutOfBounds
+from kernelwright.verify.interpret.races import Race
 
 
 class Device:

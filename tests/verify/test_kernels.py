@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 from triton.runtime import jit
 
-from kernelwright.verify.interpret.interpreter import Engine, KernelError, Unsupported
+from kernelwright.verify.interpret.endings import KernelError, Unsupported
+from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel, constant, describe
 
 SCALE = tl.constexpr(3.0)

@@ -10,8 +10,10 @@ import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
 from kernelwright.verify.interpret import lean_triton
-from kernelwright.verify.interpret.interpreter import Engine, KernelError, Race
+from kernelwright.verify.interpret.endings import KernelError
+from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import OutOfBounds
+from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.recording import Instances, Recording
 
 

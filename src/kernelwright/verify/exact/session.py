@@ -19,7 +19,8 @@ from kernelwright.verify.exact.programs import Programs
 from kernelwright.verify.exact.shadows import Shadows
 from kernelwright.verify.exact.values import Exact, NotExact
 from kernelwright.verify.exact.wire import decoded, encoded
-from kernelwright.verify.interpret.interpreter import Engine, KernelError, Unsupported
+from kernelwright.verify.interpret.endings import KernelError, Unsupported
+from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.kernels import Kernels
 from kernelwright.verify.trace.replay import Candidate, Session, operator, scalar

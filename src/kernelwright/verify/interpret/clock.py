@@ -25,7 +25,8 @@ from kernelwright.hardware import Target
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost.model import total_cost
 from kernelwright.verify.interpret.device import summarise
-from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch
+from kernelwright.verify.interpret.endings import KernelError
+from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch
 
 SAMPLES = 4
 ASSEMBLER_S = 20.0

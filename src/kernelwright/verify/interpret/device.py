@@ -20,8 +20,9 @@ from kernelwright.outcomes import Outcome
 from kernelwright.verify.cost import crosscompile
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret.demand import Demand
+from kernelwright.verify.interpret.endings import KernelError, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
-from kernelwright.verify.interpret.interpreter import Engine, KernelError, TracedLaunch, Unsupported, declared
+from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch, declared
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race

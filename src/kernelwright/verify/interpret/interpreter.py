@@ -16,14 +16,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import copy
-import ctypes
 import dataclasses
 import itertools
 import math
 import random
-import sys
-import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -32,23 +28,24 @@ import numpy as np
 import torch
 import triton.compiler.code_generator  # noqa: F401 (before any patch: it binds `min` to tl.minimum when imported)
 import triton.language as tl
-from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelwright.errors import InfrastructureError
-from kernelwright.verify.interpret import combine, half_sums, hints, libdevice, ptx
+from kernelwright.verify.interpret import hints, patches
+from kernelwright.verify.interpret.bodies import rewritten
 from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
+from kernelwright.verify.interpret.endings import Enough, KernelError, Unsupported, kernel_errors
 from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
+from kernelwright.verify.interpret.number_formats import to_bf16
 from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
 from kernelwright.verify.interpret.slices import Planned, Way, plan
-from kernelwright.verify.messages import HALF_SUMS
 from kernelwright.verify.trace.binding import bind, plain
-from kernelwright.verify.trace.kernels import HELPERS, tree_of
+from kernelwright.verify.trace.kernels import tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
 
 Mode = Literal["execute", "model", "plan", "sample"]
@@ -82,14 +79,6 @@ def _uneven(looks: Sequence[Traffic], by_argument: bool) -> bool:
     return any(max(one) > _UNEVEN * min(one) for one in work)
 
 
-class Unsupported(Exception):
-    """The interpreter cannot run this kernel. Not the candidate's failure."""
-
-
-class KernelError(Exception):
-    """A kernel raised while it ran."""
-
-
 class Ticket:
     """What a modelled instance finds in counters that others count, too: `rank` at first, then the next of a round later."""
 
@@ -101,10 +90,6 @@ class Ticket:
         """Counts the draws at an address."""
         drawn = self._drawn[address] = self._drawn.get(address, -1) + 1
         return min(self._rank + drawn * self._meet, 1 << 30)
-
-
-class _Enough(Exception):
-    """A modelled program instance has shown enough."""
 
 
 @dataclasses.dataclass
@@ -225,7 +210,7 @@ class Engine:
         self.reads: list[tuple[int, np.ndarray]] | None = None
         self.writes: list[tuple[int, np.ndarray]] | None = None
         """(storage, offsets in bytes) of what is planned, where somebody wants to know."""
-        self._instances = Instances(self._did)
+        self.instances = Instances(self._did)
         self._restore: list[Callable[[], None]] = []
 
     # -- launch ---------------------------------------------------------------------------------------
@@ -248,7 +233,7 @@ class Engine:
             name: value if self._compiled_in(parameters[name], value) else self._argument(name, value)
             for name, value in values.items()
         }
-        body = _rewritten(function)
+        body = rewritten(function)
         constants = ", ".join(f"{name}={value!r}" for name, value in declared(traced).items())
         self._at = function.__name__, constants
         if self.mode == "execute":
@@ -331,14 +316,14 @@ class Engine:
             self._watch = Races(self.memory, math.prod(grid), known)
             if not _waits(function):  # one that waits for an earlier instance would wait for ever
                 order = reversed(range(math.prod(grid)))
-        self._instances.begin(function.fn, grid, arguments)
+        self.instances.begin(function.fn, grid, arguments)
         try:
-            with _kernel_errors():
+            with kernel_errors():
                 for linear in order:
                     builder.set_grid_idx(*_index(linear, grid))
                     if self._watch is not None:
                         self._watch.start(linear)
-                    self._instances.run(body, arguments)
+                    self.instances.run(body, arguments)
         finally:
             self._watch = None
 
@@ -362,12 +347,12 @@ class Engine:
 
         def record(program: int) -> tuple[Recording, ProgramMap]:
             stand(program)
-            self._instances.making = made = Recording(arguments, self._did, keep=True)
+            self.instances.making = made = Recording(arguments, self._did, keep=True)
             try:
-                with made.record(), _kernel_errors():
+                with made.record(), kernel_errors():
                     body(**arguments)
             finally:
-                self._instances.making = None
+                self.instances.making = None
             if not made.understood:
                 raise NotFollowed("a tensor that no step made")
             try:
@@ -384,7 +369,7 @@ class Engine:
             if self.mode == "sample":
                 for region in memory.regions:
                     self.sampled.place(region)
-            with _kernel_errors():
+            with kernel_errors():
                 if recording is None or not recording.replayable or not recording.play():
                     body(**arguments)
 
@@ -392,7 +377,7 @@ class Engine:
             stand(program)
             self.mode, self.traffic = "model", Traffic()
             try:
-                with _kernel_errors(), contextlib.suppress(_Enough):
+                with kernel_errors(), contextlib.suppress(Enough):
                     body(**arguments)
                 return self.traffic
             finally:
@@ -464,7 +449,7 @@ class Engine:
         interpreter.interpreter_builder.set_grid_idx(*index)
         self.traffic = traffic
         try:
-            with _kernel_errors(), contextlib.suppress(_Enough):
+            with kernel_errors(), contextlib.suppress(Enough):
                 body(**arguments)
         finally:
             self.traffic = None
@@ -557,7 +542,7 @@ class Engine:
             return np.zeros(pointers.shape, dtype=dtype_np)
         start = self.dice.randrange(_INVENTED.size // 2)
         data = np.resize(_INVENTED[start : start + pointers.size], pointers.shape)
-        return _to_bf16(data) if dtype.is_bf16() else data.astype(dtype_np)
+        return to_bf16(data) if dtype.is_bf16() else data.astype(dtype_np)
 
     def store(self, ptrs: Any, value: Any, mask: Any) -> None:
         itemsize, mask = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize, handle_of(mask)
@@ -608,7 +593,7 @@ class Engine:
         if self.traffic is not None:
             self.traffic.access(region, pointers, mask, itemsize, what)
             if self.traffic.executed >= MODEL_STEPS:
-                raise _Enough
+                raise Enough
         return region
 
     def iterate(self, values: range) -> Iterator[int]:
@@ -670,7 +655,7 @@ class Engine:
         if self.traffic is not None:
             self.traffic.compute(unit, operations)
 
-    def _deciding(self, own: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def deciding(self, own: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """`own`, which Python asks where a kernel decides, and a note of what was decided where."""
 
         def decide(tensor: Any) -> Any:
@@ -711,313 +696,8 @@ class Engine:
 
     def install(self) -> None:
         """Launches, device-function calls, memory and autotuning come to this engine. Free when they do."""
-        if self._restore:
-            return
-        engine = self
-        builder = interpreter.InterpreterBuilder
-        unary, binary = builder.unary_op, builder.binary_op
-        reduce, cast, fp_cast = interpreter.ReduceOps.apply_impl, builder.cast_impl, builder.create_fp_to_fp
-        scan = interpreter.ScanOps.apply_impl
-        dot, rmw, cas = builder.create_dot, builder.create_atomic_rmw, builder.create_atomic_cas
-        fma = builder.create_fma
-
-        def call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
-            kwargs.pop("_semantic", None)
-            return _rewritten(function)(*args, **kwargs)
-
-        def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, *rest: Any) -> Any:
-            unit = str(a.dtype.scalar)
-            if unit == "fp32":
-                unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
-                unit = "float32" if "IEEE" in str(input_precision) else unit
-            engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
-            if d.dtype.scalar == tl.float16:
-                engine.units.add(HALF_SUMS)
-            if unit == "tf32x3" and engine.traffic is not None:
-                engine.traffic.split_products += 1
-                engine.traffic.split_operands += a.data.size + b.data.size
-            if engine.mode in ("model", "plan"):
-                return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
-            engine.barrier()
-            a, b = _widened(a), _widened(b)
-            if unit == "tf32":
-                a, b = _to_tf32(a), _to_tf32(b)
-            return half_sums.product(dot(self, a, b, d, input_precision, *rest), d)
-
-        def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
-            engine.count("float32", 2.0 * x.data.size)
-            return fma(self, x, y, z)
-
-        def unary_op(self: Any, arg: Any, op: Any) -> Any:
-            engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
-            if arg.dtype.scalar.is_bf16():
-                return _narrowed(unary(self, _widened(arg), op))
-            return unary(self, arg, op)
-
-        def summed(made: Any, *operands: Any) -> Any:
-            """A sum, a product by a factor, or either in another type: what it is a sum of is carried on."""
-            if engine.mode != "execute" or not any(one.attr for one in operands):
-                return made
-            if made.dtype.scalar not in (tl.float16, tl.bfloat16):
-                return half_sums.carried(made, *operands)
-            if half_sums.rounded(made, *operands):
-                engine.units.add(HALF_SUMS)
-            return made
-
-        def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
-            made = operated(self, lhs, rhs, op)
-            return summed(made, lhs, rhs) if op in _SUMMING else made
-
-        def operated(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
-            one = lhs.data
-            kind = one.dtype.kind
-            if kind == "f":
-                engine.count("float32", one.size * (4.0 if op is np.divide else 1.0))
-            elif engine.traffic is not None and one.ndim > 1 and kind != "b":
-                engine.traffic.indexed += one.size
-            scalar = lhs.dtype.scalar
-            if kind in "fi" and type(scalar) is tl.dtype:  # as Triton's own does, without its detours
-                made = op(one, rhs.data)
-                if made.dtype == np.bool_:
-                    return interpreter.TensorHandle(made, tl.int1)
-                if made.itemsize * 8 <= scalar.primitive_bitwidth:
-                    return interpreter.TensorHandle(made, scalar)
-            if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
-                return _narrowed(binary(self, _widened(lhs), _widened(rhs), op))
-            out = binary(self, lhs, rhs, op)
-            # Triton's own keeps the operands' type for a comparison, and splats it to integers later.
-            return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
-
-        def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
-            return summed(converted(self, src, dst_type), src)
-
-        def converted(self: Any, src: Any, dst_type: Any) -> Any:
-            if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
-                return interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16)
-            made = cast(self, src, dst_type)
-            if made.data.dtype.kind in "iu" and src.data.dtype.kind == "f" and engine.mode == "execute":
-                return engine.undefine(made, _beyond(src.data, made.data.dtype))
-            return made
-
-        def fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
-            if (
-                src.dtype.scalar == tl.float32
-                and dst_type.scalar == tl.bfloat16
-                and "RTZ" not in str(rounding_mode)
-            ):
-                return summed(interpreter.TensorHandle(_to_bf16(src.data), tl.bfloat16), src)
-            return summed(fp_cast(self, src, dst_type, rounding_mode), src)
-
-        def combined(self: Any, values: Any) -> None:
-            """A sum of products is half sums. What a kernel combines by its own function is counted where that runs."""
-            engine.barrier()
-            if combine.at_once(self.combine_fn):
-                floats = (value.handle.data for value in values if value.dtype.scalar.is_floating())
-                engine.count("float32", float(sum(data.size for data in floats)))
-
-        def reduce_impl(self: Any, values: Any) -> Any:
-            combined(self, values)
-            return _in_single(values, lambda wide: combine.reduce(self, wide, reduce, engine.brackets))
-
-        def scan_impl(self: Any, values: Any) -> Any:
-            combined(self, values)
-            return _in_single(values, lambda wide: combine.scan(self, wide, scan))
-
-        def divided(own: Callable[..., Any]) -> Callable[..., Any]:
-            def divide(self: Any, lhs: Any, rhs: Any) -> Any:
-                made = own(self, lhs, rhs)
-                return engine.undefine(made, rhs.data == 0)
-
-            return divide
-
-        def shifted(own: Callable[..., Any]) -> Callable[..., Any]:
-            def shift(self: Any, lhs: Any, rhs: Any) -> Any:
-                made = own(self, lhs, rhs)
-                return engine.undefine(made, (rhs.data < 0) | (rhs.data >= 8 * lhs.data.itemsize))
-
-            return shift
-
-        def cat(self: Any, lhs: Any, rhs: Any) -> Any:
-            """Of two blocks that may be reordered: any order that is no order."""
-            both = np.concatenate([lhs.data, rhs.data])
-            return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
-
-        def promised(kind: hints.Kind) -> Callable[[Any, Any], Any]:
-            own = getattr(tl, hints.NAMES[kind])
-
-            def promise(input: Any, values: Any) -> Any:
-                given = own(input, values)  # raises where there are too few values
-                if engine.mode not in ("execute", "sample") or not isinstance(given, tl.tensor):
-                    return given
-                units = hints.units(values, given.handle.data.ndim)
-                step = partial(engine.promise, kind, units)
-                making = engine._instances.making
-                handle = (
-                    step(given.handle) if making is None else making._called("promise", step, given.handle)
-                )
-                return tl.tensor(handle, given.type)
-
-            return promise
-
-        def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
-            real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
-            if real is None:
-                return interpreter.TensorHandle(engine.found_by(op, ptr, val), val.dtype.scalar)
-            if "XCHG" in str(op):  # moves bits, but Triton's own knows only integers
-                moved = rmw(self, op, real, _as_integers(val), mask, sem, scope)
-                return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)
-            if val.dtype.scalar.is_bf16():
-                return interpreter.TensorHandle(_updated_in_bf16(str(op), real.data, val, mask), tl.bfloat16)
-            return rmw(self, op, real, val, mask, sem, scope)
-
-        def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
-            real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool), sem, scope)
-            if real is None:
-                return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
-            found = cas(self, real, _as_integers(cmp), _as_integers(val), sem, scope)
-            return interpreter.TensorHandle(found.data.view(cmp.data.dtype), cmp.dtype.scalar)
-
-        def extern(self: Any, lib: Any, path: Any, symbol: str, args: Any, ret_type: Any, pure: Any) -> Any:
-            function = libdevice.find(symbol)
-            if function is None:
-                raise Unsupported(f"libdevice function {symbol} is not interpreted")
-            scalar = ret_type.scalar
-            data = np.asarray(function(*(arg.data for arg in args))).astype(interpreter._get_np_dtype(scalar))
-            engine.count("float32", data.size * 8.0)
-            return interpreter.TensorHandle(data, scalar)
-
-        def asm(
-            self: Any, text: str, constraints: str, values: Any, types: Any, is_pure: bool, pack: int
-        ) -> Any:
-            scalars = [kind.scalar for kind in types]
-            kinds = [interpreter._get_np_dtype(scalar) for scalar in scalars]
-            shape = values[0].data.shape if values else (1,)
-            engine.count("float32", float(math.prod(shape)) * 4.0)
-            try:
-                made = ptx.evaluate(text, constraints, [value.data for value in values], kinds, pack)
-            except ptx.NotEvaluated as error:
-                if engine.mode not in ("model", "plan"):
-                    raise Unsupported(f"inline assembly: {error}") from None
-                made = [np.zeros(shape, dtype=kind) for kind in kinds]
-            return _Results(map(interpreter.TensorHandle, made, scalars))
-
-        patches: list[tuple[Any, str, Any]] = [
-            (jit.JITFunction, "__call__", call),
-            (
-                builder,
-                "create_masked_load",
-                # Triton 3.6 gives two policies, 3.9 one, descriptors none; volatile always comes last.
-                lambda self, ptrs, mask, other, *rest, is_volatile=False, **policies: engine.load(
-                    ptrs, mask, other, bool(rest[-1] if rest else is_volatile)
-                ),
-            ),
-            (
-                builder,
-                "create_masked_store",
-                lambda self, ptrs, value, mask, *rest, **kw: engine.store(ptrs, value, mask),
-            ),
-            (builder, "create_atomic_rmw", create_rmw),
-            (builder, "create_atomic_cas", create_cas),
-            (builder, "create_dot", create_dot),
-            (builder, "create_fma", create_fma),
-            (interpreter.ReduceOps, "apply_impl", reduce_impl),
-            (interpreter.ScanOps, "apply_impl", scan_impl),
-            (builder, "create_barrier", lambda self: engine.barrier()),
-            (interpreter, "_get_np_dtype", _np_dtype),
-            (builder, "cast_impl", cast_impl),
-            (builder, "create_fp_to_fp", fp_to_fp),
-            (builder, "unary_op", unary_op),
-            (builder, "binary_op", binary_op),
-            (builder, "create_extern_elementwise", extern),
-            (builder, "create_cat", cat),
-            (TritonSemantic, "load", _load),
-            *(
-                (builder, name, divided(getattr(builder, name)))
-                for name in ("create_idiv", "create_srem", "create_urem")
-            ),
-            *(
-                (builder, name, shifted(getattr(builder, name)))
-                for name in ("create_shl", "create_lshr", "create_ashr")
-            ),
-            (builder, "create_inline_asm", asm),
-            *((tl.constexpr, name, _bare(tl.constexpr.__dict__[name])) for name in _OPERATORS),
-        ]
-        saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
-        for owner, name, value in patches:
-            setattr(owner, name, value)
-
-        def loop(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Iterator[int]:
-            return engine.iterate(range(start) if end is None else range(start, end, step or 1))
-
-        scope = _taken_over()
-        scope.set_attr(tl, "range", loop)
-        for kind, name in hints.NAMES.items():
-            scope.set_attr(tl, name, promised(kind))
-        # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
-        scope.set_attr(tl.tensor, "__index__", self._deciding(lambda self: int(self.handle.data.squeeze())))
-        scope.set_attr(tl.tensor, "__bool__", self._deciding(tl.tensor.__dict__["__bool__"]))
-        outer, _LOOPS["range"] = _LOOPS["range"], loop
-
-        def restore() -> None:
-            _LOOPS["range"] = outer
-            scope.restore()
-            for owner, name, value in saved:
-                setattr(owner, name, value)
-
-        self._restore.append(restore)
-
-
-_OPERATORS = [
-    f"__{side}{name}__"
-    for name in (
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "gt",
-        "ge",
-        "lt",
-        "le",
-        "and",
-        "or",
-        "xor",
-    )
-    for side in ("", "r")
-    if f"__{side}{name}__" in tl.constexpr.__dict__
-]
-
-
-def _bare(own: Callable[..., Any]) -> Callable[..., Any]:
-    """A global `tl.constexpr` beside a tensor gives a tensor, as when compiled; Triton's interpreter makes it a constant."""
-
-    def operate(self: Any, other: Any) -> Any:
-        made = own(self, other)
-        return made.value if isinstance(made.value, tl.tensor) else made
-
-    return operate
-
-
-class _Other(tl.tensor):
-    """What masked lanes hold, by the kernel's word, if it is a single 0 too (`if other` asks Triton)."""
-
-    def __bool__(self) -> bool:
-        return True
-
-
-_TRITONS_LOAD = TritonSemantic.load
-
-
-def _load(self: TritonSemantic, ptr: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
-    """`tl.load`, which says whether there was an `other` where a single lane is loaded as well."""
-    if other is not None and mask is not None and ptr.type.scalar.is_ptr():
-        kind = ptr.type.scalar.element_ty
-        other = self.cast(other, tl.int8 if kind == tl.int1 else kind)
-        if ptr.type.is_block():
-            ptr, other = self.broadcast_impl_value(ptr, other)
-        other = _Other(other.handle, other.type)
-    return _TRITONS_LOAD(self, ptr, mask, other, *rest, **options)
+        if not self._restore:
+            self._restore.append(patches.install(self))
 
 
 def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
@@ -1097,213 +777,6 @@ def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.nd
     return changed
 
 
-def _beyond(values: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Which numbers an integer type cannot hold."""
-    limits = np.iinfo(kind)
-    found: np.ndarray = ~((values > limits.min - 1.0) & (values < limits.max + 1.0))
-    return found
-
-
-class _Results(tuple[Any, ...]):
-    """What a line of assembly returns."""
-
-    def get_result(self, place: int) -> Any:
-        return self[place]
-
-
-def _as_integers(handle: Any) -> Any:
-    """The same bits as integers of the same size."""
-    if handle.data.dtype.kind != "f":
-        return handle
-    kind = {2: (np.int16, tl.int16), 4: (np.int32, tl.int32), 8: (np.int64, tl.int64)}[
-        handle.data.dtype.itemsize
-    ]
-    return interpreter.TensorHandle(handle.data.view(kind[0]), kind[1])
-
-
-def _widened(handle: Any) -> Any:
-    """Triton's interpreter keeps bfloat16 as raw 16-bit patterns, which numpy cannot calculate with."""
-    if not handle.dtype.scalar.is_bf16():
-        return handle
-    data = (handle.data.astype(np.uint32) << 16).view(np.float32)
-    return interpreter.TensorHandle(data, tl.float32)
-
-
-def _narrowed(handle: Any) -> Any:
-    """Back to bfloat16 after arithmetic; comparisons stay booleans."""
-    if handle.data.dtype.kind != "f":
-        return handle
-    return interpreter.TensorHandle(_to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
-
-
-def _in_single(values: Sequence[Any], function: Callable[[Any], Any]) -> Any:
-    """A reduction or scan of tensors, those of bfloat16 in single precision: numpy has no such numbers."""
-    narrow = [value.dtype.scalar.is_bf16() for value in values]
-    if not any(narrow):
-        return function(values)
-    wide = tuple(
-        _tensor_of(_widened(value.handle)) if is_narrow else value
-        for value, is_narrow in zip(values, narrow, strict=True)
-    )
-    made = function(wide)
-    several = list(made) if isinstance(made, list | tuple) else [made]
-    return [
-        _tensor_of(_narrowed(one.handle)) if is_narrow else one
-        for one, is_narrow in zip(several, narrow, strict=False)
-    ]
-
-
-def _tensor_of(handle: Any) -> Any:
-    shape = handle.data.shape
-    kind = handle.dtype.scalar
-    single = handle.data.size == 1 and shape in ((), (1,))
-    return tl.tensor(handle, kind if single else tl.block_type(kind, list(shape)))
-
-
-_UPDATES: dict[str, Callable[[Any, Any], Any]] = {"ADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
-
-
-def _updated_in_bf16(op: str, pointers: np.ndarray, val: Any, mask: Any) -> np.ndarray:
-    """An atomic update of bfloat16, lane after lane; what was there before."""
-    function = next((made for name, made in _UPDATES.items() if name in op), None)
-    if function is None:
-        raise Unsupported(f"{op} in bfloat16 is not interpreted")
-    addresses = np.ascontiguousarray(pointers).reshape(-1)
-    values = np.broadcast_to(val.data, pointers.shape).reshape(-1)
-    before = np.zeros(addresses.shape, dtype=np.uint16)
-    for lane in np.flatnonzero(spread(mask.data, pointers.shape).reshape(-1)).tolist():
-        there = ctypes.c_uint16.from_address(int(addresses[lane]))
-        before[lane] = there.value
-        pair = (np.array([there.value, values[lane]], dtype=np.uint32) << 16).view(np.float32)
-        there.value = int(_to_bf16(function(pair[:1], pair[1:]))[0])
-    return before.reshape(pointers.shape)
-
-
-def _to_tf32(handle: Any) -> Any:
-    """float32 with the 10-bit mantissa that tensor cores read, to nearest (Triton 3.6's interpreter keeps all)."""
-    bits = np.ascontiguousarray(handle.data).view(np.uint32)
-    rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
-    data = np.where(np.isfinite(handle.data), rounded.view(np.float32), handle.data)
-    return interpreter.TensorHandle(data, tl.float32)
-
-
-def _to_bf16(data: np.ndarray) -> np.ndarray:
-    """float32 to bfloat16 bit patterns, to nearest even as the GPU does (Triton's interpreter truncates)."""
-    bits = np.ascontiguousarray(data).view(np.uint32)
-    rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
-    return np.where(np.isnan(data), np.uint16(0x7FC0) | (bits >> 16).astype(np.uint16), rounded)
-
-
-def _np_dtype(dtype: Any) -> np.dtype:
-    """Triton builds its table of types anew at every look-up, a tenth of an interpreted kernel's time."""
-    scalar = dtype.scalar
-    if type(scalar) is not tl.dtype:
-        return np.dtype(np.uint64) if scalar.is_ptr() else _own_np_dtype(scalar)
-    found = _NP_DTYPES.get(scalar.name)
-    if found is None:
-        found = _NP_DTYPES[scalar.name] = _own_np_dtype(scalar)
-    return found
-
-
-_LANGUAGE: dict[tuple[str, ...], list[tuple[Any, str, Any]]] = {}
-"""By the libraries that are loaded: each attribute of Triton's language that the interpreter replaces, and by what."""
-
-
-def _taken_over() -> Any:
-    """Triton's language, given to its interpreter until the scope that is returned is restored. What that replaces is looked
-    for once: members of a dozen modules, which takes longer than many a kernel."""
-    packages = _extern_packages()
-    key = tuple(package.__name__ for package in packages)
-    known = _LANGUAGE.get(key)
-    if known is None:
-        scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
-        for package in packages:
-            interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
-        changes = getattr(scope, "_changes", [])  # versions of Triton that keep them elsewhere look each time
-        if changes:
-            _LANGUAGE[key] = [(owner, name, vars(owner)[name]) for owner, name, _ in changes]
-        return scope
-    scope = interpreter._LangPatchScope()
-    for owner, name, value in known:
-        scope.set_attr(owner, name, value)
-    return scope
-
-
-def _extern_packages() -> list[Any]:
-    names = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
-    return [sys.modules[name] for name in names if name in sys.modules]
-
-
-@contextlib.contextmanager
-def _kernel_errors() -> Iterator[None]:
-    """Sorts what a kernel's body can raise under the interpreter."""
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    except (OutOfBounds, Unsupported, Race, Unsure, _Enough, MemoryError):
-        raise
-    except NotImplementedError as error:
-        raise Unsupported(str(error) or "an operation that the interpreter lacks") from error
-    except Exception as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        if isinstance(cause, (OutOfBounds, Unsupported, Race, Unsure, _Enough)):
-            raise cause from None
-        raise KernelError(f"{type(cause).__name__}: {cause}") from cause
-
-
-def _implemented(value: Any) -> Any:
-    """CUDA's libdevice for Triton's empty front of it, which only the compiler replaces."""
-    front, real = (
-        sys.modules.get(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice")
-    )
-    if front is None or real is None:
-        return value
-    if value is front:
-        return real
-    if getattr(value, "__module__", None) == front.__name__ and callable(value):
-        return getattr(real, value.__name__, value)
-    return value
-
-
-_REWRITTEN: dict[Any, Callable[..., Any]] = {}
-_LOOPS: dict[str, Callable[..., Any]] = {"range": range}
-"""What `range` means in kernels: the loop of the engine that is installed."""
-
-
-def _rewritten(function: jit.JITFunction) -> Callable[..., Any]:
-    """The kernel's body as a Python function over interpreter tensors (Triton's own rewriting, cached)."""
-    body = _REWRITTEN.get(function.fn)
-    if body is None:
-        tree = tree_of(function)
-        made = interpreter.FunctionRewriter(function.fn).rewrite_ast() if tree is None else None
-        names = function.fn.__globals__ if made is None else made.__globals__
-        names = {name: _implemented(value) for name, value in names.items()}
-        names = {"range": lambda *args: _LOOPS["range"](*args), **names}
-        if made is None:
-            assert tree is not None
-            body = _compiled(function, tree, names)
-        else:
-            body = types.FunctionType(
-                made.__code__, names, made.__name__, made.__defaults__, made.__closure__
-            )
-            body.__kwdefaults__ = made.__kwdefaults__
-        _REWRITTEN[function.fn] = body
-    return body
-
-
-def _compiled(function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]) -> Callable[..., Any]:
-    """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
-    module = ast.Module([interpreter.ASTTransformer().visit(copy.deepcopy(tree))], type_ignores=[])
-    names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)}
-    code = compile(ast.fix_missing_locations(module), function.fn.__code__.co_filename, "exec")
-    exec(code, names)
-    body: Callable[..., Any] = names[tree.name]
-    names[tree.name] = function
-    return body
-
-
 _INVENTED = np.random.default_rng(0).standard_normal(1 << 14).astype(np.float32)
 _TYPES = {
     torch.float16: "fp16",
@@ -1322,9 +795,3 @@ _TYPES = {
     torch.float8_e4m3fn: "fp8e4nv",
     torch.float8_e5m2: "fp8e5",
 }
-_UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
-_TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
-_SUMMING = {np.add, np.subtract, np.multiply}
-_own_np_dtype = interpreter._get_np_dtype
-_NP_DTYPES: dict[str, np.dtype] = {}
-"""By name of a scalar type."""

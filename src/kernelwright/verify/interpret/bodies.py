@@ -1,0 +1,92 @@
+"""Kernels' bodies as Python over the interpreter's tensors, and Triton's language given to its interpreter."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import triton.language as tl
+from triton.runtime import interpreter, jit
+
+from kernelwright.verify.trace.kernels import HELPERS, tree_of
+
+_LANGUAGE: dict[tuple[str, ...], list[tuple[Any, str, Any]]] = {}
+"""By the libraries that are loaded: each attribute of Triton's language that the interpreter replaces, and by what."""
+_REWRITTEN: dict[Any, Callable[..., Any]] = {}
+LOOPS: dict[str, Callable[..., Any]] = {"range": range}
+"""What `range` means in kernels: the loop of the engine that is installed."""
+
+
+def taken_over() -> Any:
+    """Triton's language, given to its interpreter until the scope that is returned is restored. What that replaces is looked
+    for once: members of a dozen modules, which takes longer than many a kernel."""
+    packages = _extern_packages()
+    key = tuple(package.__name__ for package in packages)
+    known = _LANGUAGE.get(key)
+    if known is None:
+        scope = interpreter._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        for package in packages:
+            interpreter._patch_builtin(package, interpreter.interpreter_builder, scope)
+        changes = getattr(scope, "_changes", [])  # versions of Triton that keep them elsewhere look each time
+        if changes:
+            _LANGUAGE[key] = [(owner, name, vars(owner)[name]) for owner, name, _ in changes]
+        return scope
+    scope = interpreter._LangPatchScope()
+    for owner, name, value in known:
+        scope.set_attr(owner, name, value)
+    return scope
+
+
+def _extern_packages() -> list[Any]:
+    names = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
+    return [sys.modules[name] for name in names if name in sys.modules]
+
+
+def _implemented(value: Any) -> Any:
+    """CUDA's libdevice for Triton's empty front of it, which only the compiler replaces."""
+    front, real = (
+        sys.modules.get(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice")
+    )
+    if front is None or real is None:
+        return value
+    if value is front:
+        return real
+    if getattr(value, "__module__", None) == front.__name__ and callable(value):
+        return getattr(real, value.__name__, value)
+    return value
+
+
+def rewritten(function: jit.JITFunction) -> Callable[..., Any]:
+    """The kernel's body as a Python function over interpreter tensors (Triton's own rewriting, cached)."""
+    body = _REWRITTEN.get(function.fn)
+    if body is None:
+        tree = tree_of(function)
+        made = interpreter.FunctionRewriter(function.fn).rewrite_ast() if tree is None else None
+        names = function.fn.__globals__ if made is None else made.__globals__
+        names = {name: _implemented(value) for name, value in names.items()}
+        names = {"range": lambda *args: LOOPS["range"](*args), **names}
+        if made is None:
+            assert tree is not None
+            body = _compiled(function, tree, names)
+        else:
+            body = types.FunctionType(
+                made.__code__, names, made.__name__, made.__defaults__, made.__closure__
+            )
+            body.__kwdefaults__ = made.__kwdefaults__
+        _REWRITTEN[function.fn] = body
+    return body
+
+
+def _compiled(function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]) -> Callable[..., Any]:
+    """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
+    module = ast.Module([interpreter.ASTTransformer().visit(copy.deepcopy(tree))], type_ignores=[])
+    names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)}
+    code = compile(ast.fix_missing_locations(module), function.fn.__code__.co_filename, "exec")
+    exec(code, names)
+    body: Callable[..., Any] = names[tree.name]
+    names[tree.name] = function
+    return body

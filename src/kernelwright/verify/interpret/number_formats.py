@@ -1,0 +1,117 @@
+"""Numbers that numpy lacks or that Triton's interpreter keeps otherwise than a GPU: bfloat16, TF32, integers' limits."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+from kernelwright.verify.interpret.endings import Unsupported
+from kernelwright.verify.interpret.memory import spread
+
+_UPDATES: dict[str, Callable[[Any, Any], Any]] = {"ADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
+_own_np_dtype = interpreter._get_np_dtype
+_NP_DTYPES: dict[str, np.dtype] = {}
+"""By name of a scalar type."""
+
+
+def widened(handle: Any) -> Any:
+    """Triton's interpreter keeps bfloat16 as raw 16-bit patterns, which numpy cannot calculate with."""
+    if not handle.dtype.scalar.is_bf16():
+        return handle
+    data = (handle.data.astype(np.uint32) << 16).view(np.float32)
+    return interpreter.TensorHandle(data, tl.float32)
+
+
+def narrowed(handle: Any) -> Any:
+    """Back to bfloat16 after arithmetic; comparisons stay booleans."""
+    if handle.data.dtype.kind != "f":
+        return handle
+    return interpreter.TensorHandle(to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
+
+
+def in_single(values: Sequence[Any], function: Callable[[Any], Any]) -> Any:
+    """A reduction or scan of tensors, those of bfloat16 in single precision: numpy has no such numbers."""
+    narrow = [value.dtype.scalar.is_bf16() for value in values]
+    if not any(narrow):
+        return function(values)
+    wide = tuple(
+        _tensor_of(widened(value.handle)) if is_narrow else value
+        for value, is_narrow in zip(values, narrow, strict=True)
+    )
+    made = function(wide)
+    several = list(made) if isinstance(made, list | tuple) else [made]
+    return [
+        _tensor_of(narrowed(one.handle)) if is_narrow else one
+        for one, is_narrow in zip(several, narrow, strict=False)
+    ]
+
+
+def _tensor_of(handle: Any) -> Any:
+    shape = handle.data.shape
+    kind = handle.dtype.scalar
+    single = handle.data.size == 1 and shape in ((), (1,))
+    return tl.tensor(handle, kind if single else tl.block_type(kind, list(shape)))
+
+
+def updated_in_bf16(op: str, pointers: np.ndarray, val: Any, mask: Any) -> np.ndarray:
+    """An atomic update of bfloat16, lane after lane; what was there before."""
+    function = next((made for name, made in _UPDATES.items() if name in op), None)
+    if function is None:
+        raise Unsupported(f"{op} in bfloat16 is not interpreted")
+    addresses = np.ascontiguousarray(pointers).reshape(-1)
+    values = np.broadcast_to(val.data, pointers.shape).reshape(-1)
+    before = np.zeros(addresses.shape, dtype=np.uint16)
+    for lane in np.flatnonzero(spread(mask.data, pointers.shape).reshape(-1)).tolist():
+        there = ctypes.c_uint16.from_address(int(addresses[lane]))
+        before[lane] = there.value
+        pair = (np.array([there.value, values[lane]], dtype=np.uint32) << 16).view(np.float32)
+        there.value = int(to_bf16(function(pair[:1], pair[1:]))[0])
+    return before.reshape(pointers.shape)
+
+
+def to_tf32(handle: Any) -> Any:
+    """float32 with the 10-bit mantissa that tensor cores read, to nearest (Triton 3.6's interpreter keeps all)."""
+    bits = np.ascontiguousarray(handle.data).view(np.uint32)
+    rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
+    data = np.where(np.isfinite(handle.data), rounded.view(np.float32), handle.data)
+    return interpreter.TensorHandle(data, tl.float32)
+
+
+def to_bf16(data: np.ndarray) -> np.ndarray:
+    """float32 to bfloat16 bit patterns, to nearest even as the GPU does (Triton's interpreter truncates)."""
+    bits = np.ascontiguousarray(data).view(np.uint32)
+    rounded = ((bits + (((bits >> 16) & 1) + np.uint32(0x7FFF))) >> 16).astype(np.uint16)
+    return np.where(np.isnan(data), np.uint16(0x7FC0) | (bits >> 16).astype(np.uint16), rounded)
+
+
+def np_dtype(dtype: Any) -> np.dtype:
+    """Triton builds its table of types anew at every look-up, a tenth of an interpreted kernel's time."""
+    scalar = dtype.scalar
+    if type(scalar) is not tl.dtype:
+        return np.dtype(np.uint64) if scalar.is_ptr() else _own_np_dtype(scalar)
+    found = _NP_DTYPES.get(scalar.name)
+    if found is None:
+        found = _NP_DTYPES[scalar.name] = _own_np_dtype(scalar)
+    return found
+
+
+def as_integers(handle: Any) -> Any:
+    """The same bits as integers of the same size."""
+    if handle.data.dtype.kind != "f":
+        return handle
+    kind = {2: (np.int16, tl.int16), 4: (np.int32, tl.int32), 8: (np.int64, tl.int64)}[
+        handle.data.dtype.itemsize
+    ]
+    return interpreter.TensorHandle(handle.data.view(kind[0]), kind[1])
+
+
+def beyond(values: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Which numbers an integer type cannot hold."""
+    limits = np.iinfo(kind)
+    found: np.ndarray = ~((values > limits.min - 1.0) & (values < limits.max + 1.0))
+    return found

@@ -1,0 +1,417 @@
+"""What is put in place of Triton's own interpreter while an engine is installed: every operation that is counted, checked, or
+computed otherwise than on a GPU.
+
+Each function below gives (owner, attribute, value) of one kind of operation; `install` sets them all and gives back what
+undoes it. What a value does with memory and decisions is the engine's (`interpret/interpreter.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import triton.language as tl
+from triton.language.semantic import TritonSemantic
+from triton.runtime import interpreter, jit
+
+from kernelwright.verify.interpret import combine, half_sums, hints, libdevice, ptx
+from kernelwright.verify.interpret.bodies import LOOPS, rewritten, taken_over
+from kernelwright.verify.interpret.endings import Unsupported
+from kernelwright.verify.interpret.memory import Traffic
+from kernelwright.verify.interpret.number_formats import (
+    as_integers, beyond, in_single, narrowed, np_dtype, to_bf16, to_tf32, updated_in_bf16, widened,
+)
+from kernelwright.verify.interpret.recording import Instances
+from kernelwright.verify.messages import HALF_SUMS
+
+Patch = tuple[Any, str, Any]
+Builder = interpreter.InterpreterBuilder
+
+_UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
+_TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
+_SUMMING = {np.add, np.subtract, np.multiply}
+_OPERATORS = [
+    f"__{side}{name}__"
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "gt",
+        "ge",
+        "lt",
+        "le",
+        "and",
+        "or",
+        "xor",
+    )
+    for side in ("", "r")
+    if f"__{side}{name}__" in tl.constexpr.__dict__
+]
+
+
+class Watcher(Protocol):
+    """What the operations ask of an engine."""
+
+    mode: str
+    units: set[str]
+    traffic: Traffic | None
+    brackets: int
+    garbage: int
+    instances: Instances
+
+    def count(self, unit: str, operations: float) -> None: ...
+    def barrier(self) -> None: ...
+    def undefine(self, made: Any, where: np.ndarray) -> Any: ...
+    def promise(self, kind: hints.Kind, units: Sequence[int], handle: Any) -> Any: ...
+    def load(self, ptrs: Any, mask: Any, other: Any, volatile: bool = False) -> Any: ...
+    def store(self, ptrs: Any, value: Any, mask: Any) -> None: ...
+    def real_pointers(self, ptrs: Any, mask: np.ndarray, sem: Any, scope: Any) -> Any: ...
+    def found_by(self, op: Any, ptr: Any, val: Any) -> np.ndarray: ...
+    def iterate(self, values: range) -> Iterator[int]: ...
+    def deciding(self, own: Callable[[Any], Any]) -> Callable[[Any], Any]: ...
+
+
+def install(engine: Watcher) -> Callable[[], None]:
+    """Returns what gives Triton's language back to its compiler."""
+    patches: list[Patch] = [
+        (jit.JITFunction, "__call__", _call),
+        (interpreter, "_get_np_dtype", np_dtype),
+        (TritonSemantic, "load", _load),
+        *((tl.constexpr, name, _bare(tl.constexpr.__dict__[name])) for name in _OPERATORS),
+    ]
+    for made in (_products, _elementwise, _conversions, _reductions, _undefined, _memory, _foreign):
+        patches += made(engine)
+    saved = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
+    for owner, name, value in patches:
+        setattr(owner, name, value)
+
+    def loop(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Iterator[int]:
+        return engine.iterate(range(start) if end is None else range(start, end, step or 1))
+
+    scope = taken_over()
+    scope.set_attr(tl, "range", loop)
+    for kind, name in hints.NAMES.items():
+        scope.set_attr(tl, name, _promised(engine, kind))
+    # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
+    scope.set_attr(tl.tensor, "__index__", engine.deciding(lambda self: int(self.handle.data.squeeze())))
+    scope.set_attr(tl.tensor, "__bool__", engine.deciding(tl.tensor.__dict__["__bool__"]))
+    outer, LOOPS["range"] = LOOPS["range"], loop
+
+    def restore() -> None:
+        LOOPS["range"] = outer
+        scope.restore()
+        for owner, name, value in saved:
+            setattr(owner, name, value)
+
+    return restore
+
+
+def _call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
+    kwargs.pop("_semantic", None)
+    return rewritten(function)(*args, **kwargs)
+
+
+def _products(engine: Watcher) -> list[Patch]:
+    """Products on tensor cores, in the precision that they are asked in, and multiply-adds."""
+    dot, fma = Builder.create_dot, Builder.create_fma
+
+    def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, *rest: Any) -> Any:
+        unit = str(a.dtype.scalar)
+        if unit == "fp32":
+            unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
+            unit = "float32" if "IEEE" in str(input_precision) else unit
+        engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
+        if d.dtype.scalar == tl.float16:
+            engine.units.add(HALF_SUMS)
+        if unit == "tf32x3" and engine.traffic is not None:
+            engine.traffic.split_products += 1
+            engine.traffic.split_operands += a.data.size + b.data.size
+        if engine.mode in ("model", "plan"):
+            return interpreter.TensorHandle(np.zeros_like(d.data), d.dtype.scalar)
+        engine.barrier()
+        a, b = widened(a), widened(b)
+        if unit == "tf32":
+            a, b = to_tf32(a), to_tf32(b)
+        return half_sums.product(dot(self, a, b, d, input_precision, *rest), d)
+
+    def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
+        engine.count("float32", 2.0 * x.data.size)
+        return fma(self, x, y, z)
+
+    return [
+        (Builder, "create_dot", create_dot),
+        (Builder, "create_fma", create_fma),
+    ]
+
+
+def _elementwise(engine: Watcher) -> list[Patch]:
+    """What is done element by element."""
+    unary, binary = Builder.unary_op, Builder.binary_op
+
+    def unary_op(self: Any, arg: Any, op: Any) -> Any:
+        engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
+        if arg.dtype.scalar.is_bf16():
+            return narrowed(unary(self, widened(arg), op))
+        return unary(self, arg, op)
+
+    def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+        made = operated(self, lhs, rhs, op)
+        return _summed(engine, made, lhs, rhs) if op in _SUMMING else made
+
+    def operated(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+        one = lhs.data
+        kind = one.dtype.kind
+        if kind == "f":
+            engine.count("float32", one.size * (4.0 if op is np.divide else 1.0))
+        elif engine.traffic is not None and one.ndim > 1 and kind != "b":
+            engine.traffic.indexed += one.size
+        scalar = lhs.dtype.scalar
+        if kind in "fi" and type(scalar) is tl.dtype:  # as Triton's own does, without its detours
+            made = op(one, rhs.data)
+            if made.dtype == np.bool_:
+                return interpreter.TensorHandle(made, tl.int1)
+            if made.itemsize * 8 <= scalar.primitive_bitwidth:
+                return interpreter.TensorHandle(made, scalar)
+        if lhs.dtype.scalar.is_bf16() and rhs.dtype.scalar.is_bf16():
+            return narrowed(binary(self, widened(lhs), widened(rhs), op))
+        out = binary(self, lhs, rhs, op)
+        # Triton's own keeps the operands' type for a comparison, and splats it to integers later.
+        return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
+
+    return [
+        (Builder, "unary_op", unary_op),
+        (Builder, "binary_op", binary_op),
+    ]
+
+
+def _summed(engine: Watcher, made: Any, *operands: Any) -> Any:
+    """A sum, a product by a factor, or either in another type: what it is a sum of is carried on."""
+    if engine.mode != "execute" or not any(one.attr for one in operands):
+        return made
+    if made.dtype.scalar not in (tl.float16, tl.bfloat16):
+        return half_sums.carried(made, *operands)
+    if half_sums.rounded(made, *operands):
+        engine.units.add(HALF_SUMS)
+    return made
+
+
+def _conversions(engine: Watcher) -> list[Patch]:
+    """Casts, rounded as a GPU does it; what an integer cannot hold is undefined."""
+    cast, fp_cast = Builder.cast_impl, Builder.create_fp_to_fp
+
+    def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
+        return _summed(engine, converted(self, src, dst_type), src)
+
+    def converted(self: Any, src: Any, dst_type: Any) -> Any:
+        if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
+            return interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16)
+        made = cast(self, src, dst_type)
+        if made.data.dtype.kind in "iu" and src.data.dtype.kind == "f" and engine.mode == "execute":
+            return engine.undefine(made, beyond(src.data, made.data.dtype))
+        return made
+
+    def fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+        if (
+            src.dtype.scalar == tl.float32
+            and dst_type.scalar == tl.bfloat16
+            and "RTZ" not in str(rounding_mode)
+        ):
+            return _summed(engine, interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16), src)
+        return _summed(engine, fp_cast(self, src, dst_type, rounding_mode), src)
+
+    return [
+        (Builder, "cast_impl", cast_impl),
+        (Builder, "create_fp_to_fp", fp_to_fp),
+    ]
+
+
+def _reductions(engine: Watcher) -> list[Patch]:
+    """Reductions and scans, bracketed as the engine draws it."""
+    reduce, scan = interpreter.ReduceOps.apply_impl, interpreter.ScanOps.apply_impl
+
+    def combined(self: Any, values: Any) -> None:
+        """A sum of products is half sums. What a kernel combines by its own function is counted where that runs."""
+        engine.barrier()
+        if combine.at_once(self.combine_fn):
+            floats = (value.handle.data for value in values if value.dtype.scalar.is_floating())
+            engine.count("float32", float(sum(data.size for data in floats)))
+
+    def reduce_impl(self: Any, values: Any) -> Any:
+        combined(self, values)
+        return in_single(values, lambda wide: combine.reduce(self, wide, reduce, engine.brackets))
+
+    def scan_impl(self: Any, values: Any) -> Any:
+        combined(self, values)
+        return in_single(values, lambda wide: combine.scan(self, wide, scan))
+
+    return [
+        (interpreter.ReduceOps, "apply_impl", reduce_impl),
+        (interpreter.ScanOps, "apply_impl", scan_impl),
+    ]
+
+
+def _undefined(engine: Watcher) -> list[Patch]:
+    """Division by zero, shifts beyond the width, and two blocks in any order."""
+
+    def divided(own: Callable[..., Any]) -> Callable[..., Any]:
+        def divide(self: Any, lhs: Any, rhs: Any) -> Any:
+            made = own(self, lhs, rhs)
+            return engine.undefine(made, rhs.data == 0)
+
+        return divide
+
+    def shifted(own: Callable[..., Any]) -> Callable[..., Any]:
+        def shift(self: Any, lhs: Any, rhs: Any) -> Any:
+            made = own(self, lhs, rhs)
+            return engine.undefine(made, (rhs.data < 0) | (rhs.data >= 8 * lhs.data.itemsize))
+
+        return shift
+
+    def cat(self: Any, lhs: Any, rhs: Any) -> Any:
+        """Of two blocks that may be reordered: any order that is no order."""
+        both = np.concatenate([lhs.data, rhs.data])
+        return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
+
+    return [
+        *((Builder, name, divided(getattr(Builder, name))) for name in ("create_idiv", "create_srem", "create_urem")),
+        *((Builder, name, shifted(getattr(Builder, name))) for name in ("create_shl", "create_lshr", "create_ashr")),
+        (Builder, "create_cat", cat),
+    ]
+
+
+def _memory(engine: Watcher) -> list[Patch]:
+    """Loads, stores, atomic updates and barriers."""
+    rmw, cas = Builder.create_atomic_rmw, Builder.create_atomic_cas
+
+    def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
+        if real is None:
+            return interpreter.TensorHandle(engine.found_by(op, ptr, val), val.dtype.scalar)
+        if "XCHG" in str(op):  # moves bits, but Triton's own knows only integers
+            moved = rmw(self, op, real, as_integers(val), mask, sem, scope)
+            return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)
+        if val.dtype.scalar.is_bf16():
+            return interpreter.TensorHandle(updated_in_bf16(str(op), real.data, val, mask), tl.bfloat16)
+        return rmw(self, op, real, val, mask, sem, scope)
+
+    def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+        real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool), sem, scope)
+        if real is None:
+            return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
+        found = cas(self, real, as_integers(cmp), as_integers(val), sem, scope)
+        return interpreter.TensorHandle(found.data.view(cmp.data.dtype), cmp.dtype.scalar)
+
+    return [
+        (
+            Builder,
+            "create_masked_load",
+            # Triton 3.6 gives two policies, 3.9 one, descriptors none; volatile always comes last.
+            lambda self, ptrs, mask, other, *rest, is_volatile=False, **policies: engine.load(
+                ptrs, mask, other, bool(rest[-1] if rest else is_volatile)
+            ),
+        ),
+        (
+            Builder,
+            "create_masked_store",
+            lambda self, ptrs, value, mask, *rest, **kw: engine.store(ptrs, value, mask),
+        ),
+        (Builder, "create_atomic_rmw", create_rmw),
+        (Builder, "create_atomic_cas", create_cas),
+        (Builder, "create_barrier", lambda self: engine.barrier()),
+    ]
+
+
+def _foreign(engine: Watcher) -> list[Patch]:
+    """Functions of libdevice and inline assembly."""
+
+    def extern(self: Any, lib: Any, path: Any, symbol: str, args: Any, ret_type: Any, pure: Any) -> Any:
+        function = libdevice.find(symbol)
+        if function is None:
+            raise Unsupported(f"libdevice function {symbol} is not interpreted")
+        scalar = ret_type.scalar
+        data = np.asarray(function(*(arg.data for arg in args))).astype(interpreter._get_np_dtype(scalar))
+        engine.count("float32", data.size * 8.0)
+        return interpreter.TensorHandle(data, scalar)
+
+    def asm(
+        self: Any, text: str, constraints: str, values: Any, types: Any, is_pure: bool, pack: int
+    ) -> Any:
+        scalars = [kind.scalar for kind in types]
+        kinds = [interpreter._get_np_dtype(scalar) for scalar in scalars]
+        shape = values[0].data.shape if values else (1,)
+        engine.count("float32", float(math.prod(shape)) * 4.0)
+        try:
+            made = ptx.evaluate(text, constraints, [value.data for value in values], kinds, pack)
+        except ptx.NotEvaluated as error:
+            if engine.mode not in ("model", "plan"):
+                raise Unsupported(f"inline assembly: {error}") from None
+            made = [np.zeros(shape, dtype=kind) for kind in kinds]
+        return _Results(map(interpreter.TensorHandle, made, scalars))
+
+    return [
+        (Builder, "create_extern_elementwise", extern),
+        (Builder, "create_inline_asm", asm),
+    ]
+
+
+def _promised(engine: Watcher, kind: hints.Kind) -> Callable[[Any, Any], Any]:
+    own = getattr(tl, hints.NAMES[kind])
+
+    def promise(input: Any, values: Any) -> Any:
+        given = own(input, values)  # raises where there are too few values
+        if engine.mode not in ("execute", "sample") or not isinstance(given, tl.tensor):
+            return given
+        units = hints.units(values, given.handle.data.ndim)
+        step = partial(engine.promise, kind, units)
+        making = engine.instances.making
+        handle = (
+            step(given.handle) if making is None else making._called("promise", step, given.handle)
+        )
+        return tl.tensor(handle, given.type)
+
+    return promise
+
+
+def _bare(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A global `tl.constexpr` beside a tensor gives a tensor, as when compiled; Triton's interpreter makes it a constant."""
+
+    def operate(self: Any, other: Any) -> Any:
+        made = own(self, other)
+        return made.value if isinstance(made.value, tl.tensor) else made
+
+    return operate
+
+
+class _Other(tl.tensor):
+    """What masked lanes hold, by the kernel's word, if it is a single 0 too (`if other` asks Triton)."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+_TRITONS_LOAD = TritonSemantic.load
+
+
+def _load(self: TritonSemantic, ptr: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
+    """`tl.load`, which says whether there was an `other` where a single lane is loaded as well."""
+    if other is not None and mask is not None and ptr.type.scalar.is_ptr():
+        kind = ptr.type.scalar.element_ty
+        other = self.cast(other, tl.int8 if kind == tl.int1 else kind)
+        if ptr.type.is_block():
+            ptr, other = self.broadcast_impl_value(ptr, other)
+        other = _Other(other.handle, other.type)
+    return _TRITONS_LOAD(self, ptr, mask, other, *rest, **options)
+
+
+class _Results(tuple[Any, ...]):
+    """What a line of assembly returns."""
+
+    def get_result(self, place: int) -> Any:
+        return self[place]
