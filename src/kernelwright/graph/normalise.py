@@ -45,7 +45,7 @@ Role = Literal["input", "weight", "buffer", "constant"]
 Constant = bool | int | float | str | None
 
 NAMESPACES = ("aten", "prims")
-CAST = "aten._to_copy.default"
+CAST, VIEW = "aten._to_copy.default", "aten.reshape.default"
 _CONSTRUCTORS = ("dtype", "layout", "device", "pin_memory", "memory_format")
 
 
@@ -243,14 +243,28 @@ class _Translation:
         if not isinstance(target, torch._ops.OpOverload):
             raise UserError(f"{_called(node)} is no ATen operator; capture the part of the module without it")
         _check(target)
-        if target is torch.ops.prims.convert_element_type.default:  # Inductor's word for a cast
-            cast = (("dtype", self._operand(node.args[1])),)
-            made = self._outputs(node, value)
-            self.nodes.append(Node(op=CAST, args=(self._operand(node.args[0]),), kwargs=cast, outputs=made))
+        plain = self._plainly(node, target)
+        if plain is not None:
+            self.nodes.append(plain)
             return
         args, kwargs = self._arguments_of(node, target)
         outputs = self._outputs(node, value)
         self.nodes.append(Node(op=_full_name(target), args=args, kwargs=kwargs, outputs=outputs))
+
+    def _plainly(self, node: fx.Node, target: torch._ops.OpOverload) -> Node | None:
+        """What Inductor's decompositions leave behind, by the documented operators; None for all else."""
+        if target is torch.ops.prims.convert_element_type.default:
+            cast = (("dtype", self._operand(node.args[1])),)
+            made = self._outputs(node, node.meta["val"])
+            return Node(op=CAST, args=(self._operand(node.args[0]),), kwargs=cast, outputs=made)
+        if target is torch.ops.aten.as_strided.default and isinstance(node.args[0], fx.Node):
+            before, after = node.args[0].meta.get("val"), node.meta["val"]
+            whole = isinstance(before, torch.Tensor) and _text(before.numel()) == _text(after.numel())
+            if whole and _is_contiguous(before) and _is_contiguous(after) and not node.args[3:]:
+                shape = self._operand(node.args[1])
+                made = self._outputs(node, after)
+                return Node(op=VIEW, args=(self._operand(node.args[0]), shape), outputs=made)
+        return None
 
     def _outputs(self, node: fx.Node, value: Any) -> tuple[Value | None, ...]:
         if isinstance(value, torch.Tensor):

@@ -2,7 +2,8 @@
 
 The rules, of which the first that applies decides; nodes are taken in the order of the graph:
 
-1. Views, and values made from sizes alone, are free: whoever reads one makes it anew from what it is a view of.
+1. Views, values made from sizes alone and casts from half precision to float32 are free: whoever reads one makes it anew from
+   what it is a view of.
 2. What nothing is known of, draws random numbers or is moved by data stays with ATen (a `Left`).
 3. A contraction (product, convolution, attention) opens a group of its own.
 4. A reduction joins the group that made what it reduces where that group holds no contraction, runs over as many elements
@@ -165,7 +166,7 @@ class _Partitioner:
             for value in node.outputs
             if value is not None
         }
-        self.parts = [part_of(node) for node in graph.nodes]
+        self.parts = ["free" if self._widens(node) else part_of(node) for node in graph.nodes]
         self.live = self._live()
         self.home: dict[int, _Draft] = {}
         self.drafts: dict[int, _Draft] = {}
@@ -179,6 +180,14 @@ class _Partitioner:
         self._absorb(self._small_maps)
         self._leave_what_reads_nothing()
         return Partition(self.graph, tuple(self._steps()))
+
+    def _widens(self, node: Node) -> bool:
+        """Whether it is a cast from half precision to float32: what it makes is twice as much to read."""
+        if packet(node.op) not in _CASTS or node.outputs[0] is None:
+            return False
+        before, after = self.types[next(node.refs())], node.outputs[0].type
+        both = isinstance(before, TensorType) and isinstance(after, TensorType)
+        return both and after.dtype == "float32" and before.dtype in ("bfloat16", "float16")  # type: ignore[union-attr]
 
     def _live(self) -> set[int]:
         waiting = [self.maker[name] for name in self.graph.results if name in self.maker]
