@@ -14,6 +14,38 @@ HALF_SUMS = "float16 sums"
 
 
 @dataclasses.dataclass(frozen=True)
+class Building:
+    """How a candidate is built and called for one shape set; its arguments and the reference's weights come along."""
+
+    seed: int
+    """Of its weights."""
+    calls: int
+    values: bool
+    """Whether weights are drawn. Without, a tape can be priced and not run."""
+    affine: bool
+    """Whether weights are varied, as the reference's were (`trace/affine.py`)."""
+    cast: str
+    """What weights were cast to; empty for nothing."""
+    gradients: dict[str, Any] | None
+    """A call is a forward and a backward pass, as `oracle.ShapeCases` has them; None: a forward pass."""
+    evaluating: bool = False
+    """In evaluation mode."""
+    second: bool = False
+    """After another module of its kind, with other weights, was built and called."""
+    copied: bool = False
+    """A copy of the module that was built, where that can be copied."""
+
+    def body(self) -> dict[str, Any]:
+        """As it travels."""
+        return {"command": "trace", **{one.name: getattr(self, one.name) for one in dataclasses.fields(self)}}
+
+    @staticmethod
+    def read(body: dict[str, Any]) -> Building:
+        """Raises KeyError for what lacks a field."""
+        return Building(**{field.name: body[field.name] for field in dataclasses.fields(Building)})
+
+
+@dataclasses.dataclass(frozen=True)
 class Run:
     """One interpreted call, on inputs that come along."""
 

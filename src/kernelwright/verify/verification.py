@@ -26,7 +26,7 @@ from kernelwright.shapes import constants
 from kernelwright.verify.confined import Confined, Stop, plain
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.messages import HALF_SUMS, Run
+from kernelwright.verify.messages import HALF_SUMS, Building, Run
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 from kernelwright.verify.traced import Trace
@@ -178,38 +178,40 @@ class Verification:
         from kernelwright.verify.sandbox import channel
         from kernelwright.verify.structures import describe
 
+        asked = Building(
+            seed=oracle.INIT_SEED if seed is None else seed,
+            calls=(_MANY_CALLS if many else 2) + secrets.randbelow(3),
+            values=values,
+            affine=self.protocol.affine,
+            cast=precision_of(self.task).cast,
+            gradients=gradients,
+            second=(many or second) and values and gradients is None,
+        )
         tensors: list[Any] = []
         small = {name: value for name, value in state.items() if value.numel() <= TINY and not value.is_meta}
         try:
-            body = {
-                "command": "trace",
+            given = {
                 "init": channel.encode(init, tensors),
                 "inputs": inputs,
-                "seed": oracle.INIT_SEED if seed is None else seed,
                 "shapes": {name: describe(value) for name, value in state.items()},
                 "state": channel.encode(small, tensors),
-                "calls": (_MANY_CALLS if many else 2) + secrets.randbelow(3),
-                "values": values,
-                "affine": self.protocol.affine,
-                "cast": precision_of(self.task).cast,
-                "gradients": gradients,
-                "evaluating": False,
-                "second": (many or second) and values and gradients is None,
-                "copied": False,
             }
         except TypeError as error:
             raise UserError(
                 f"task {self.task.id}: get_init_inputs() returns something that cannot be sent: {error}"
             ) from None
-        trace = Trace(gate, *host.ask(gate, body, tensors))
+
+        def traced(how: Building) -> Trace:
+            return Trace(gate, *host.ask(gate, how.body() | given, tensors))
+
+        trace = traced(asked)
         settled = settled and gradients is None
         if many and self.protocol.honesty:
-            elsewhere = Trace(
-                gate, *host.ask(gate, body | {"calls": 3, "copied": True, "evaluating": settled}, tensors)
-            )
+            again = dataclasses.replace(asked, calls=3, copied=True)
+            elsewhere = traced(dataclasses.replace(again, evaluating=settled))
             if settled and not trace.alike(elsewhere):
                 self._evaluated = elsewhere
-                elsewhere = Trace(gate, *host.ask(gate, body | {"calls": 3, "copied": True}, tensors))
+                elsewhere = traced(again)
             if not trace.alike(elsewhere):
                 detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
