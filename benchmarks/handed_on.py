@@ -71,6 +71,8 @@ def by_model(
     spec: str, asked: Sequence[Prompt], tasks: Sequence[Task], judge: Judge, n: int
 ) -> list[list[Said]]:
     """What a checkpoint says to each prompt, judged."""
+    if not asked:
+        return []
     policy = load_policy(spec)
     rolling = Rolling(policy, asked, tasks, judge, reward="autotriton", stage="eval", step=0)
     rolling.generate(n, temperature=1.0, top_p=1.0, seed=0)
@@ -189,25 +191,37 @@ def main() -> None:
         failed = sum(v.outcome is Outcome.INFRASTRUCTURE_ERROR for group in groups for _, v in group)
         print(f"{name}: {time.monotonic() - began:.0f} s, {failed} not judged", flush=True)
 
-    with VerifierPool(
-        given.workers, given.backend, target=given.target, compiled=given.compiled, timing_precision=0.02
-    ) as pool:
-        judge = Judge(pool, limit=1 << 16)
+    first: list[Said | None] = []
+
+    def ask(judge: Judge) -> None:
         keep("library", by_library(tasks, judge, given.target))
         asked = [prompts.render("frontend", task, style="compact", max_tokens=TOKENS) for task in tasks]
         for name in ("sft", "frontend"):
             if getattr(given, name):
                 keep(name, by_model(getattr(given, name), asked, tasks, judge, given.samples))
         start = said.get("frontend", said.get("sft", said["library"]))
-        first = [first_right(group) for group in start]
+        first.extend(first_right(group) for group in start)
         asks = [(i, shown(tasks[i], one)) for i, one in enumerate(first) if one is not None]
-        for name, spec in (("sft as mid-end", given.sft), ("mid-end", given.midend)):
+        for name, spec in (("mid-end", given.midend), ("sft as mid-end", given.sft)):
             if spec:
                 made = by_model(
                     spec, [one for _, one in asks], [tasks[i] for i, _ in asks], judge, given.samples
                 )
                 places = {i: group for (i, _), group in zip(asks, made, strict=True)}
                 keep(name, [places.get(i, []) for i in range(len(tasks))])
+
+    judged = 0
+    try:
+        with VerifierPool(
+            given.workers, given.backend, target=given.target, compiled=given.compiled, timing_precision=0.02
+        ) as pool:
+            judge = Judge(pool, limit=1 << 16)
+            try:
+                ask(judge)
+            finally:
+                judged = judge.judged
+    except KeyboardInterrupt:
+        print("stopped: what is there is in the table", flush=True)
     handed = {name: [first_right(group) for group in groups] for name, groups in said.items()}
     for name in ("sft as mid-end", "mid-end"):
         if name in said:
@@ -217,7 +231,9 @@ def main() -> None:
             handed[f"{name}, best of {given.samples}"] = [
                 _best(old, group) for old, group in zip(first, said[name], strict=True)
             ]
-    print(f"{len(tasks)} graphs, {judge.judged} kernels judged, {time.monotonic() - began:.0f} s")
+    if "library" not in said:
+        return
+    print(f"{len(tasks)} graphs, {judged} kernels judged, {time.monotonic() - began:.0f} s")
     print(table(said, handed, given.samples))
     if "mid-end" in said and "sft as mid-end" in said:
         a, b = "mid-end, handed on", "sft as mid-end, handed on"

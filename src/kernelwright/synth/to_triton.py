@@ -11,6 +11,7 @@ from typing import Any
 
 from kernelwright.graph.types import Graph
 from kernelwright.synth.lowering import Lowered
+from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.schedules.attention import print_attention
 from kernelwright.synth.schedules.convolution import print_convolution
@@ -34,10 +35,13 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
 
 
 def source_of(graph: Graph) -> Source:
-    """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes."""
+    """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes. Raises Unsupported."""
     lowered = Lowered(graph)
-    shapes = Shapes(lowered)
-    name_sizes(shapes, lowered)
+    try:
+        shapes = Shapes(lowered)
+        name_sizes(shapes, lowered)
+    except (KeyError, ValueError) as error:
+        raise Unsupported(f"a size that no shape tells: {error}") from None
     return Source(lowered, shapes, label_of(graph))
 
 
