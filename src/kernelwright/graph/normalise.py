@@ -259,8 +259,9 @@ class _Translation:
             return Node(op=CAST, args=(self._operand(node.args[0]),), kwargs=cast, outputs=made)
         if target is torch.ops.aten.as_strided.default and isinstance(node.args[0], fx.Node):
             before, after = node.args[0].meta.get("val"), node.meta["val"]
-            whole = isinstance(before, torch.Tensor) and _text(before.numel()) == _text(after.numel())
-            if whole and _is_contiguous(before) and _is_contiguous(after) and not node.args[3:]:
+            if not isinstance(before, torch.Tensor) or _text(before.numel()) != _text(after.numel()):
+                return None
+            if _is_contiguous(before) and _is_contiguous(after) and not node.args[3:]:
                 shape = self._operand(node.args[1])
                 made = self._outputs(node, after)
                 return Node(op=VIEW, args=(self._operand(node.args[0]), shape), outputs=made)

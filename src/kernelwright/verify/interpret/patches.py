@@ -8,7 +8,6 @@ undoes it. What a value does with memory and decisions is the engine's (`interpr
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -23,7 +22,15 @@ from kernelwright.verify.interpret.bodies import LOOPS, rewritten, taken_over
 from kernelwright.verify.interpret.endings import Unsupported
 from kernelwright.verify.interpret.memory import Traffic
 from kernelwright.verify.interpret.number_formats import (
-    as_integers, beyond, in_single, narrowed, np_dtype, to_bf16, to_tf32, updated_in_bf16, widened,
+    as_integers,
+    beyond,
+    in_single,
+    narrowed,
+    np_dtype,
+    to_bf16,
+    to_tf32,
+    updated_in_bf16,
+    widened,
 )
 from kernelwright.verify.interpret.recording import Instances
 from kernelwright.verify.messages import HALF_SUMS
@@ -59,12 +66,14 @@ _OPERATORS = [
 class Watcher(Protocol):
     """What the operations ask of an engine."""
 
-    mode: str
     units: set[str]
     traffic: Traffic | None
     brackets: int
     garbage: int
     instances: Instances
+
+    @property
+    def mode(self) -> str: ...
 
     def count(self, unit: str, operations: float) -> None: ...
     def barrier(self) -> None: ...
@@ -280,8 +289,14 @@ def _undefined(engine: Watcher) -> list[Patch]:
         return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
 
     return [
-        *((Builder, name, divided(getattr(Builder, name))) for name in ("create_idiv", "create_srem", "create_urem")),
-        *((Builder, name, shifted(getattr(Builder, name))) for name in ("create_shl", "create_lshr", "create_ashr")),
+        *(
+            (Builder, name, divided(getattr(Builder, name)))
+            for name in ("create_idiv", "create_srem", "create_urem")
+        ),
+        *(
+            (Builder, name, shifted(getattr(Builder, name)))
+            for name in ("create_shl", "create_lshr", "create_ashr")
+        ),
         (Builder, "create_cat", cat),
     ]
 
@@ -340,9 +355,7 @@ def _foreign(engine: Watcher) -> list[Patch]:
         engine.count("float32", data.size * 8.0)
         return interpreter.TensorHandle(data, scalar)
 
-    def asm(
-        self: Any, text: str, constraints: str, values: Any, types: Any, is_pure: bool, pack: int
-    ) -> Any:
+    def asm(self: Any, text: str, constraints: str, values: Any, types: Any, is_pure: bool, pack: int) -> Any:
         scalars = [kind.scalar for kind in types]
         kinds = [interpreter._get_np_dtype(scalar) for scalar in scalars]
         shape = values[0].data.shape if values else (1,)
@@ -371,9 +384,7 @@ def _promised(engine: Watcher, kind: hints.Kind) -> Callable[[Any, Any], Any]:
         units = hints.units(values, given.handle.data.ndim)
         step = partial(engine.promise, kind, units)
         making = engine.instances.making
-        handle = (
-            step(given.handle) if making is None else making._called("promise", step, given.handle)
-        )
+        handle = step(given.handle) if making is None else making._called("promise", step, given.handle)
         return tl.tensor(handle, given.type)
 
     return promise
