@@ -75,9 +75,10 @@ def _register(
     if any(isinstance(one, NumberType) for one in outputs):
         raise ValueError("a group that returns numbers is no operator")
     run = Runner(graph)
+    ranged = bool(graph.symbols)
 
     def launch(*values: Any) -> Any:
-        if verdict is not None and not _inside(verdict, graph, _symbols(graph, values)):
+        if ranged and verdict is not None and not _inside(verdict, graph, _symbols(graph, values)):
             return by_aten(*values)
         return _flat(kernel(*_laid_out(graph, values)))
 

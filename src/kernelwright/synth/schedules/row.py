@@ -6,6 +6,7 @@ levels: with `loop`, each level is one walk over the columns. All reductions mus
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
@@ -309,14 +310,19 @@ class RowPrinter:
             self._open("last")
         for value, buffer in outputs:
             full = self.full(base, self.kept_coordinates)
-            if emitter.depends(value.name, spaces):
-                coordinates = emitter.forward(value, spaces, full)
-            else:
-                coordinates = emitter.reshape(full, self.space.shape, buffer.shape)
+            coordinates = self._placed(value, spaces, full, buffer)
             term = emitter.value(value, coordinates)
             emitter.store(f"{buffer.name}_ptr", term, buffer.shape, coordinates)
         if looped:
             emitter.close()
+
+    def _placed(self, value: Val, spaces: frozenset[str], full: Coordinates, buffer: Buffer) -> Coordinates:
+        """Where a row's elements stand in an output: as its views say, else in the same order. Either names every element once,
+        and what is stored there is calculated for that place."""
+        if self.emitter.depends(value.name, spaces):
+            with contextlib.suppress(Unsupported):  # it may follow from the space by way of a reduction alone
+                return self.emitter.forward(value, spaces, full)
+        return self.emitter.reshape(full, self.space.shape, buffer.shape)
 
     def head(self) -> list[str]:
         """Lines before everything else."""
