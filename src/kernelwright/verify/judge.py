@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import math
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -30,6 +32,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     sizes_beyond,
     sizes_of,
 )
+from kernelwright.verify.reference.long_sizes import LONG, MOST_BYTES, MOST_FLOPS, long_sets
 from kernelwright.verify.store import Store
 
 _CACHED_TASKS = 512
@@ -127,6 +130,7 @@ class Judge:
         self._gpu_cases = Kept(_GPU_TASKS)
         self._baselines = Kept(_CACHED_TASKS)
         self._patches = Kept(_PATCHES)
+        self._long = Kept(_CACHED_TASKS)
         self._needed = Kept(_CACHED_TASKS)
         self._compiled = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
@@ -230,6 +234,47 @@ class Judge:
                 found.append(made)
                 break
         return found
+
+    def long_cases(self, task: Task, special: bool) -> list[Any]:
+        """Cases at sizes of which some are as long as at full size (`reference/long_sizes.py`), made once. `special`: none where
+        they would be of ordinary values only."""
+        from kernelwright.verify.reference import oracle
+
+        def make() -> list[Any]:
+            found: list[Any] = []
+            costs = functools.cache(lambda sizes: self._cost(task, dict(sizes)))
+            proposed = long_sets(task, self.small(task), lambda sizes: costs(tuple(sizes.items())))
+            for number, sizes in enumerate(proposed):
+                with contextlib.suppress(UserError), _ours("long sizes"):
+                    made = oracle.shape_cases(
+                        task,
+                        f"{LONG}_{number}",
+                        sizes,
+                        self.protocol,
+                        self._secret,
+                        _NAMED_POSITION,
+                        long=True,
+                    )
+                    if not _cut_short(made, self.cases(task)[:1]):
+                        found.append(made)
+            return found
+
+        if not (self.protocol.honesty and self.protocol.more_shapes and len(self.small(task)) > 1):
+            return []
+        if special and not oracle.has_special(self.cases(task)[0]):
+            return []
+        return list(self._long.get(task.digest, make))
+
+    def _cost(self, task: Task, sizes: Mapping[str, int]) -> float:
+        """The reference's work at some sizes, as a share of the most that is interpreted at long ones; infinite where it does
+        not take them."""
+        from kernelwright.verify.reference.baseline import baseline
+        from kernelwright.verify.reference.oracle import NotModelled
+
+        with contextlib.suppress(NotModelled, UserError), _ours("long sizes"):
+            made = baseline(task, dict(sizes), self.target)
+            return max(made.eager.bytes / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
+        return math.inf
 
     def gpu_cases(self, task: Task, gpu: Any, held: AbstractContextManager[Any]) -> list[Any]:
         """Shape sets on a GPU, small ones first and the full size last, with every case; made while `held` is.

@@ -83,6 +83,10 @@ class Trace:
         known = {view.storage for view in (*self.inputs, *self.traced.state.values())}
         return not set(self.tape.foreign) <= known
 
+    def programs(self) -> int:
+        """Of all launches of the steady call together."""
+        return sum(launch.programs for launch in self.tape.launches())
+
     def launches_more_at_first(self) -> bool:
         """Whether some kernel is launched more often by an earlier call than by the steady one."""
 

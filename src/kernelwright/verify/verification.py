@@ -33,6 +33,10 @@ from kernelwright.verify.traced import Trace
 
 TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
+LATER = 7
+"""As the position of a shape set: none of the first."""
+LONG_PROGRAMS = 256
+"""Of a call at long sizes, that are all run."""
 _MOST_CONFIGURATIONS = 32
 """Of an autotuned kernel, that are run."""
 _MANY_CALLS = 12

@@ -24,10 +24,11 @@ from kernelwright.verify.gpu.stopwatch import Stopwatch
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
+from kernelwright.verify.reference.long_sizes import LONG
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten
 from kernelwright.verify.traced import Trace
-from kernelwright.verify.verification import Verification
+from kernelwright.verify.verification import LONG_PROGRAMS, Verification
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
@@ -183,11 +184,14 @@ class MeasuredVerification(Verification):
                 self._form(Gate.TRACE, trace, shape)
                 kept.append(shape)
                 traces.append(trace)
-            for shape in self.judge.named_cases(self.task, self.candidate.code):
+            named = self.judge.named_cases(self.task, self.candidate.code)
+            for shape in (*named, *self.judge.long_cases(self.task, special=True)):
                 inputs = describe(list(shape.cases[0].inputs))
                 trace = self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, seed=shape.seed)
                 self._policy(trace)
                 self._form(Gate.TRACE, trace, shape.cases[0])
+                if shape.name.startswith(LONG) and trace.programs() > LONG_PROGRAMS:
+                    continue
                 self._named_sizes.append((shape, trace))
         host.dismiss()
         return kept, traces
@@ -226,7 +230,8 @@ class MeasuredVerification(Verification):
                 def run(shape: Any = shape, trace: Trace = trace) -> None:
                     for call in trace.warm_up():
                         self._interpret(device, Gate.SMALL, Run(shape.name, call), shape.cases[0], 1)
-                    for case in shape.cases:
+                    # At full size ordinary values are all compared on the GPU.
+                    for case in shape.cases[1 if shape.name.startswith(LONG) else 0 :]:
                         self._special(device, shape, case, 1)
 
                 self._examined(device, shape, trace, run)

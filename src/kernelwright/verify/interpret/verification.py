@@ -14,7 +14,7 @@ from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.messages import Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.traced import Trace
-from kernelwright.verify.verification import TINY, Verification, explain
+from kernelwright.verify.verification import LATER, LONG_PROGRAMS, TINY, Verification, explain
 
 if TYPE_CHECKING:
     from kernelwright.verify.judge import Judge
@@ -24,6 +24,8 @@ _MODEL_UNCERTAINTY = 0.15
 """Half-width of the interval given to a modelled ratio, until the model is calibrated against a clock."""
 _SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
 """Program instances looked at per launch, and when something looks wrong."""
+_MANY_PROGRAMS = 8192
+"""Of a call at long sizes, that are all run where no program can be looked at at full size."""
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
@@ -102,6 +104,8 @@ class InterpretedVerification(Verification):
                 self._looked = self._sampled(device, full)
                 self._enlarge(device, shapes, traces)
                 self._whole(base)
+            with self._timed(Gate.SMALL):
+                self._at_length(host, device)
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
         if full is not None:
@@ -288,6 +292,25 @@ class InterpretedVerification(Verification):
                 self._without_kernels(device, shape.name, trace, shape.cases, shapes[0].operators)
             if full is not None:
                 self._copies_more(traces[0], full, shapes[0].operators)
+
+    def _at_length(self, host: Confined, device: Confined) -> None:
+        """Sizes of which some are as long as at full size, all values checked. Raises Stop.
+
+        Where programs were run on ordinary values at full size, only special ones are new. Of many programs all are run only
+        where none could be looked at there, as of a sum over everything."""
+        most = _MANY_PROGRAMS if self.judge.patch(self.task) is None else LONG_PROGRAMS
+        for shape in self.judge.long_cases(self.task, special=self._looked):
+            cases = shape.cases[1:] if self._looked else shape.cases
+            if not cases:
+                continue
+            trace = self._small(host, shape, LATER)
+            self._policy(trace)
+            if trace.programs() > most:
+                continue
+            self._open(device, shape, trace)
+            for number, case in enumerate(cases):
+                self._form(Gate.SMALL, trace, case)
+                self._call(device, shape, trace, case, LATER, number)
 
     def _repeat(self, device: Confined, shape: Any, trace: Trace) -> None:
         """The first case once more, after all others and with the programs in reverse order: races show."""

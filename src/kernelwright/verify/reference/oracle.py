@@ -312,8 +312,10 @@ def shape_cases(
     secret: int,
     position: int,
     device: str = "cpu",
+    long: bool = False,
 ) -> ShapeCases:
-    """Every case of the shape set `name`, the `position`-th of its task. Raises UserError when the task fails."""
+    """Every case of the shape set `name`, the `position`-th of its task; of a `long` one (`long_sizes.py`) the task's own and
+    one of special values. Raises UserError when the task fails."""
     protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
     of_weights = weights_seed(reference, protocol, secret, position)
@@ -321,7 +323,7 @@ def shape_cases(
     state = {key: value.detach().clone() for key, value in module.state_dict().items()}
     module.to(device)
     cases = []
-    for number, (scale, seed) in enumerate(draws(protocol, secret, position)):
+    for number, (scale, seed) in enumerate(draws(protocol, secret, position)[: 1 if long else None]):
         inputs = scaled(reference.inputs(seed), scale)
         try:
             case = make_case(case_name(name, scale), module, inputs, protocol, scale)
@@ -333,7 +335,8 @@ def shape_cases(
             cases.append(case)
     found = operators(module, cases[0].inputs, modes=position == 0)
     if protocol.affine:
-        for case in special_cases(name, reference, module, found, protocol, secret, position):
+        kinds = ["long"] if long else None
+        for case in special_cases(name, reference, module, found, protocol, secret, position, kinds):
             cases.append(case)
     if not telling(cases):
         for number in range(_MORE_DRAWS):
@@ -362,20 +365,21 @@ def special_cases(
     protocol: Protocol,
     secret: int,
     position: int,
+    kinds: list[str] | None = None,
 ) -> Iterator[Case]:
-    """Cases of special values (`reference/special_values.py`) that the reference has a meaning for: each kind on the first
-    shape set, and few on the second."""
+    """Cases of special values (`reference/special_values.py`) that the reference has a meaning for: of these `kinds`, or each
+    kind on the first shape set, and few on the second."""
     seed = secret + _SPECIAL_SEED + 15_485_863 * position
     drawn = reference.inputs(seed)
     pointwise = special_values.pointwise(found)
     tried = [scaled(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
-    kinds = special_kinds(module, found, drawn, position)
+    kinds = special_kinds(module, found, drawn, position, kinds)
     if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers")]
     for kind in kinds:
         if kind == "masks" and not _random_masks(drawn, reference.inputs(seed + 1)):
             continue
-        scale = _SCALED_UP if kind in ("far", "distant") else _SPECIAL
+        scale = _SCALED_UP if kind in ("far", "distant", "long") else _SPECIAL
 
         def make(closed: bool, kind: str = kind, scale: float = scale) -> Case | None:
             root = position == 0
@@ -491,15 +495,27 @@ def _within_reach(expected: Expected, inputs: Any) -> Expected:
     )
 
 
-def special_kinds(module: torch.nn.Module, found: Operators, drawn: Any, position: int) -> list[str]:
-    """Which kinds of special values a shape set gets."""
+def special_kinds(
+    module: torch.nn.Module, found: Operators, drawn: Any, position: int, wanted: list[str] | None = None
+) -> list[str]:
+    """Which kinds of special values a shape set gets, those `wanted` if that is said."""
     given = convert(drawn, torch.clone)
     with torch.no_grad(), _drawing(given):
         whole = any(not tensor.is_floating_point() for tensor in flatten(copy.deepcopy(module)(*given)))
     kinds = special_values.kinds(found, drawn, whole, found.landmarks)
+    if wanted is not None:
+        return [kind for kind in kinds if kind in wanted]
     if position == 0:
-        return [kind for kind in kinds if kind != "distant"]
+        return [kind for kind in kinds if kind not in ("distant", "long")]
     return [kind for kind in kinds if kind in (kinds[0], "distant", "tiny")] if position == 1 else []
+
+
+def has_special(shape: ShapeCases) -> bool:
+    """Whether there are special values for the reference at long sizes; `shape` is any of its small ones."""
+    if shape.gradients is not None:
+        return False
+    drawn = shape.cases[0].inputs
+    return "long" in special_kinds(shape.cases[0].module, shape.operators, drawn, 0, ["long"])
 
 
 def telling(cases: Sequence[Case]) -> bool:

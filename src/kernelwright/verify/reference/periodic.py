@@ -35,7 +35,14 @@ class Axis:
     """(number of an output, axis)."""
 
 
-_PERIODS = (3, 5)
+_SELECTED = (3, 5)
+"""Indices that are drawn to see whether the reference works index by index."""
+_PERIODS = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+"""Primes, of which the one that is drawn is a secret: what takes the place of something else is seen unless it lies a multiple
+of it away."""
+_SHORT = 5
+_FEW_BYTES, _FEW_FLOPS = 1 << 18, 5e7
+"""As the following, for what is longer than the last."""
 _MOST_BYTES, _MOST_FLOPS = 6 << 20, 5e8
 """Of one period: inputs and weights, and products as the reference makes them."""
 _MOST_INDEXED = 24 << 20
@@ -152,7 +159,7 @@ def _holds(small: _Small, axes: list[Axis], dice: random.Random) -> bool:
         extents |= {right[output].shape[axis] for output, axis in item.returned}
         if len(extents) > 1:
             return False
-        drawn = torch.tensor([dice.randrange(max(extents)) for _ in range(dice.choice(_PERIODS))])
+        drawn = torch.tensor([dice.randrange(max(extents)) for _ in range(dice.choice(_SELECTED))])
         for name, axis in item.given:
             given[name] = given[name].index_select(axis, drawn)
         for output, axis in item.returned:
@@ -233,7 +240,7 @@ def patch(
     ]
     if not axes or any(len(sizes) > 1 for sizes in extents):
         return None
-    periods = [min(dice.choice(_PERIODS), extent) for (extent,) in extents]
+    periods = [min(dice.choice(_PERIODS[1:]), extent) for (extent,) in extents]
     whole = _whole_numbers(task, list(values.values())[: len(case.inputs)], dice.randrange(2**62))
     if whole is None:
         return None
@@ -245,9 +252,10 @@ def patch(
                 small[name][axis] = period
             share *= period / extent
         sizes = {name: math.prod(shape) * values[name].element_size() for name, shape in small.items()}
-        if (
-            sum(sizes.values()) <= (_MOST_INDEXED if whole else _MOST_BYTES)
-            and base.contraction_flops * share <= _MOST_FLOPS
+        long = max(periods) > _SHORT
+        most_bytes = _FEW_BYTES if long else _MOST_INDEXED if whole else _MOST_BYTES
+        if sum(sizes.values()) <= most_bytes and base.contraction_flops * share <= (
+            _FEW_FLOPS if long else _MOST_FLOPS
         ):
             seed = dice.randrange(2**62)
             uneven = _scales(axes, periods, values, dice)
@@ -258,7 +266,8 @@ def patch(
         if not left:
             return None
         shared = [place for place in left if largest in dict(axes[place].given)]
-        periods[(shared or left)[0]] = 1
+        longest = max(shared or left, key=lambda place: periods[place])
+        periods[longest] = max((one for one in _PERIODS if one < periods[longest]), default=1)
 
 
 class _OnlyWhole(TorchFunctionMode):

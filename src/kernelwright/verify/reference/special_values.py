@@ -9,6 +9,7 @@
 `distant`   rows that are scaled anywhere between 10^3.5 and 10^6
 `tiny`      where the root of the smallest constant lies that the reference names, or that constant; and beside a logarithm
             of 1 + x, or exp(x) - 1, where only relative accuracy tells them from what they stand for
+`long`      of those that a reference has a meaning for, rows far off, with a large mean, and near zero in turn: at long sizes
 `masks`     rows of truth values that are all false, and all true, where those are drawn at random
 `nan`       NaN, where the reference asks for it by name
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
@@ -139,6 +140,8 @@ def kinds(
         found.append("distant")
         if _tiny_constants(landmarks) or _among(names, _RELATIVE):
             found.append("tiny")
+    if any(kind in ("far", "offset", "tiny") for kind in found):
+        found.append("long")
     if any(tensor.dtype == torch.bool and tensor.numel() > 1 for tensor in given) and not _among(
         names, _WEIGHED
     ):
@@ -188,6 +191,7 @@ def changed(
         "distant": _distant,
         "tiny": functools.partial(_tiny, root=root),
         "nan": _nan,
+        "long": functools.partial(_long, root=root),
         "masks": _rows,
     }
     change = changes[kind]
@@ -338,7 +342,7 @@ def _far(
 def _offset(
     x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
 ) -> torch.Tensor:
-    return x + _OFFSET * float(x.std())
+    return x + _OFFSET * float(x.std(correction=0))
 
 
 def _extreme(
@@ -371,6 +375,29 @@ def _tiny(
         constant = constants[int(torch.randint(len(constants), (1,), generator=generator))]
         scale = (math.sqrt(constant) if root else constant) * 10.0 ** _uniform(generator, -0.7, 0.3)
     return x * max(scale, _SMALLEST)
+
+
+def _long(
+    x: torch.Tensor,
+    generator: torch.Generator,
+    landmarks: Sequence[float],
+    dtype: torch.dtype,
+    root: bool = True,
+) -> torch.Tensor:
+    scale = 8.0 if dtype == torch.float16 else 1.0
+    patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda rows: rows * _FAR / scale,
+        lambda rows: rows + _OFFSET * float(rows.std(correction=0)),
+        lambda rows: (_LOW - rows.abs() * 100.0) / scale,
+    ]
+    if _tiny_constants(landmarks) and dtype != torch.float16:
+        patterns[2:2] = [lambda rows: _tiny(rows, generator, landmarks, dtype, root)]
+    made = x.clone(memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
+    for place, pattern in enumerate(patterns):  # of many rows at a time: there are thousands
+        some = rows[place :: len(patterns)]
+        some.copy_(pattern(some))
+    return made
 
 
 def _nan(

@@ -1,0 +1,87 @@
+"""Sizes at their full length, the others at their least: where a kernel may do what small sizes never ask of it.
+
+At full size few programs are run, and of a sum over everything none; at the small sizes nothing is long. In between lies
+what a kernel does far along one axis: a bound that it computes, a block that a row outgrows, digits that long sums lose.
+So each size is taken to what it is at full size while the others are very small, several at once where that is small
+still. A size at which that is too much to interpret is taken as far as may be.
+
+Does not guarantee that every size gets there (both axes of a square matrix are one size), nor that anything shows
+which hangs on two sizes at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from kernelwright.records import Task
+from kernelwright.verify.reference.hidden_sizes import full_sizes
+
+LONG = "long"
+"""Begins the names of these sets."""
+MOST_BYTES, MOST_FLOPS = 2 << 20, 5e7
+"""That the reference's operators move, and of its products, at one such set."""
+_SETS = 3
+"""Of a task."""
+_LEAST, _SMALLER = 3, 32
+"""Sizes that are not long are so much smaller than the small ones, and no smaller than the first."""
+_LONGER = 2.0
+"""Factor on the longest small size, below which a set tells nothing new."""
+
+
+def long_sets(
+    task: Task, shapes: Sequence[str], cost: Callable[[Mapping[str, int]], float]
+) -> list[dict[str, int]]:
+    """Sets of sizes, given the names of the task's small ones. `cost` is the share of what may be done that the reference
+    does at some sizes; infinite where it does not take them."""
+    sets = [task.shapes[name] for name in shapes]
+    base, full = dict(sets[min(1, len(sets) - 1)]), full_sizes(task)
+    known = {name: max(one.get(name, size) for one in sets) for name, size in base.items()}
+    free = [name for name, size in base.items() if any(one.get(name) != size for one in sets)]
+    if task.ranges:
+        free = list(task.ranges)
+        known |= {name: max(known.get(name, 0), task.ranges[name][0]) for name in free}
+    far = [name for name in free if full.get(name, 0) >= _LONGER * known[name]]
+    least = base | {name: _least(task, sets, name, base) for name in free}
+    found: list[dict[str, int]] = []
+    for name in sorted(far, key=lambda name: -full[name]):
+        longer = [made | {name: full[name]} for made in found]
+        place = next((place for place, made in enumerate(longer) if cost(made) <= 1.0), None)
+        if place is not None:
+            found[place] = longer[place]
+        elif len(found) < _SETS:
+            made = _long(name, full[name], [least, *map(dict, sets)], cost)
+            found += [made] if made and made[name] >= _LONGER * known[name] else []
+    return found
+
+
+def _least(task: Task, sets: Sequence[Mapping[str, int]], name: str, base: Mapping[str, int]) -> int:
+    if name in task.ranges:
+        return task.ranges[name][0]
+    smallest = min(one.get(name, base[name]) for one in sets)
+    return max(min(_LEAST, smallest), smallest // _SMALLER)
+
+
+def _long(
+    name: str, full: int, starts: Sequence[dict[str, int]], cost: Callable[[Mapping[str, int]], float]
+) -> dict[str, int]:
+    """The first of `starts` that goes with the full length, one size at that; empty where none does."""
+    for start in starts:
+        if math.isfinite(cost(start | {name: full})):
+            length = _reach(start, name, full, cost)
+            return start | {name: length} if length else {}
+    return {}
+
+
+def _reach(start: Mapping[str, int], name: str, full: int, cost: Callable[[Mapping[str, int]], float]) -> int:
+    """The full length, or about the largest that costs no more than may be."""
+    length = full
+    for _ in range(4):
+        needed = cost({**start, name: length})
+        if needed <= 1.0:
+            return length
+        below = cost({**start, name: max(1, length // 2)})
+        power = math.log2(needed / below) if math.isfinite(needed) and 0.0 < below < needed else 1.0
+        shrunk = needed ** (-1.0 / power) if math.isfinite(needed) else 0.5
+        length = max(1, int(length * min(0.75, shrunk)))
+    return 0
