@@ -69,31 +69,21 @@ def evaluate(
     if not todo:
         raise UserError("nothing to evaluate: no tasks" + (" with kernels to start from" if tasks else ""))
     run = RunFolder(out)
-    config = {
-        "policy": policy.name,
-        "tasks": [task.id for task in todo],
+    sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
+    asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target, "answer": answer}
+    facts: dict[str, Any] = {
         "samples": samples,
         "agent": agent,
         "protocol": protocol,
-        "style": style,
         "reward": reward,
-        "temperature": temperature,
-        "top_p": top_p,
-        "max_tokens": max_tokens,
-        "target": target,
         "seed": seed,
-        **({"answer": answer} if answer != "plan+code" else {}),
-        **({"migrate": True} if migrating else {}),
-        **({"precision": precision} if (precision := _precisions(tasks)) != "default" else {}),
     }
-    run.start(config, resume=resume)
+    run.start(_config(policy, tasks, todo, migrating, {**facts, **sampling, **asked}), resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
     chunks = [todo[start : start + batch] for start in range(0, len(todo), batch)]
     left = _unfinished(run, chunks, expected, unjudged=agent == "frontend")
 
     judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
-    sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
-    asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target, "answer": answer}
     total = sum(expected.values())
     done = total - sum(expected[task.id] for _, chunk in left for task in chunk)
     out_there: deque[tuple[Sequence[Task], Rolling]] = deque()
@@ -128,15 +118,33 @@ def evaluate(
                 log()
         while out_there:
             log()
-    rollouts = run.rows("rollouts.jsonl", Rollout)
-    summary = {**metrics.summarise(rollouts, todo), "agent": agent, "policy": policy.name}
-    if agent != "frontend":
-        attempts = run.rows("attempts.jsonl", Rollout)
-        summary["attempts"] = metrics.summarise(attempts, todo)
-        summary["gain"] = gain(
-            given, {task.id: [r for r in rollouts if r.task_id == task.id] for task in todo}
-        )
+    summary = {**_summary(run, todo, given, agent), "agent": agent, "policy": policy.name}
     run.write_json("metrics.json", summary)
+    return summary
+
+
+def _config(
+    policy: Policy, tasks: Sequence[Task], todo: Sequence[Task], migrating: bool, facts: dict[str, Any]
+) -> dict[str, Any]:
+    """What an evaluation is known by; what is as it mostly is is left out, so that older ones go on."""
+    precision, usual = _precisions(tasks), {"answer": "plan+code"}
+    return {
+        "policy": policy.name,
+        "tasks": [task.id for task in todo],
+        **{name: value for name, value in facts.items() if usual.get(name) != value},
+        **({"migrate": True} if migrating else {}),
+        **({"precision": precision} if precision != "default" else {}),
+    }
+
+
+def _summary(run: RunFolder, todo: Sequence[Task], given: Before, agent: Agent) -> dict[str, Any]:
+    """Metrics of all that a run has logged; of a later agent with what it gained, and what it tried for that."""
+    rollouts = run.rows("rollouts.jsonl", Rollout)
+    summary = dict(metrics.summarise(rollouts, todo))
+    if agent != "frontend":
+        summary["attempts"] = metrics.summarise(run.rows("attempts.jsonl", Rollout), todo)
+        after = {task.id: [r for r in rollouts if r.task_id == task.id] for task in todo}
+        summary["gain"] = gain(given, after)
     return summary
 
 

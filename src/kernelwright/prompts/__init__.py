@@ -90,16 +90,19 @@ def render(
         "min_share": task.min_share,
         "example_answer": "",
     }
-    if style != "chat":
-        messages: tuple[Message, ...] = (Message(role="user", content=_fill("compact", fields) + "\n"),)
-    else:
-        fields["example_answer"] = completion_text(_fill("example_plan", {}), _fill("example_code", fields))
-        messages = (
-            Message(role="system", content=_fill("chat_system", fields)),
-            Message(role="user", content=_fill(f"chat_{agent}", fields)),
-        )
+    messages = _messages(agent, style, fields)
     return Prompt(
         task_id=task.id, agent=agent, messages=messages, max_tokens=max_tokens, answer=answer, task=task
+    )
+
+
+def _messages(agent: Agent, style: Style, fields: dict[str, object]) -> tuple[Message, ...]:
+    if style != "chat":
+        return (Message(role="user", content=_fill("compact", fields) + "\n"),)
+    fields["example_answer"] = completion_text(_fill("example_plan", {}), _fill("example_code", fields))
+    return (
+        Message(role="system", content=_fill("chat_system", fields)),
+        Message(role="user", content=_fill(f"chat_{agent}", fields)),
     )
 
 

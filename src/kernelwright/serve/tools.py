@@ -89,18 +89,7 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
             task: As for verify.
             seconds: How long to search.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "kernel.py"
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "kernelwright", "optimize", task, "-o", str(out), "--seconds", str(seconds)),
-                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
-            _, complaint = await process.communicate()
-            if process.returncode or not out.exists():
-                return (
-                    f"no kernel: {complaint.decode(errors='replace').strip()[-600:] or 'none was verified'}"
-                )
-            return out.read_text(encoding="utf-8")
+        return await _searched(task, seconds)
 
     @server.tool()
     async def tasks(suite: str = "wright") -> str:
@@ -113,6 +102,20 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
         return await _said(found, lambda listed: "\n".join(f"{task.id}  {task.family}" for task in listed))
 
     return server
+
+
+async def _searched(task: str, seconds: float) -> str:
+    """What `kernelwright optimize` makes of a task, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "kernel.py"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kernelwright", "optimize", task, "-o", str(out), "--seconds", str(seconds)),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        _, complaint = await process.communicate()
+        if process.returncode or not out.exists():
+            return f"no kernel: {complaint.decode(errors='replace').strip()[-600:] or 'none was verified'}"
+        return out.read_text(encoding="utf-8")
 
 
 async def _said(asked: Any, word: Callable[[Any], str]) -> str:

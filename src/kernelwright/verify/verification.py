@@ -14,7 +14,7 @@ import itertools
 import math
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -209,17 +209,23 @@ class Verification:
             return Trace(gate, *host.ask(gate, how.body() | given, tensors))
 
         trace = traced(asked)
-        settled = settled and gradients is None
         if many and self.protocol.honesty:
             again = dataclasses.replace(asked, calls=3, copied=True)
-            elsewhere = traced(dataclasses.replace(again, evaluating=settled))
-            if settled and not trace.alike(elsewhere):
-                self._evaluated = elsewhere
-                elsewhere = traced(again)
-            if not trace.alike(elsewhere):
-                detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
-                raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
+            self._alike_elsewhere(trace, traced, again, settled and gradients is None)
         return trace
+
+    def _alike_elsewhere(
+        self, trace: Trace, traced: Callable[[Building], Trace], again: Building, settled: bool
+    ) -> None:
+        """A module built elsewhere launches the same, in evaluation mode too where that is the same to the reference
+        (`settled`): else what it does there is kept, to be judged. Raises Stop."""
+        elsewhere = traced(dataclasses.replace(again, evaluating=settled))
+        if settled and not trace.alike(elsewhere):
+            self._evaluated = elsewhere
+            elsewhere = traced(again)
+        if not trace.alike(elsewhere):
+            detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
+            raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
 
     def _when_evaluating(self, device: Confined, shape: Any, case: Any) -> None:
         """What the candidate does in evaluation mode, where that is something else but the same to the reference. Raises

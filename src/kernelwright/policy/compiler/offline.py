@@ -77,6 +77,7 @@ def install(sheet: Target) -> None:
     _device(sheet)
     _driver(sheet)
     _inductor()
+    _inductors_reductions()
 
 
 def settings(contractions: str = "own") -> dict[str, Any]:
@@ -186,9 +187,7 @@ def _driver(sheet: Target) -> None:
 
 
 def _inductor() -> None:
-    from torch._inductor import graph, ir, select_algorithm
-    from torch._inductor.choices import InductorChoices
-    from torch._inductor.codegen.triton import TritonKernel
+    from torch._inductor import graph, select_algorithm
     from torch._inductor.ir import TritonTemplateCallerBase
     from torch._inductor.sizevars import SizeVarAllocator
 
@@ -201,6 +200,32 @@ def _inductor() -> None:
     def choose(self: Any, name: str, choices: list[Any], *rest: Any, **options: Any) -> Any:
         templates = [choice for choice in choices if isinstance(choice, TritonTemplateCallerBase)]
         return select(self, name, sorted(templates, key=_distance)[:1] or choices, *rest, **options)
+
+    sequences = next(name for name in _GUARDS if hasattr(SizeVarAllocator, name))
+    guard: Any = getattr(SizeVarAllocator, sequences)
+
+    def guard_int_seq(self: Any, left: Any) -> list[Any]:
+        """The convolution's lowering guards the channel counts, too, though its templates take any."""
+        caller = sys._getframe(1)
+        weight = caller.f_locals.get("weight") if caller.f_code.co_name == "convolution" else None
+        if weight is not None and len(left) > 2 and list(left) == list(weight.get_size()):
+            return [*left[:2], *guard(self, left[2:])]
+        return list(guard(self, left))
+
+    stand_ins: tuple[tuple[Any, str, Any], ...] = (
+        (SizeVarAllocator, sequences, guard_int_seq),
+        (graph.GraphLowering, "compile_to_module", emit),
+        (select_algorithm.AlgorithmSelectorCache, "__call__", choose),
+    )
+    for owner, name, stand_in in stand_ins:
+        setattr(owner, name, stand_in)
+
+
+def _inductors_reductions() -> None:
+    """Rows that are read whole, and sums and scans that are not split."""
+    from torch._inductor import ir
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.codegen.triton import TritonKernel
 
     persistent = InductorChoices.should_use_persistent_reduction
 
@@ -237,30 +262,14 @@ def _inductor() -> None:
             return 1 << max(0, _hint(rows) - 1).bit_length()
         return fixed(rows)
 
-    sequences = next(name for name in _GUARDS if hasattr(SizeVarAllocator, name))
-    guard: Any = getattr(SizeVarAllocator, sequences)
-
-    def guard_int_seq(self: Any, left: Any) -> list[Any]:
-        """The convolution's lowering guards the channel counts, too, though its templates take any."""
-        caller = sys._getframe(1)
-        weight = caller.f_locals.get("weight") if caller.f_code.co_name == "convolution" else None
-        if weight is not None and len(left) > 2 and list(left) == list(weight.get_size()):
-            return [*left[:2], *guard(self, left[2:])]
-        return list(guard(self, left))
-
     stand_ins: tuple[tuple[Any, str, Any], ...] = (
-        (SizeVarAllocator, sequences, guard_int_seq),
-        (graph.GraphLowering, "compile_to_module", emit),
+        (InductorChoices, "should_use_persistent_reduction", whole_rows),
+        (InductorChoices, "reduction_split_factor", parts),
+        (TritonKernel, "_get_persistent_RBLOCK", row_block),
+        (ir.Scan, "num_splits", whole_scan),
     )
-    choices: tuple[tuple[Any, str, Any], ...] = (
-        (select_algorithm.AlgorithmSelectorCache, "__call__", choose),
-        (InductorChoices, "should_use_persistent_reduction", staticmethod(whole_rows)),
-        (InductorChoices, "reduction_split_factor", staticmethod(parts)),
-        (TritonKernel, "_get_persistent_RBLOCK", staticmethod(row_block)),
-        (ir.Scan, "num_splits", staticmethod(whole_scan)),
-    )
-    for owner, name, stand_in in (*stand_ins, *choices):
-        setattr(owner, name, stand_in)
+    for owner, name, stand_in in stand_ins:
+        setattr(owner, name, staticmethod(stand_in))
 
 
 def _hint(expression: Any) -> int:

@@ -229,14 +229,7 @@ class InterpretDevice(Service):
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[play.call], candidate.inputs[play.call]
         session.ablated, session.configuration, session.configurations = play.ablate, play.configuration, 1
-        self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
-        self.engine.stored.clear()
-        self.engine.flops = 0.0
-        self.engine.draw_undefined(first=key not in self._played)
-        self._played.add(key)
-        self.engine.units.clear()
-        self.engine.false_hints, self.engine.believing = False, play.believing
-        self.engine.brackets, self.engine.atomics = play.brackets, False
+        self._begin(play)
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)
         places: dict[int | str, View] = dict(enumerate(views))
@@ -284,6 +277,17 @@ class InterpretDevice(Service):
             "false_hints": self.engine.false_hints,
             "atomics": self.engine.atomics,
         }
+
+    def _begin(self, play: Run) -> None:
+        """The engine as it is at the start of a call."""
+        self.engine.mode, self.engine.launches, self.engine.races = "execute", [], play.races
+        self.engine.stored.clear()
+        self.engine.flops = 0.0
+        self.engine.draw_undefined(first=play.key not in self._played)
+        self._played.add(play.key)
+        self.engine.units.clear()
+        self.engine.false_hints, self.engine.believing = False, play.believing
+        self.engine.brackets, self.engine.atomics = play.brackets, False
 
     def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, Any]:
         """Play the steady call without memory: launches with their work. They are compiled as far as `depth` says:

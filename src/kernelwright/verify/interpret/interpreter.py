@@ -148,6 +148,18 @@ def _type(launch: TracedLaunch, name: str, path: Path, value: Any, specialise: b
 class Engine:
     """Owns the launches of one candidate. `with engine.installed(): ...` makes `kernel[grid](...)` come here."""
 
+    benching = False
+    races = False
+    """Execute instances in reverse order, and watch for two of them using one element."""
+    all_zero = False
+    """Loads of a model give zeros, also where they are floats."""
+    atomics = False
+    """Whether anything was updated atomically since somebody set this."""
+    false_hints = False
+    """Whether a hint was false of some lane, since somebody set this."""
+    believing = False
+    """Take false hints at their word, as a compiler may: where they lead a load astray, what it finds is undefined."""
+
     def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
         self.price = price
         """Modelled milliseconds of a launch; what autotuning minimises."""
@@ -159,9 +171,6 @@ class Engine:
         """Operations done since somebody set this to 0."""
         self.units: set[str] = set()
         """Units of arithmetic that were used, as `hardware.Target` names them."""
-        self.benching = False
-        self.races = False
-        """Execute instances in reverse order, and watch for two of them using one element."""
         self._watch: Races | None = None
         self._stored: dict[Any, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
@@ -179,8 +188,6 @@ class Engine:
         self._ticket = Ticket()
         self.samples = SAMPLED_PROGRAMS
         """Program instances of a launch that a model looks at."""
-        self.all_zero = False
-        """Loads of a model give zeros, also where they are floats."""
         self.dice = random.Random()
         """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
         self.lanes: int | None = None
@@ -189,12 +196,6 @@ class Engine:
         """What undefined integers are."""
         self.brackets = 0
         """Decides how reductions are bracketed."""
-        self.atomics = False
-        """Whether anything was updated atomically since somebody set this."""
-        self.false_hints = False
-        """Whether a hint was false of some lane, since somebody set this."""
-        self.believing = False
-        """Take false hints at their word, as a compiler may: where they lead a load astray, what it finds is undefined."""
         self.sampled = Sampled()
         """Memory of the mode of that name."""
         self.enlarged: dict[Any, list[dict[str, Any]]] = {}
@@ -347,20 +348,7 @@ class Engine:
 
         def record(program: int) -> tuple[Recording, ProgramMap]:
             stand(program)
-            self.instances.making = made = Recording(arguments, self._did, keep=True)
-            try:
-                with made.record(), kernel_errors():
-                    body(**arguments)
-            finally:
-                self.instances.making = None
-            if not made.understood:
-                raise NotFollowed("a tensor that no step made")
-            try:
-                return made, ProgramMap(made, program, extents, _width)
-            except NotFollowed:
-                raise
-            except Exception as error:  # it reads what was recorded, and runs nothing of the kernel's
-                raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
+            return self._recorded(body, arguments, program, extents)
 
         def run(program: int, recording: Recording | None) -> None:
             if endless:
@@ -399,6 +387,29 @@ class Engine:
         name, constants = self._at
         decided = {(name, *branch) for way in ways for branch in way.map.branches}
         return Planned(name, {(name, constants), *decided}, extents, memory, ways, rest, run, priced)
+
+    def _recorded(
+        self,
+        body: Callable[..., Any],
+        arguments: dict[str, Any],
+        program: int,
+        extents: tuple[int, int, int],
+    ) -> tuple[Recording, ProgramMap]:
+        """What one program does, step by step, and who else does so. Raises NotFollowed."""
+        self.instances.making = made = Recording(arguments, self._did, keep=True)
+        try:
+            with made.record(), kernel_errors():
+                body(**arguments)
+        finally:
+            self.instances.making = None
+        if not made.understood:
+            raise NotFollowed("a tensor that no step made")
+        try:
+            return made, ProgramMap(made, program, extents, _width)
+        except NotFollowed:
+            raise
+        except Exception as error:  # it reads what was recorded, and runs nothing of the kernel's
+            raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
 
     def _sample(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch

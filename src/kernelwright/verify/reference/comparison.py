@@ -188,6 +188,11 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
             return Comparison(worst, "low_precision", found.mismatch(position, expected.shape))
     if not found.count:
         return Comparison(worst)
+    return _named(found, position, expected, protocol)
+
+
+def _named(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:
+    """What is wrong with wrong elements."""
     mismatch = found.mismatch(position, expected.shape)
     if not expected.dtype.is_floating_point:
         return Comparison(math.inf, "wrong_value", mismatch)

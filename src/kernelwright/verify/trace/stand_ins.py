@@ -218,37 +218,20 @@ class _Driver(StandIn):
         }
 
 
-@contextlib.contextmanager
-def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None) -> Iterator[None]:
-    """`torch.cuda` and Triton's driver answer as on one GPU of this kind, with as much memory in use as `surroundings`
-    say (none without them). Restored on exit."""
-    from triton.runtime import driver
-
-    properties = _Properties(target)
-
-    if surroundings is not None:
-        _Event.ticks = surroundings.ticks
-    drawn = surroundings or Surroundings(environment=False)
+def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict[str, Any]:
+    """What stands in `torch.cuda`, by name, but for what depends on seeds."""
 
     def used(device: Any = None) -> int:
         return surroundings.memory_in_use() if surroundings is not None else 0
 
-    hidden = {name: getattr(torch, name) for name in ("initial_seed", "is_inference_mode_enabled")}
-
-    def initial_seed() -> int:
-        seed = int(hidden["initial_seed"]())
-        return drawn.seed if seed == drawn.weights else seed
-
     def unmodelled() -> None:
         raise Unmodelled("a question to torch.cuda that is not answered without a GPU")
 
-    former = driver._active
-    driver.set_active(_Driver(target, properties))
-    stand_ins: dict[str, Any] = {
+    return {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "init": lambda: None,
-        "device_count": lambda: drawn.gpus if surroundings is not None else 1,
+        "device_count": lambda: surroundings.gpus if surroundings is not None else 1,
         "current_device": lambda: 0,
         "set_device": lambda device: None,
         "synchronize": lambda device=None: None,
@@ -277,15 +260,38 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
         "StreamContext": _StreamGuard,
         "device": _DeviceGuard,
         "device_of": _DeviceOf,
-        "initial_seed": lambda: initial_seed(),
         "is_bf16_supported": lambda *args, **kwargs: True,
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
     }
-    changes: list[tuple[Any, str, Any]] = [(torch.cuda, name, value) for name, value in stand_ins.items()]
+
+
+@contextlib.contextmanager
+def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None) -> Iterator[None]:
+    """`torch.cuda` and Triton's driver answer as on one GPU of this kind, with as much memory in use as `surroundings`
+    say (none without them). Restored on exit."""
+    from triton.runtime import driver
+
+    properties = _Properties(target)
+    if surroundings is not None:
+        _Event.ticks = surroundings.ticks
+    drawn = surroundings or Surroundings(environment=False)
+
+    hidden = {name: getattr(torch, name) for name in ("initial_seed", "is_inference_mode_enabled")}
+
+    def initial_seed() -> int:
+        seed = int(hidden["initial_seed"]())
+        return drawn.seed if seed == drawn.weights else seed
+
+    former = driver._active
+    driver.set_active(_Driver(target, properties))
+    changes: list[tuple[Any, str, Any]] = [
+        (torch.cuda, name, value) for name, value in _answers(properties, surroundings).items()
+    ]
     changes += [(torch.cuda.streams, "Stream", _Stream), (torch.cuda.streams, "Event", _Event)]
     changes += [
         *_built(target),
+        (torch.cuda, "initial_seed", lambda: initial_seed()),
         (torch, "initial_seed", initial_seed),
         (torch.random, "initial_seed", initial_seed),
         (
