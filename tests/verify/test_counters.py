@@ -29,7 +29,7 @@ def called(
     counters = Counters(module, namespace)
     for _ in range(times):
         change(module, namespace)
-        counters.look()
+        counters.note()
     return module, namespace, counters.jump(DICE)
 
 
@@ -91,7 +91,7 @@ def test_a_jump_can_be_taken_back() -> None:
     counters = Counters(module, {"__name__": Module.__module__})
     for _ in range(4):
         module.calls += 1
-        counters.look()
+        counters.note()
     counters.jump(DICE)
     counters.undo()
     assert module.calls == 4
@@ -123,7 +123,7 @@ def test_an_element_of_an_array_is_moved_on() -> None:
 def test_a_generator_is_asked_for_more() -> None:
     module, namespace = Module(), {"__name__": Module.__module__, "TURNS": (turn for turn in range(10**6))}
     counters = Counters(module, namespace)
-    counters.look()
+    counters.note()
     counters.jump(DICE)
     assert next(namespace["TURNS"]) > 5  # type: ignore[call-overload]
 
@@ -133,7 +133,7 @@ def test_a_container_that_grew_is_as_it_was_after_undoing() -> None:
     counters = Counters(module, namespace)
     for call in range(4):
         namespace["KNOWN"][call] = call  # type: ignore[index]
-        counters.look()
+        counters.note()
     counters.jump(DICE)
     assert len(namespace["KNOWN"]) > 100
     counters.undo()

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from kernelwright.verify.interpret.coverage import Looks, Touched, farther
+from kernelwright.verify.interpret.coverage import Coverage, Touched, farther
 
 WIDTH = 4
 BLOCK = 256
@@ -17,7 +17,7 @@ def instance(places: np.ndarray, read: np.ndarray | None = None) -> Touched:
     return Touched({"out": offsets}, {"x": loads}, {"x": float(loads.size * WIDTH)})
 
 
-def looks(programs: int, block: object, drawn: int = 4) -> Looks:
+def coverage_of(programs: int, block: object, drawn: int = 4) -> Coverage:
     """Of a grid of one axis, where `block` says which block a program writes."""
 
     def touched(program: int) -> Touched:
@@ -26,13 +26,13 @@ def looks(programs: int, block: object, drawn: int = 4) -> Looks:
     dice, width = random.Random(3), programs // drawn
     strata = [part * width + dice.randrange(width) for part in range(drawn)]
     others = [touched((strata[0] + step) % programs) for step in (1, programs - 1)]
-    return Looks((programs, 1, 1), [touched(one) for one in strata], touched(strata[0]), {0: others})
+    return Coverage((programs, 1, 1), [touched(one) for one in strata], touched(strata[0]), {0: others})
 
 
 @pytest.mark.parametrize("block", [lambda p: p, lambda p: 4095 - p, lambda p: p % 64 * 64 + p // 64])
 def test_who_writes_everything_once_is_believed(block: object) -> None:
     size = 4096 * BLOCK * WIDTH
-    assert looks(4096, block, 48).written("out", size, size, WIDTH) > 0.9 * size
+    assert coverage_of(4096, block, 48).written("out", size, size, WIDTH) > 0.9 * size
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_who_writes_everything_once_is_believed(block: object) -> None:
 )
 def test_who_writes_some_of_it_again_is_not(block: object, most: float) -> None:
     size = 4096 * BLOCK * WIDTH
-    assert looks(4096, block, 4).written("out", size, size, WIDTH) < size
-    assert looks(4096, block, 48).written("out", size, size, WIDTH) <= most * size
+    assert coverage_of(4096, block, 4).written("out", size, size, WIDTH) < size
+    assert coverage_of(4096, block, 48).written("out", size, size, WIDTH) <= most * size
 
 
 def test_one_place_for_all_is_one_place() -> None:
-    one = looks(64, lambda p: 0)
+    one = coverage_of(64, lambda p: 0)
     assert one.written("out", 64 * BLOCK * WIDTH, BLOCK * WIDTH, WIDTH) == BLOCK * WIDTH
 
 
@@ -60,9 +60,9 @@ def test_what_whole_axes_read_counts_once_and_what_neighbours_share_does_not() -
     weights = np.arange(100)
     first = instance(np.arange(8), weights)
     same, other = instance(np.arange(8) + 8, weights), instance(np.arange(8) + 16, weights + 50)
-    assert Looks((32, 4, 1), [first], first, {0: [same, same], 1: [same, other]}).readers("x") == 32
-    assert Looks((32, 4, 1), [first], first, {0: [same, other, same]}).readers("x") == 1
-    assert Looks((32, 4, 1), [first], first, {0: [same, same]}).readers("y") == 1
+    assert Coverage((32, 4, 1), [first], first, {0: [same, same], 1: [same, other]}).readers("x") == 32
+    assert Coverage((32, 4, 1), [first], first, {0: [same, other, same]}).readers("x") == 1
+    assert Coverage((32, 4, 1), [first], first, {0: [same, same]}).readers("y") == 1
 
 
 def test_of_two_images_a_program_of_the_other_is_asked() -> None:

@@ -52,7 +52,9 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
             task: A built-in name such as wright/rmsnorm, or the path of a .py task.
             kernel: The kernel file's text, or its path.
         """
-        return await _said(judged(task, kernel), lambda verdict: f"{feedback(verdict)}\n{_as_json(verdict)}")
+        return await _answer(
+            judged(task, kernel), lambda verdict: f"{feedback(verdict)}\n{_as_json(verdict)}"
+        )
 
     @server.tool(name="profile")
     async def profile_kernel(task: str, kernel: str) -> str:
@@ -62,7 +64,7 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
             task: As for verify.
             kernel: As for verify.
         """
-        return await _said(
+        return await _answer(
             judged(task, kernel),
             lambda verdict: profile(verdict) if verdict.correct else feedback(verdict),
         )
@@ -79,7 +81,7 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
         async def every() -> list[Verdict]:
             return list(await asyncio.gather(*(judged(task, kernel) for kernel in kernels)))
 
-        return await _said(every(), _ranked)
+        return await _answer(every(), _ranked)
 
     @server.tool()
     async def optimise(task: str, seconds: float = 45.0) -> str:
@@ -99,7 +101,7 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
             suite: wright, wright/norm, a path, ...
         """
         found = asyncio.to_thread(load_suite, suite)
-        return await _said(found, lambda listed: "\n".join(f"{task.id}  {task.family}" for task in listed))
+        return await _answer(found, lambda listed: "\n".join(f"{task.id}  {task.family}" for task in listed))
 
     return server
 
@@ -118,7 +120,7 @@ async def _searched(task: str, seconds: float) -> str:
         return out.read_text(encoding="utf-8")
 
 
-async def _said(asked: Any, word: Callable[[Any], str]) -> str:
+async def _answer(asked: Any, word: Callable[[Any], str]) -> str:
     """What came of it in words; what the user or the judge got wrong is an answer too, not a crash."""
     try:
         return word(await asked)

@@ -50,7 +50,7 @@ class Call:
     """The statements of the test that come before it."""
     sure: bool = True
     """False where the test catches what it raises."""
-    straight: bool = True
+    unconditional: bool = True
     """False within a loop or a branch."""
 
 
@@ -60,17 +60,17 @@ def calls_of(name: str, test: ast.FunctionDef) -> list[Call]:
 
 
 def _calls(
-    name: str, body: Sequence[ast.stmt], before: list[ast.stmt], sure: bool, straight: bool
+    name: str, body: Sequence[ast.stmt], before: list[ast.stmt], sure: bool, unconditional: bool
 ) -> Iterator[Call]:
     for statement in body:
         heads: list[ast.AST] = []
         parts: list[tuple[Sequence[ast.stmt], bool, bool]] = []
         match statement:
             case ast.Try():
-                parts = [(statement.body, False, straight), (statement.finalbody, sure, straight)]
+                parts = [(statement.body, False, unconditional), (statement.finalbody, sure, unconditional)]
             case ast.With():
                 heads = [item.context_expr for item in statement.items]
-                parts = [(statement.body, sure, straight)]
+                parts = [(statement.body, sure, unconditional)]
             case ast.If() | ast.For() | ast.While():
                 parts = [(statement.body, sure, False), (statement.orelse, sure, False)]
             case ast.FunctionDef() | ast.ClassDef():
@@ -79,7 +79,7 @@ def _calls(
                 heads = [statement]
         for node in (node for head in heads for node in ast.walk(head)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-                yield Call(node, tuple(before), sure, straight)
+                yield Call(node, tuple(before), sure, unconditional)
         for inner, safe, plain in parts:
             yield from _calls(name, inner, before, safe, plain)
         before.append(statement)
@@ -90,7 +90,7 @@ def reference(text: str, function: ast.FunctionDef, call: Call, modules: frozens
 
     `modules` are the names that the test may use for modules. Raises LeftOut.
     """
-    if not call.straight:
+    if not call.unconditional:
         raise LeftOut("unread")
     if not call.sure:
         raise LeftOut("may raise")

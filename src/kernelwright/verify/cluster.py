@@ -31,8 +31,8 @@ _BACK_S = 60.0
 """Seconds that a lost actor has to come back, on this machine or another, before its place is given up."""
 _ALIVE_S = 5.0
 """Seconds after which an actor that does not answer is asked whether it is there, and that it has to say so."""
-_LOOK_S = 5.0
-"""Seconds between looks for machines that joined."""
+_POLL_S = 5.0
+"""Seconds after which machines that joined are asked for."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class ClusterPool(Pool):
         self._lock = threading.Lock()
         self._machines: dict[str, int] = {}
         self._threads: list[threading.Thread] = []
-        self._look()
+        self._add_machines()
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="cluster-watch")
         self._watcher.start()
 
@@ -122,10 +122,10 @@ class ClusterPool(Pool):
 
     def _watch(self) -> None:
         """Machines that join get an actor."""
-        while not self._closed.wait(_LOOK_S):
-            self._look()
+        while not self._closed.wait(_POLL_S):
+            self._add_machines()
 
-    def _look(self) -> None:
+    def _add_machines(self) -> None:
         for node in self._ray.nodes():
             name = node["NodeID"]
             with self._lock:

@@ -134,7 +134,7 @@ class VerifierPool(Pool):
         """Start a verification; `.result()` is its verdict. Cancelling a future that has not started is free."""
         if self._shards is not None:
             return self._shards.submit(task, candidate)
-        return self._threads.submit(self._hear, task, candidate)
+        return self._threads.submit(self._verified, task, candidate)
 
     def close(self, abort: bool = False) -> None:
         """End the pool. Verifications under way are waited for, or with `abort` cut off at once."""
@@ -204,7 +204,7 @@ class VerifierPool(Pool):
         idlest = min(gpus, key=lambda gpu: gpu.verifications)
         return favourite if favourite.verifications <= idlest.verifications + 2 else idlest
 
-    def _hear(self, task: Task, candidate: Candidate) -> Verdict:
+    def _verified(self, task: Task, candidate: Candidate) -> Verdict:
         """One candidate under every protocol that was asked for."""
         verdict, verification = self._judged(task, candidate, self.judge)
         if self.sanitize and verdict.correct:
@@ -238,7 +238,7 @@ class VerifierPool(Pool):
                 of_the_gpu = type(error).__name__ in _OF_THE_GPU
                 if isinstance(error, RuntimeError) and not (of_the_gpu or crowded):
                     raise
-                problem = _told(error)
+                problem = _reason_of(error)
                 if (crowded or isinstance(error, Suspected)) and not alone:
                     alone, tries = True, 1
         return self._failed(task, candidate, problem, judge), None
@@ -263,7 +263,7 @@ def _ran_out(error: Exception) -> bool:
     return isinstance(error, OutOfMemory) or (isinstance(error, RuntimeError) and ran_out(error))
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     """One line: what failed, where, and the mend where there is one."""
     text = " ".join(str(error).split())
     if not isinstance(error, InfrastructureError):

@@ -3,7 +3,7 @@
     Graph -> its operators, decomposed -> aten graph -> Inductor's wrapper and kernels
 
 Runs in a process that `offline.install` has prepared. Nothing is executed on data and no GPU is
-asked. Raises `CannotCompile` for what Inductor or this room cannot write; does not guarantee that the code is right.
+asked. Raises `CannotCompile` for what Inductor or this folder cannot write; does not guarantee that the code is right.
 """
 
 from __future__ import annotations

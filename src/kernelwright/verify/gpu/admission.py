@@ -4,7 +4,7 @@ Verifications come in first come, first served, each with the bytes that it may 
 memory: what is kept for a task's next candidate is let go of and made again, so two verifications never wait for each other.
 What others hold (a generator in this process, other processes, contexts) is what the driver says is in use beyond what
 is accounted for, exactly while no verification is under way and at least so much otherwise. Before the first in the queue is
-let in, the room is made real: this process's unused memory goes back to the driver, then what is kept, least recently
+let in, the bytes are made free: this process's unused memory goes back to the driver, then what is kept, least recently
 used first. What is larger than everything waits until it is alone.
 
 Not covered: what others take after a verification was let in. Who then runs out of memory is judged again, alone.
@@ -129,7 +129,7 @@ class Admission:
     def admitted(
         self, size: int, uses: Sequence[Kept] = (), making: int = 0, alone: bool = False
     ) -> Iterator[int]:
-        """Wait for room for `size` bytes, `making` where what it `uses` was let go of. Yields the bytes free by then.
+        """Wait for `size` bytes, `making` where what it `uses` was let go of. Yields the bytes free by then.
 
         `size` is beside what it uses, `making` includes that.
 
@@ -207,12 +207,12 @@ class Admission:
             needed = size if all(item.made for item in uses) else max(size, making)
             quiet = self._under_way == 0
             if quiet or not (alone or self._solitary):
-                room = self._room()
+                free = self._unpromised()
                 if alone:
-                    room, needed = self._make_room(self.total), max(size, making)
-                elif room < needed:
-                    room = self._make_room(needed, uses)
-                if room >= needed or (quiet and (not alone or time.monotonic() >= end)):
+                    free, needed = self._release_until(self.total), max(size, making)
+                elif free < needed:
+                    free = self._release_until(needed, uses)
+                if free >= needed or (quiet and (not alone or time.monotonic() >= end)):
                     break
             self._changed.wait(_LOOK_S)
         self._admitted += needed
@@ -222,7 +222,7 @@ class Admission:
             self._used[id(item)] += 1
         return needed
 
-    def _room(self) -> int:
+    def _unpromised(self) -> int:
         """Bytes that are neither used nor promised."""
         free, total = self._memory.info()
         known = self._memory.spare() + self.kept + self._admitted
@@ -230,11 +230,11 @@ class Admission:
         self._others = max(self._others, beyond) if self._under_way else beyond
         return min(free, total - self._others - known) - int(_MARGIN_SHARE * total)
 
-    def _make_room(self, needed: int, uses: Sequence[Kept] = ()) -> int:
-        """Give back what is spare, then let go of what is kept for others. Returns the room there is then."""
+    def _release_until(self, needed: int, uses: Sequence[Kept] = ()) -> int:
+        """Give back what is spare, then let go of what is kept for others. Returns the bytes that are free then."""
         self._memory.give_back()
-        room = self._room()
-        while room < needed and self._release(needed - room, uses):
+        free = self._unpromised()
+        while free < needed and self._release(needed - free, uses):
             self._memory.give_back()
-            room = self._room()
-        return room
+            free = self._unpromised()
+        return free

@@ -37,7 +37,7 @@ class Touched:
 
 
 @dataclass(frozen=True)
-class Looks:
+class Coverage:
     """What a few instances of a launch touch."""
 
     grid: Sequence[int]

@@ -267,7 +267,7 @@ class InterpretDevice(Service):
 
         return {
             "stored": [name for name, view in places.items() if stored(view)],
-            "met": [_said(item) for item in self.engine.seen] if play.enlarged else [],
+            "met": [_as_text(item) for item in self.engine.seen] if play.enlarged else [],
             "after": [name for name in play.after if name in places],
             "changed": changed,
             "state_changed": state,
@@ -307,12 +307,12 @@ class InterpretDevice(Service):
         while True:
             with self._failures():
                 try:
-                    self._look(session, candidate)
+                    self._play_steady(session, candidate)
                 except OutOfBounds:
                     # An address made of an invented number says nothing: what strays must do so for zeros, too.
                     self.engine.all_zero = True
                     try:
-                        self._look(session, candidate)
+                        self._play_steady(session, candidate)
                     finally:
                         self.engine.all_zero = False
             launches = list(self.engine.launches)
@@ -450,7 +450,7 @@ class InterpretDevice(Service):
             set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen, key=str
         )
         return {
-            "new": [_said(item) for item in new[:32]],
+            "new": [_as_text(item) for item in new[:32]],
             "stored": [self._share(session, candidate, view, True) for view in candidate.steady.outputs()],
             "loaded": [self._share(session, candidate, view, False) for view in candidate.inputs[-1]],
         }
@@ -475,7 +475,7 @@ class InterpretDevice(Service):
             pieces += found
         return union(pieces, low, high) / (high - low)
 
-    def _look(self, session: InterpretedSession, candidate: Candidate) -> None:
+    def _play_steady(self, session: InterpretedSession, candidate: Candidate) -> None:
         self.engine.launches, self.engine.counted, session.tuned = [], {}, []
         session.play(candidate.steady)
 
@@ -557,7 +557,7 @@ class InterpretDevice(Service):
         return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
 
 
-def _said(item: tuple[Any, ...]) -> str:
+def _as_text(item: tuple[Any, ...]) -> str:
     """Constants of a kernel, or a decision in it, as text."""
     name, *rest = item
     if len(rest) == 2:
@@ -586,18 +586,18 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
 def repeated(launch: TracedLaunch, work: cost.Work) -> dict[str, dict[str, float]]:
     """By argument: bytes that the launch's plain stores write at least once (`written`), and how many instances read what any
     does (`readers`), as far as a few instances tell."""
-    if launch.looks is None:
+    if launch.coverage is None:
         return {"written": {}, "readers": {}}
     stored = work.stored_bytes
     plain = {name for traffic in launch.traffic for name in traffic.written} & launch.sizes.keys()
     written = {
-        name: launch.looks.written(
+        name: launch.coverage.written(
             name, stored[name] * launch.programs, launch.sizes[name], launch.traffic[0].widths.get(name, 8)
         )
         for name in sorted(plain)
     }
     read = {name for traffic in launch.traffic for name in traffic.read}
-    return {"written": written, "readers": {name: launch.looks.readers(name) for name in sorted(read)}}
+    return {"written": written, "readers": {name: launch.coverage.readers(name) for name in sorted(read)}}
 
 
 def warm(target: Target) -> None:

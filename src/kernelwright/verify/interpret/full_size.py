@@ -215,7 +215,7 @@ class Sampled:
                 return
             self._tensor(key, size, view).fill_(value)
         self._room(key, size)
-        self._said(key, view, whole)
+        self._note_written(key, view, whole)
 
     def counts(self, key: int, size: int, view: View, start: float, step: float) -> None:
         """`torch.arange`. Raises Unsure."""
@@ -223,7 +223,7 @@ class Sampled:
             raise Unsure("a large tensor that torch counts out")
         numbers = torch.arange(view.numel, dtype=torch.float64) * step + start
         self._tensor(key, size, view).copy_(numbers.reshape(view.shape))
-        self._said(key, view, view.numel * view.itemsize == size)
+        self._note_written(key, view, view.numel * view.itemsize == size)
 
     def copies(self, target: tuple[int, int, View], source: tuple[int, int, View]) -> None:
         """(storage, bytes, view) of each. Raises Unsure."""
@@ -242,9 +242,9 @@ class Sampled:
         if target[0] not in self.fresh:
             raise Unsure("memory that lives on is written")
         self._tensor(*target).copy_(values)
-        self._said(target[0], target[2], target[2].numel * target[2].itemsize == target[1])
+        self._note_written(target[0], target[2], target[2].numel * target[2].itemsize == target[1])
 
-    def _said(self, key: int, view: View, whole: bool) -> None:
+    def _note_written(self, key: int, view: View, whole: bool) -> None:
         if whole:
             self._filled.add(key)
         else:

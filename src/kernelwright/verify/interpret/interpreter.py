@@ -34,7 +34,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.interpret import hints, patches
 from kernelwright.verify.interpret.bodies import rewritten
-from kernelwright.verify.interpret.coverage import Looks, Touched, farther, reads_the_same
+from kernelwright.verify.interpret.coverage import Coverage, Touched, farther, reads_the_same
 from kernelwright.verify.interpret.endings import Enough, KernelError, Unsupported, kernel_errors
 from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.marks import Marks
@@ -63,19 +63,19 @@ MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
 LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 """Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
-_LOOKED = 48
+_COMPARED = 48
 """Instances whose places are compared."""
 _UNEVEN = 1.3
 """Ratio of the work of sampled instances beyond which more of them are looked at."""
 
 
-def _uneven(looks: Sequence[Traffic], by_argument: bool) -> bool:
+def _uneven(samples: Sequence[Traffic], by_argument: bool) -> bool:
     """Whether instances do unlike work: in all, or (asked in a second look) on an argument, as where half of them read one
     input and half another."""
-    work = [[traffic.touched_bytes for traffic in looks]]
+    work = [[traffic.touched_bytes for traffic in samples]]
     if by_argument:
-        names = {name for traffic in looks for name in traffic.loaded}
-        work += [[traffic.loaded.get(name, 0.0) for traffic in looks] for name in names]
+        names = {name for traffic in samples for name in traffic.loaded}
+        work += [[traffic.loaded.get(name, 0.0) for traffic in samples] for name in names]
     return any(max(one) > _UNEVEN * min(one) for one in work)
 
 
@@ -110,7 +110,7 @@ class TracedLaunch:
     """Factor for instances that were cut off."""
     sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     """Storage size in bytes per argument."""
-    looks: Looks | None = None
+    coverage: Coverage | None = None
     """What the sampled instances touch, and others beside one of them; None of a single instance, and where places may hang
     on integers that nobody knows."""
 
@@ -181,7 +181,7 @@ class Engine:
         """Where kernels store, byte by byte, when somebody asks."""
         self.counted: dict[int, tuple[int, int, float, float]] = {}
         """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
-        self._looked_at: list[int] = []
+        self._sampled_programs: list[int] = []
         """The instances of the launch at hand that were looked at."""
         self.arrivals: dict[Any, int] = {}
         """By kernel, how many instances meet at one counter, where that was planned."""
@@ -417,24 +417,24 @@ class Engine:
         interpreter.interpreter_builder.set_grid_dim(*grid)
         total = traced.programs
         count = min(1 if self.benching else self.samples, total)
-        self._look(body, arguments, grid, traced, count)
+        self._run_samples(body, arguments, grid, traced, count)
         if (
             not self.benching
             and count < total
             and _uneven(traced.traffic, by_argument=count > SAMPLED_PROGRAMS)
         ):
             traced.traffic.clear()  # programs differ (a triangle, say): a few are no fair sample
-            self._look(body, arguments, grid, traced, min(4 * count, total))
+            self._run_samples(body, arguments, grid, traced, min(4 * count, total))
         if not self.benching and total > 1 and not any(traffic.invented for traffic in traced.traffic):
-            traced.looks = self._looks(body, arguments, grid, traced)
+            traced.coverage = self._coverage(body, arguments, grid, traced)
 
-    def _looks(
+    def _coverage(
         self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
-    ) -> Looks:
+    ) -> Coverage:
         """What the instances that were looked at touch, and others along each axis from one that writes."""
-        drawn = [traffic.touched() for traffic in traced.traffic[:_LOOKED]]
+        drawn = [traffic.touched() for traffic in traced.traffic[:_COMPARED]]
         place = next((place for place, one in enumerate(drawn) if one.written), 0)
-        first, at = drawn[place], _index(self._looked_at[place], grid)
+        first, at = drawn[place], _index(self._sampled_programs[place], grid)
         tickets = self._ticket_of(traced, place, len(traced.traffic))
         others: dict[int, list[Touched]] = {}
 
@@ -451,7 +451,7 @@ class Engine:
                 alike = any(all(reads_the_same(name, first, one) for one in found) for name in first.read)
                 if alike and extent > 3:
                     found += [beside(axis, step) for step in farther(extent, self.dice)]
-        return Looks(grid, drawn, first, others)
+        return Coverage(grid, drawn, first, others)
 
     def _instance(
         self, body: Callable[..., Any], arguments: dict[str, Any], index: tuple[int, ...], traffic: Traffic
@@ -466,7 +466,7 @@ class Engine:
             self.traffic = None
         return traffic
 
-    def _look(
+    def _run_samples(
         self,
         body: Callable[..., Any],
         arguments: dict[str, Any],
@@ -476,7 +476,7 @@ class Engine:
     ) -> None:
         """Run so many instances and keep their traffic."""
         drawn, steps = self._drawn(grid, count), 0
-        self._looked_at = drawn
+        self._sampled_programs = drawn
         for place, linear in enumerate(drawn):
             self._ticket = Ticket(*self._ticket_of(traced, place, len(drawn)))
             traffic = self._instance(body, arguments, _index(linear, grid), Traffic())

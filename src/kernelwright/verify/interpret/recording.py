@@ -261,7 +261,7 @@ class Instances:
 
     def begin(self, function: Any, grid: tuple[int, ...], arguments: dict[str, Any]) -> None:
         """What follows are instances of this launch."""
-        self._launch = (function, grid, tuple((name, _said(value)) for name, value in arguments.items()))
+        self._launch = (function, grid, tuple((name, _identity(value)) for name, value in arguments.items()))
         try:
             known = self._launch in self._known
         except TypeError:  # an argument that cannot be a key
@@ -311,14 +311,14 @@ def outcome_of(found: Any) -> Any:
     return found if isinstance(found, bool) else f"{'no ' if not found else ''}number"
 
 
-def _said(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     """What tells an argument from others, by value."""
     if isinstance(value, tl.tensor):
         return str(value.type), value.handle.data.tobytes()
     if isinstance(value, tl.constexpr):
-        return _said(value.value)
+        return _identity(value.value)
     if isinstance(value, tuple):
-        return tuple(map(_said, value))
+        return tuple(map(_identity, value))
     return type(value), value
 
 

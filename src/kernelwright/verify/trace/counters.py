@@ -41,20 +41,20 @@ _TRITONS = frozenset(
 
 
 class Counters:
-    """Of one module and the namespace that it was made in. `look` after each call, then `jump`."""
+    """Of one module and the namespace that it was made in. `note` after each call, then `jump`."""
 
     def __init__(self, module: torch.nn.Module, namespace: dict[str, Any]) -> None:
         self._roots: tuple[Any, ...] = (module, namespace)
         self._name = namespace.get("__name__", "")
-        self._looks: list[dict[Place, tuple[Any, Put]]] = []
+        self._notes: list[dict[Place, tuple[Any, Put]]] = []
         self._streams: dict[int, Any] = {}
         self._undo: list[tuple[Put, Any]] = []
 
-    def look(self) -> None:
+    def note(self) -> None:
         """Note every value as it is now."""
         self._streams = {}
         found = {place: (value, put) for place, value, put in self._values()}
-        self._looks = [*self._looks[-_SAME_STEPS:], found]
+        self._notes = [*self._notes[-_SAME_STEPS:], found]
 
     def jump(self, dice: random.Random, near: bool = False) -> bool:
         """Move on what changed at each of the last calls, and all that gives one thing after another; whether there was any
@@ -62,12 +62,12 @@ class Counters:
         self._undo.clear()
         for stream in self._streams.values():
             _advance(stream, dice)
-        if len(self._looks) <= _SAME_STEPS:
+        if len(self._notes) <= _SAME_STEPS:
             return False
-        *earlier, now = self._looks
+        *earlier, now = self._notes
         for place, (value, put) in now.items():
-            values = [look[place][0] for look in earlier if place in look] + [value]
-            if len(values) < len(self._looks) or any(_same(*pair) for pair in itertools.pairwise(values)):
+            values = [note[place][0] for note in earlier if place in note] + [value]
+            if len(values) < len(self._notes) or any(_same(*pair) for pair in itertools.pairwise(values)):
                 continue
             further = _further(
                 values, int(10.0 ** (dice.uniform(1.0, 2.5) if near else dice.uniform(2.5, 7.5)))
@@ -75,7 +75,7 @@ class Counters:
             if further is not None:
                 self._undo.append((put, value))
                 put(further)
-        self._looks.clear()
+        self._notes.clear()
         return bool(self._undo)
 
     def undo(self) -> None:

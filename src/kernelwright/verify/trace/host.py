@@ -240,7 +240,7 @@ class HostWorker(Service):
             else:
                 output = self._call(called, fresh, recorder)
             if (call // _JUMPS + 1) * _JUMPS < asked.calls:  # another jump will come
-                counters.look()
+                counters.note()
             tapes.append(self._tape(recorder, output))
         return tapes, given
 
