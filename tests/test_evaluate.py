@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import ReadJudge, SaidPolicy, answer, kernel_of, task
 
+from kernelwright.cli import pipeline
+from kernelwright.config import parse_recipe
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.evaluate import evaluate, gain, rollouts_of
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Prompt, Rollout, read_jsonl
+from kernelwright.runs import RunFolder
 
 TASKS = [task(name) for name in ("a", "b", "c", "d", "e")]
 OPTIONS: dict[str, Any] = {"style": "compact", "quiet": True, "batch": 2}
@@ -234,3 +238,18 @@ def without_seconds(summary: Any) -> Any:
     if isinstance(summary, dict):
         return {k: without_seconds(v) for k, v in summary.items() if k != "seconds"}
     return summary
+
+
+@pytest.mark.parametrize(("stage", "asked"), [("sft", "plan+code"), ("midend", "plan")])
+def test_a_stage_is_measured_in_the_form_that_it_was_trained_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, asked: str
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("kernelwright.evaluate.evaluate", lambda *_, answer, **__: said.append(answer))
+    monkeypatch.setattr("kernelwright.policy.load_policy", lambda _: SimpleNamespace(name=""))
+    monkeypatch.setattr(pipeline, "heldout", lambda *_: [])
+    (tmp_path / "eval" / "frontend").mkdir(parents=True)
+    (tmp_path / "eval" / "frontend" / "rollouts.jsonl").write_text("")
+    recipe = parse_recipe({"midend": {"answer": "plan"}})
+    pipeline.evaluate_stage(recipe, RunFolder(tmp_path), stage, tmp_path, ReadJudge())
+    assert said == [asked]

@@ -23,6 +23,7 @@ from kernelwright.records import PrecisionName, ProtocolName
 Stage = Literal["sft", "frontend", "midend", "backend"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Style = Literal["compact", "chat"]
+Cut = Literal["words", "names"]
 Kind = Literal["translate", "write", "repair", "improve"]
 
 
@@ -108,11 +109,21 @@ class DataConfig(Section):
     catalogue: float = Field(0.25, ge=0, le=1)
     forms: tuple[str, ...] = ()
     """Of random graphs, such as `["map", "row"]`; none: all."""
+    operators: tuple[str, ...] = ()
+    """Of random graphs, such as `["add", "sum"]`; none: all."""
+    ranks: tuple[int, ...] = ()
+    """Of their arguments; none: 1 to 4."""
+    reduced: tuple[int, ...] = ()
+    """Dimensions that their reductions go over; none: any."""
     most_operators: int = Field(12, ge=1)
+    precisions: Mapping[PrecisionName, Annotated[float, Field(ge=0)]] = {}
+    """How often each is drawn, such as `{ ieee = 1 }`; none: as `CorpusSettings` says."""
     schedules: int = Field(3, ge=1)
     faults: float = Field(0.4, ge=0)
     heldout: float = Field(0.08, ge=0, lt=1)
     vocab_size: int = Field(2048, ge=260)
+    cut: Cut = "words"
+    """Where the tokenizer cuts. `names`: an operator is one token wherever it stands, which small models can copy."""
     max_tokens: int = Field(400, ge=0)
 
 

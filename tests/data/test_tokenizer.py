@@ -71,6 +71,18 @@ def test_numbers_that_a_writer_chooses_are_single_tokens(tokenizer: Any) -> None
     assert pieces(tokenizer, launch).count("1024") == 2
 
 
+def test_cut_at_names_an_operator_is_the_same_token_wherever_it_stands() -> None:
+    names = ("tanh", "exp", "neg", "relu", "abs")
+    learned = [
+        f"{one}: f32 = {one}(x)\n{other}: f32 = {other}({one})\ndef {one}_{other}_kernel({one}_ptr):\n"
+        for one in names
+        for other in names
+    ]
+    tokenizer = train_tokenizer(learned, 500, cut="names")
+    for text in ("tanh: f32", " = tanh(x)", "exp_tanh_kernel(", " + tanh\n"):
+        assert "tanh" in pieces(tokenizer, text)
+
+
 def test_boilerplate_is_one_token_a_line(tokenizer: Any) -> None:
     assert len(pieces(tokenizer, "import torch\nimport triton\nimport triton.language as tl\n\n\n")) == 3
 

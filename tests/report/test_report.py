@@ -154,3 +154,22 @@ def test_held_out_losses_are_drawn_beside_the_supervised_loss(
     (tmp_path / "curves.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     page = build_report([tmp_path], tmp_path / "report.html").read_text("utf-8")
     assert re.findall(r'aria-label="(Held-out loss[^"]*) over training steps', page) == charts_drawn
+
+
+def test_entropy_of_plans_and_reward_by_segment_are_drawn(tmp_path: Path) -> None:
+    paid = {"reward_plan": 0.1, "reward_code": 0.9, "nats": {"plan": 4.0, "decision": 1.2, "code_token": 0.1}}
+    lines = [{"stage": "midend", "step": step, **paid} for step in (1, 2)]
+    (tmp_path / "curves.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = build_report([tmp_path], tmp_path / "report.html").read_text("utf-8")
+    drawn = re.findall(r'aria-label="([^"]*) over training steps', page)
+    assert drawn == ["Reward of plans", "Reward of code", "Nats a decision"]
+
+
+def test_kernels_of_the_ladder_are_listed_by_rung(tmp_path: Path) -> None:
+    row = {"operators": "relu+pow", "rung": "library", "ms": 0.5, "over_eager": 2.0, "over_compile": None}
+    for place in (tmp_path / "examples" / "one", tmp_path / "optimize"):
+        place.mkdir(parents=True)
+        (place / "found.json").write_text(json.dumps({"task": "file/m", "rows": [row]}))
+    page = build_report([tmp_path], tmp_path / "report.html").read_text("utf-8")
+    assert "library: 2." in page
+    assert page.count("<td>relu+pow</td><td>library</td><td>0.5</td><td>2.00×</td><td>–</td>") == 2

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from kernelwright.graph.operators import packet
 from kernelwright.graph.types import Graph, TensorType
 from kernelwright.synth.building import GraphBuilder, Handle
 from kernelwright.synth.catalogue import ROWS
-from kernelwright.synth.drawing import Value, interval
+from kernelwright.synth.drawing import Value, Within, interval
 from kernelwright.synth.extents import NotDrawn, holds, small_sets
 from kernelwright.synth.library import program_of
 from kernelwright.synth.primitives import Unsupported
@@ -54,6 +55,18 @@ def test_two_hundred_operators_together_with_the_catalogue(graphs: list[Graph]) 
     rng = random.Random(0)
     rows = [row.drawn("float32", rng).graph for row in ROWS]
     assert len(operators_of([*graphs, *rows])) >= 200
+
+
+def test_a_small_world_has_no_other_operators_ranks_and_reductions() -> None:
+    within = Within(operators=("relu", "exp", "add", "sum", "amax"), ranks=(2,), reduced=(0,))
+    made = []
+    for number in range(40):
+        with suppress(NotDrawn):
+            made.append(random_graph(random.Random(number), "float32", "row", within).graph)
+    assert len(made) > 30
+    assert set(operators_of(made)) == set(within.operators)
+    reductions = [node for graph in made for node in graph.nodes if packet(node.op) in ("sum", "amax")]
+    assert all(node.args[1] == (0,) for node in reductions)
 
 
 def test_a_number_is_one_graph() -> None:

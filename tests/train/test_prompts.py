@@ -8,11 +8,19 @@ from functions import improving, pair, softmax_graph, written
 from tiny import FAST, SLOW, code, examples, make_recipe
 
 from kernelwright.archive import Archive, entry_of
+from kernelwright.config import parse_recipe
 from kernelwright.errors import UserError
 from kernelwright.prompts import example_pair, render
 from kernelwright.records import Rollout, write_jsonl
 from kernelwright.rollouts import roll
-from kernelwright.train.prompts import frontend_asks, informed, midend_asks, read_examples, read_tasks
+from kernelwright.train.prompts import (
+    as_asked,
+    frontend_asks,
+    informed,
+    midend_asks,
+    read_examples,
+    read_tasks,
+)
 
 TRAIN = [e for e in examples() if e.split == "train"]
 
@@ -115,3 +123,11 @@ def test_a_modelled_best_time_is_no_measure_for_a_clock(tmp_path: Path) -> None:
     measured = make_recipe(tmp_path, verify={"backend": "cuda"})
     assert [ask.best_us for ask in informed(asks, modelled)] == [4.0]
     assert [ask.best_us for ask in informed(asks, measured)] == [None]
+
+
+def test_a_task_that_the_corpus_drew_in_a_precision_stays_in_it() -> None:
+    recipe = parse_recipe({"verify": {"precision": "ieee"}})
+    drawn = task("t").model_copy(update={"graph": "{}", "precision": "tf32"})
+    assert as_asked(drawn, recipe) is drawn
+    for other in (task("t"), drawn.model_copy(update={"precision": "default"})):
+        assert as_asked(other, recipe).precision == "ieee"

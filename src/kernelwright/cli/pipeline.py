@@ -161,7 +161,7 @@ def evaluate_stage(
         kernels=kernels,
         protocol=recipe.verify.protocol,
         style=recipe.data.style,
-        answer=recipe.data.answer,
+        answer=recipe.data.answer if stage == "sft" else recipe.answer(stage),
         temperature=settings.temperature,
         top_p=settings.top_p,
         max_tokens=settings.max_tokens,

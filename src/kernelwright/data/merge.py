@@ -128,7 +128,9 @@ def _tokenized(
     chosen = random.Random(settings.seed).sample(training, min(len(training), LEARNED))
     learned = ["".join(text) for text in chosen]
     with new_folder(folder / "tokenizer") as staging:
-        tokenizer = train_tokenizer(learned, settings.vocab_size, staging, style=settings.style)
+        tokenizer = train_tokenizer(
+            learned, settings.vocab_size, staging, style=settings.style, cut=settings.cut
+        )
     counts = list(on_all_cores(lambda text: tuple(len(tokenizer(part)["input_ids"]) for part in text), texts))
     fits = [not settings.max_tokens or sum(count) <= settings.max_tokens for count in counts]
     dropped["too long"] += len(kept) - sum(fits)

@@ -28,6 +28,7 @@ from kernelwright.graph.task import drawn_values, to_task
 from kernelwright.graph.types import Graph
 from kernelwright.records import Candidate, PrecisionName, Task
 from kernelwright.synth.catalogue import ROWS
+from kernelwright.synth.drawing import Within
 from kernelwright.synth.extents import NotDrawn, small_sets, too_large
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import print_plan
@@ -137,7 +138,8 @@ def _drawn(
         family = row.name
     else:
         form: Any = rng.choice(settings.forms)
-        made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None)
+        within = Within(settings.operators, settings.ranks, settings.reduced)
+        made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None, within)
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
     plain, names = named(drawn.graph, rng)
     graph = with_symbols(

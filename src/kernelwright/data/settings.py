@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from kernelwright.config import DataConfig, Style, one_line
+from kernelwright.config import Cut, DataConfig, Style, one_line
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import PrecisionName
@@ -29,6 +29,12 @@ class CorpusSettings(BaseModel):
     """JSONL of tasks in function form (`data harvest`), drawn as often as random graphs; empty: none."""
     forms: tuple[str, ...] = tuple(FORMS)
     """Of random graphs."""
+    operators: tuple[str, ...] = ()
+    """Of random graphs, by their names in ATen, such as `["add", "sum"]`; none: all."""
+    ranks: tuple[Annotated[int, Field(ge=1, le=4)], ...] = ()
+    """Dimensions of the arguments of random graphs; none: 1 to 4."""
+    reduced: tuple[int, ...] = ()
+    """Dimensions that reductions of random graphs go over and drop, such as `[0]`; none: any, one or several, kept at times."""
     most_operators: int = Field(12, ge=1)
     """Nodes of a graph at most."""
     schedules: int = Field(5, ge=1)
@@ -62,6 +68,8 @@ class CorpusSettings(BaseModel):
     style: Style = "compact"
     """How prompts are rendered where the tokenizer is learned and lengths are counted; `chat` learns none."""
     vocab_size: int = Field(4096, ge=260)
+    cut: Cut = "words"
+    """Where the tokenizer cuts: `tokenizer.PIECES`."""
     max_tokens: int = Field(2048, ge=0)
     """Tokens of prompt and answer at most; 0: no limit."""
 
@@ -89,6 +97,8 @@ class CorpusSettings(BaseModel):
     def of(cls, data: DataConfig, seed: int) -> Self:
         """As a recipe's `[data]` says."""
         given = data.model_dump(include=set(cls.model_fields))
+        if precisions := given.pop("precisions"):
+            given["precisions"] = tuple(precisions.items())
         return cls.parse({**given, "forms": data.forms or tuple(FORMS), "seed": seed})
 
     @classmethod

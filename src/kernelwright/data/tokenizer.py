@@ -15,17 +15,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelwright.config import Style
+from kernelwright.config import Cut, Style
 from kernelwright.errors import UserError
 
 PAD, END = "<|pad|>", "<|end|>"
-PIECES = r"(?<=\n) +|^ +| ?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(| =)?|\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
-"""Indentation; a dotted name with the bracket or equals sign after it; a number; punctuation."""
+_BREAKS = r"\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
+PIECES: dict[Cut, str] = {
+    "words": rf"(?<=\n) +|^ +| ?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(| =)?|{_BREAKS}",
+    "names": rf"(?<=\n) +|^ +|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(?|[A-Za-z]+|{_BREAKS}",
+}
+"""Indentation; a dotted name with the bracket after it; a name; a number; punctuation. `words` are names with the space before and
+the bracket or equals sign after them. `names` are cut at underscores, too, so that an operator is the same token in a graph, a plan,
+a kernel's name and an expression: what a small model has to copy, it can."""
 _LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
 _NUMBER = re.compile(r"(?<![\w.])([2-9]|\d\d+|\d+\.\d*[1-9]\d*)(?![\w.])")
 """A number that a writer is free to choose, such as a tile; not 0, 1, 0.0 or 1.0."""
 _COMMON = 4
 """At most one in so many of the tokens that are learned is a stretch."""
+_BOILERPLATE = 0.3
+"""Share of the texts that hold a stretch, where names are tokens of their own: no line about an operator is as common."""
 _SHORTEST = 5
 """Characters of the shortest stretch that is worth a token."""
 
@@ -38,6 +46,7 @@ def train_tokenizer(
     share: float = 0.08,
     min_frequency: int = 3,
     style: Style = "compact",
+    cut: Cut = "words",
 ) -> Any:
     """Learn at most `vocab_size` tokens (256 bytes and 2 specials among them); save to `folder` where given.
 
@@ -51,14 +60,15 @@ def train_tokenizer(
         raise UserError(
             f"vocab_size {vocab_size} is too small: 256 bytes and 2 special tokens come first; use 512 or more"
         )
-    common = dict(list(common_stretches(texts, share).items())[: room // _COMMON])
+    least = share if cut == "words" else _BOILERPLATE
+    common = dict(list(common_stretches(texts, least).items())[: room // _COMMON])
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.Split(Regex(PIECES[cut]), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

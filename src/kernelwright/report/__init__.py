@@ -102,7 +102,9 @@ def _charts(
         *_held_out(runs, colours),
         ("Reward", False, charts.curves("Reward", reward, colours)),
         ("Correct while training", False, charts.curves("Correct", trained, colours, percent=True)),
-        ("Plan entropy", False, charts.curves("Nats a decision", _series(runs, "plan_entropy"), colours)),
+        ("Plans paid", False, charts.curves("Reward of plans", _series(runs, "reward_plan"), colours)),
+        ("Code paid", False, charts.curves("Reward of code", _series(runs, "reward_code"), colours)),
+        ("Plan entropy", False, charts.curves("Nats a decision", _series(runs, "nats.decision"), colours)),
         ("Speedup while training", False, charts.curves("Speedup", gain, colours, line_at=1.0)),
     ]
     title = f"{kind} speedup over eager, held-out samples".strip().capitalize()
@@ -127,12 +129,14 @@ def _held_out(runs: Sequence[Run], colours: Mapping[str, int]) -> list[tuple[str
 
 
 def _series(runs: Sequence[Run], key: str) -> dict[str, list[tuple[float, float]]]:
-    """Stage -> [(step, value)] of one key of curves.jsonl, in the order in which the stages ran."""
+    """Stage -> [(step, value)] of one key of curves.jsonl, or `key.part`, in the order in which the stages ran."""
+    key, _, part = key.partition(".")
     series: dict[str, list[tuple[float, float]]] = {}
     for run in runs:
         prefix = f"{run.name} · " if len(runs) > 1 else ""
         for number, line in enumerate(run.curves):
             value, step = line.get(key), line.get("step", number)
+            value = value.get(part) if part and isinstance(value, dict) else value
             if isinstance(value, int | float) and isinstance(step, int | float):
                 series.setdefault(f"{prefix}{line.get('stage', '')}", []).append((float(step), float(value)))
     return series

@@ -74,6 +74,18 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What the ladder found for one part of a module: a row of a search's found.json."""
+
+    module: str
+    operators: str
+    rung: str
+    ms: float | None
+    over_eager: float | None
+    over_compile: float | None
+
+
+@dataclass(frozen=True)
 class Run:
     """One run folder."""
 
@@ -85,6 +97,8 @@ class Run:
     stages: list[Stage]
     notes: list[str] = field(default_factory=list)
     """What was missing or unreadable, for the page to say so."""
+    found: list[Found] = field(default_factory=list)
+    """By the searches that the folder holds: its own, those of examples, the one after training."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +170,21 @@ def read_run(path: Path, prefix: str = "") -> Run:
         _curves(path / "curves.jsonl", notes),
         stages,
         notes,
+        _found(path, notes),
     )
+
+
+def _found(path: Path, notes: list[str]) -> list[Found]:
+    """The rows of every search in a run folder."""
+    places = [path, *sorted((path / "examples").glob("*")), path / "optimize"]
+    rows = []
+    for place in places:
+        known = _object(place / "found.json", notes)
+        for row in known.get("rows", ()):
+            times = [row.get(key) for key in ("ms", "over_eager", "over_compile")]
+            module = str(known.get("task", place.name)).removeprefix("file/")
+            rows.append(Found(module, str(row.get("operators", "")), str(row.get("rung") or "none"), *times))
+    return rows
 
 
 def task_rows(stages: Iterable[Stage]) -> list[TaskRow]:

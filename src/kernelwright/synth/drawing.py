@@ -50,6 +50,7 @@ INTEGERS_NUMBERED = (
     "clamp_min",
     "fmod",
 )
+_OFTEN = {"unary": 8, "number": 4, "binary": 5, "ternary": 2, "test": 1, "cast": 1}
 LOGIC = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
 
 
@@ -76,11 +77,26 @@ class Value:
         return self.dtype.is_floating_point
 
 
+@dataclasses.dataclass(frozen=True)
+class Within:
+    """What a small corpus keeps to; empty: anything."""
+
+    operators: tuple[str, ...] = ()
+    """By their names in ATen."""
+    ranks: tuple[int, ...] = ()
+    """Of arguments."""
+    reduced: tuple[int, ...] = ()
+    """Dimensions that reductions go over, one each, and drop."""
+
+
+ANYTHING = Within()
+
+
 class Drawing:
     """One graph being drawn."""
 
-    def __init__(self, rng: random.Random, dtype: str) -> None:
-        self.rng, self.dtype, self.extents = rng, dtype, Extents(rng)
+    def __init__(self, rng: random.Random, dtype: str, within: Within) -> None:
+        self.rng, self.dtype, self.extents, self.within = rng, dtype, Extents(rng), within
         self.builder = GraphBuilder("drawn")
         self.draws: dict[str, Draw] = {}
         self.kept: set[tuple[str, int]] = set()
@@ -88,8 +104,15 @@ class Drawing:
 
     # -- arguments ---------------------------------------------------------------------------------------------
 
+    def among(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that may be drawn."""
+        wanted = self.within.operators
+        return [one for one in names if not wanted or one in wanted]
+
     def shape(self, rank: int = 0) -> tuple[int, ...]:
         rank = rank or self.rng.choices((1, 2, 3, 4), (1, 8, 6, 5))[0]
+        if self.within.ranks and rank not in self.within.ranks:
+            rank = self.rng.choice(self.within.ranks)
         letters = {1: "N", 2: "RW", 3: "BSD", 4: self.rng.choice(("BCIJ", "BCIJ", "BHSE"))}[rank]
         for letter in reversed(letters):
             self.extents[letter]
@@ -139,6 +162,8 @@ class Drawing:
 
     def tried(self, name: str, *args: Any, **kwargs: Any) -> Value | None:
         """An elementwise operator, where it behaves on the intervals of what it reads."""
+        if not self.among([name]):
+            return None
         values = [one for one in args if isinstance(one, Value)]
         span = interval(name, args, kwargs)
         if span is None:
@@ -171,13 +196,18 @@ class Drawing:
             return self.op("_to_copy", x, low=0, high=1, exact=x.exact, dtype=getattr(torch, self.dtype))
         if not x.is_float:
             return self._integer_step(x)
-        how = rng.choices(("unary", "number", "binary", "ternary", "test", "cast"), (8, 4, 5, 2, 1, 1))[0]
+        kinds = {"unary": UNARY, "number": NUMBERED, "binary": BINARY, "ternary": TERNARY,
+                 "test": (*TESTS, *COMPARISONS), "cast": ("_to_copy",)}  # fmt: skip
+        weights = [often * bool(self.among(kinds[kind])) for kind, often in _OFTEN.items()]
+        if not any(weights):
+            return None
+        how = rng.choices(list(_OFTEN), weights)[0]
         if how == "unary":
-            return self.tried(rng.choice(UNARY), x)
+            return self.tried(rng.choice(self.among(UNARY)), x)
         if how == "number":
             return self._numbered(x)
         if how == "binary":
-            name = rng.choice(BINARY)
+            name = rng.choice(self.among(BINARY))
             other = x if rng.random() < 0.15 else self.other(x)
             if name.endswith("_backward") and other.shape != x.shape:  # these do not broadcast
                 other = self.floats(x.shape)
@@ -205,7 +235,7 @@ class Drawing:
         return self.argument(x.shape)
 
     def _numbered(self, x: Value) -> Value | None:
-        name, number = self.rng.choice(NUMBERED), round(self.rng.uniform(-2.5, 2.5), 2)
+        name, number = self.rng.choice(self.among(NUMBERED)), round(self.rng.uniform(-2.5, 2.5), 2)
         if name in ("div", "fmod", "remainder", "floor_divide", "pow"):
             number = abs(number) + 0.25
         if name == "threshold":
@@ -217,7 +247,7 @@ class Drawing:
         return self.tried(name, x, number)
 
     def _ternary(self, x: Value) -> Value | None:
-        name = self.rng.choice(TERNARY)
+        name = self.rng.choice(self.among(TERNARY))
         if name == "lerp":
             return self.tried(name, x, self.floats(x.shape), round(self.rng.random(), 2))
         if name == "where":

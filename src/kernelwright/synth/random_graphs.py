@@ -18,9 +18,10 @@ from typing import Literal
 import torch
 
 from kernelwright.graph.draws import Draw
+from kernelwright.graph.operators import packet
 from kernelwright.graph.types import Graph
 from kernelwright.synth.building import Handle
-from kernelwright.synth.drawing import Value
+from kernelwright.synth.drawing import ANYTHING, Value, Within
 from kernelwright.synth.extents import NotDrawn
 from kernelwright.synth.random_rows import RowDrawing
 
@@ -50,10 +51,15 @@ class Drawn:
     form: str
 
 
-def random_graph(rng: random.Random, dtype: str, form: Form | None = None) -> Drawn:
-    """A graph of that main dtype. Raises NotDrawn where what was drawn came to nothing."""
+def random_graph(
+    rng: random.Random,
+    dtype: str,
+    form: Form | None = None,
+    within: Within = ANYTHING,
+) -> Drawn:
+    """A graph of that main dtype. Raises NotDrawn where what was drawn came to nothing, or to another operator than asked."""
     form = form or rng.choices(list(FORMS), list(FORMS.values()))[0]
-    drawer = _Forms(rng, dtype)
+    drawer = _Forms(rng, dtype, within)
     try:
         results = getattr(drawer, f"_{form}")()
         graph = drawer.builder.graph(*dict.fromkeys(one.handle for one in results))
@@ -61,6 +67,8 @@ def random_graph(rng: random.Random, dtype: str, form: Form | None = None) -> Dr
         raise NotDrawn(f"torch refuses a {form}: {type(error).__name__}") from None
     if not graph.nodes or any(math.prod(one.shape) > 2**27 for one in results):
         raise NotDrawn("nothing, or too much")
+    if within.operators and not {packet(node.op) for node in graph.nodes} <= set(within.operators):
+        raise NotDrawn("an operator that is not asked for")
     return Drawn(graph, drawer.draws, drawer.kept, form)
 
 
@@ -68,7 +76,8 @@ class _Forms(RowDrawing):
     """One graph being drawn, by its form."""
 
     def start(self, rank: int = 0) -> Value:
-        kind = self.rng.choices(("float", "int32", "int64", "bool"), (16, 1, 1, 1))[0]
+        others = int(bool(self.among(["_to_copy"])))  # which become floats by a cast
+        kind = self.rng.choices(("float", "int32", "int64", "bool"), (16, others, others, others))[0]
         shape = self.shape(rank)
         return self.floats(shape) if kind == "float" else self.argument(shape, kind)
 

@@ -30,6 +30,8 @@ class RowDrawing(MoveDrawing):
     def dims(self, rank: int) -> list[int]:
         """Dimensions to reduce: mostly the last, at times others, several or all."""
         rng = self.rng
+        if self.within.reduced:
+            return [rng.choice(self.within.reduced)]
         how = rng.choices(("last", "one", "some", "all"), (6, 3, 2, 1))[0]
         if how == "last":
             return [-1]
@@ -38,8 +40,8 @@ class RowDrawing(MoveDrawing):
         return list(range(rank)) if how == "all" else sorted(rng.sample(range(rank), rng.randint(1, rank)))
 
     def reduction(self, x: Value) -> list[Value]:
-        rng, name = self.rng, self.rng.choice(REDUCTIONS)
-        dims, keep = self.dims(len(x.shape)), rng.random() < 0.3
+        rng, name = self.rng, self.rng.choice(self.among(REDUCTIONS) or ["sum"])
+        dims, keep = self.dims(len(x.shape)), rng.random() < 0.3 and not self.within.reduced
         count = math.prod(x.shape[dim] for dim in dims)
         if name in ("any", "all", "count_nonzero") or x.dtype == torch.bool:
             name = name if name in ("any", "all", "count_nonzero") else rng.choice(("any", "all"))
@@ -85,7 +87,7 @@ class RowDrawing(MoveDrawing):
         ]
 
     def norm(self, x: Value) -> Value:
-        rng, name, rank = self.rng, self.rng.choice(NORMS), len(x.shape)
+        rng, name, rank = self.rng, self.rng.choice(self.among(NORMS) or ["softmax"]), len(x.shape)
         last = x.shape[-1]
         if name in ("group_norm", "instance_norm", "batch_norm"):
             if rank != 4:

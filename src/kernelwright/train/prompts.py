@@ -79,7 +79,14 @@ def evaluated_on(recipe: Recipe, run: Path) -> list[Task]:
     found = {e.task.id: e.task for e in there if e.split == "heldout"}
     if not found:
         raise UserError(f'{path} holds no example with split = "heldout"; set eval.suite to a suite')
-    return [asked_in(task, recipe.verify.precision) for task in list(found.values())[:most]]
+    return [as_asked(task, recipe) for task in list(found.values())[:most]]
+
+
+def as_asked(task: Task, recipe: Recipe) -> Task:
+    """`task` in the recipe's precision; one that the corpus drew in another than the default stays in its own, in which it was
+    learned."""
+    drawn = task.graph and task.precision != "default"
+    return task if drawn else asked_in(task, recipe.verify.precision)
 
 
 def read_examples(path: Path) -> list[Supervised]:

@@ -22,7 +22,6 @@ from kernelwright.children import on_all_cores
 from kernelwright.config import Recipe
 from kernelwright.errors import UserError
 from kernelwright.models import place_of
-from kernelwright.precision import asked_in
 from kernelwright.records import Rollout, Supervised
 from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
@@ -114,6 +113,7 @@ def _reinforce(
     from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.grpo import run_grpo
     from kernelwright.train.prompts import (
+        as_asked,
         frontend_asks,
         informed,
         midend_asks,
@@ -147,7 +147,7 @@ def _reinforce(
         )
     asks = informed(asks, recipe, rl.contrast)
     refuse_heldout(asks, recipe.examples_in(run.path))
-    asks = [replace(ask, task=asked_in(ask.task, recipe.verify.precision)) for ask in asks]
+    asks = [replace(ask, task=as_asked(ask.task, recipe)) for ask in asks]
     room = recipe.model.context - rl.max_tokens
     lengths = on_all_cores(
         lambda ask: len(
