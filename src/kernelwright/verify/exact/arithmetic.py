@@ -40,8 +40,8 @@ _TABLE = 256
 """Distinct numbers from which on an array is a table, and none of them a literal."""
 _NOTED = 64
 """Integers of an array that are remembered as written down."""
-Number = Any
-"""An `Exact`, an array of numpy's or a Python number."""
+Number = Exact | np.ndarray | float
+"""What arithmetic takes."""
 
 
 class Arithmetic:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
 
+from kernelwright.verify.exact.arithmetic import Number
 from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import Exact
 
+Operand = Number | torch.Tensor
+"""What operators of torch's are given."""
 
-def plain(value: Any) -> Any:
+
+@overload
+def plain(value: torch.Tensor) -> np.ndarray: ...
+@overload
+def plain(value: Number) -> Number: ...
+def plain(value: Operand) -> Number:
     """A tensor as an array of numpy's; anything else as it is."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -20,7 +28,7 @@ def plain(value: Any) -> Any:
     return (detached.double() if detached.is_floating_point() else detached).numpy()
 
 
-def exact(calculator: Calculator, value: Any) -> Exact:
+def exact(calculator: Calculator, value: Operand) -> Exact:
     return value if isinstance(value, Exact) else calculator.number(plain(value))
 
 

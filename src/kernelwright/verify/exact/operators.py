@@ -18,12 +18,13 @@ import torch
 
 from kernelwright.verify.exact import field
 from kernelwright.verify.exact.functions import Parity
-from kernelwright.verify.exact.moves import MOVES, exact, move, plain
+from kernelwright.verify.exact.moves import MOVES, Operand, exact, move, plain
 from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import Exact, NotExact
 from kernelwright.verify.exact.windows import average_pool, convolve, max_pool
 
 Handler = Callable[..., Any]
+Dims = int | Sequence[int] | None
 
 
 def call(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -63,17 +64,17 @@ def _known(value: Any) -> Any:
 # -- helpers ---------------------------------------------------------------------------------------------------
 
 
-def _axes(value: Exact, dims: Any) -> list[int]:
+def _axes(value: Exact, dims: Dims) -> list[int]:
     if dims is None or dims == []:
         return list(range(value.ndim))
     return (
-        [dim % max(value.ndim, 1) for dim in (dims if isinstance(dims, list | tuple) else [dims])]
+        [dim % max(value.ndim, 1) for dim in ([dims] if isinstance(dims, int) else dims)]
         if value.ndim
         else []
     )
 
 
-def _reduced(value: Exact, dims: Any, keepdim: bool, along: Callable[[Exact, int], Exact]) -> Exact:
+def _reduced(value: Exact, dims: Dims, keepdim: bool, along: Callable[[Exact, int], Exact]) -> Exact:
     """Over several axes at once, as one."""
     axes = _axes(value, dims)
     if not axes:
@@ -88,21 +89,25 @@ def _reduced(value: Exact, dims: Any, keepdim: bool, along: Callable[[Exact, int
     return made
 
 
-def _count(value: Exact, dims: Any) -> int:
+def _count(value: Exact, dims: Dims) -> int:
     return math.prod(value.shape[axis] for axis in _axes(value, dims))
 
 
-def _sum(c: Calculator, x: Any, dims: Any = None, keepdim: bool = False, dtype: Any = None) -> Exact:
+def _sum(
+    c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Exact:
     return _reduced(exact(c, x), dims, keepdim, c.sum)
 
 
-def _mean(c: Calculator, x: Any, dims: Any = None, keepdim: bool = False, dtype: Any = None) -> Exact:
+def _mean(
+    c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Exact:
     value = exact(c, x)
     return c.multiply(_reduced(value, dims, keepdim, c.sum), 1.0 / _count(value, dims))
 
 
 def _variance(
-    c: Calculator, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+    c: Calculator, x: Operand, dims: Dims = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Exact:
     value = exact(c, x)
     gap = c.subtract(value, _mean(c, value, dims, True))
@@ -111,13 +116,19 @@ def _variance(
 
 
 def _variance_and_mean(
-    c: Calculator, x: Any, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+    c: Calculator, x: Operand, dims: Dims = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Any:
     return _variance(c, x, dims, correction=correction, keepdim=keepdim), _mean(c, x, dims, keepdim)
 
 
 def _norm(
-    c: Calculator, x: Any, order: Any = 2, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
+    c: Calculator,
+    x: Operand,
+    order: Any = 2,
+    dims: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Exact:
     value = exact(c, x)
     if order == 2:
@@ -130,24 +141,26 @@ def _norm(
 
 
 def _extreme(along: str) -> Handler:
-    def handler(c: Calculator, x: Any, dims: Any = None, keepdim: bool = False) -> Any:
+    def handler(c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False) -> Any:
         made = _reduced(exact(c, x), dims, keepdim, getattr(c, along))
         return made if dims is None or isinstance(dims, list | tuple) else (made, Unknown())
 
     return handler
 
 
-def _softmax(c: Calculator, x: Any, dim: int, *_: Any, **__: Any) -> Exact:
+def _softmax(c: Calculator, x: Operand, dim: int, *_: object, **__: object) -> Exact:
     powers = c.exp(exact(c, x)).plain()
     return c.divide(powers, _sum(c, powers, dim, True))
 
 
-def _log_softmax(c: Calculator, x: Any, dim: int, *_: Any, **__: Any) -> Exact:
+def _log_softmax(c: Calculator, x: Operand, dim: int, *_: object, **__: object) -> Exact:
     value = exact(c, x)
     return c.subtract(value, c.log(_sum(c, c.exp(value).plain(), dim, True)))
 
 
-def _affine(c: Calculator, x: Exact, weight: Any, bias: Any, axes: Sequence[int]) -> Exact:
+def _affine(
+    c: Calculator, x: Exact, weight: Operand | None, bias: Operand | None, axes: Sequence[int]
+) -> Exact:
     """Weight and bias that lie along some axes."""
     shape = [x.shape[axis] if axis in axes else 1 for axis in range(x.ndim)]
     if weight is not None:
@@ -155,7 +168,9 @@ def _affine(c: Calculator, x: Exact, weight: Any, bias: Any, axes: Sequence[int]
     return x if bias is None else c.add(x, exact(c, bias).plain().reshape(*shape))
 
 
-def _layer_norm(c: Calculator, x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _layer_norm(
+    c: Calculator, x: Operand, shape: Sequence[int], weight: Operand | None, bias: Operand | None, eps: float
+) -> tuple[Exact, ...]:
     value = exact(c, x)
     axes = list(range(value.ndim - len(shape), value.ndim))
     mean, spread = _mean(c, value, axes, True), _variance(c, value, axes, correction=0, keepdim=True)
@@ -163,7 +178,9 @@ def _layer_norm(c: Calculator, x: Any, shape: Any, weight: Any, bias: Any, eps: 
     return _affine(c, c.multiply(c.subtract(value, mean), inverse), weight, bias, axes), mean, inverse
 
 
-def _rms_norm(c: Calculator, x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def _rms_norm(
+    c: Calculator, x: Operand, shape: Sequence[int], weight: Operand | None = None, eps: float | None = None
+) -> tuple[Exact, ...]:
     value = exact(c, x)
     axes = list(range(value.ndim - len(shape), value.ndim))
     inverse = c.rsqrt(c.add(_mean(c, c.multiply(value, value), axes, True), 2.0**-23 if eps is None else eps))
@@ -171,8 +188,16 @@ def _rms_norm(c: Calculator, x: Any, shape: Any, weight: Any = None, eps: float 
 
 
 def _group_norm(
-    c: Calculator, x: Any, weight: Any, bias: Any, n: int, ch: int, hw: int, groups: int, eps: float
-) -> Any:
+    c: Calculator,
+    x: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    n: int,
+    ch: int,
+    hw: int,
+    groups: int,
+    eps: float,
+) -> tuple[Exact, ...]:
     value = exact(c, x)
     rows = value.plain().reshape(n, groups, ch // groups * hw)
     mean, spread = _mean(c, rows, [2], True), _variance(c, rows, [2], correction=0, keepdim=True)
@@ -181,7 +206,15 @@ def _group_norm(
     return _affine(c, made, weight, bias, [1]), mean.reshape(n, groups), inverse.reshape(n, groups)
 
 
-def _batch_norm(c: Calculator, x: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+def _batch_norm(
+    c: Calculator,
+    x: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    mean: Operand,
+    var: Operand,
+    eps: float,
+) -> Exact:
     value = exact(c, x)
     shape = [extent if axis == 1 else 1 for axis, extent in enumerate(value.shape)]
     centred = c.subtract(value, exact(c, mean).plain().reshape(*shape))
@@ -190,12 +223,21 @@ def _batch_norm(c: Calculator, x: Any, weight: Any, bias: Any, mean: Any, var: A
 
 
 def _batch_norm_eval(
-    c: Calculator, x: Any, w: Any, b: Any, mean: Any, var: Any, momentum: float, eps: float
-) -> Any:
+    c: Calculator,
+    x: Operand,
+    w: Operand,
+    b: Operand | None,
+    mean: Operand,
+    var: Operand,
+    momentum: float,
+    eps: float,
+) -> tuple[object, ...]:
     return _batch_norm(c, x, w, b, mean, var, eps), Unknown(), Unknown()
 
 
-def _batch_norm_legit(c: Calculator, x: Any, w: Any, b: Any, *rest: Any) -> Any:
+def _batch_norm_legit(
+    c: Calculator, x: Operand, w: Operand, b: Operand | None, *rest: Any
+) -> tuple[object, ...]:
     """With running statistics or without; in training new ones come with the functional form."""
     value = exact(c, x)
     mean_var, (training, momentum, eps) = list(rest[:-3]), rest[-3:]
@@ -215,7 +257,9 @@ def _batch_norm_legit(c: Calculator, x: Any, w: Any, b: Any, *rest: Any) -> Any:
     return made, mean, inverse, *new
 
 
-def _attention(c: Calculator, q: Any, k: Any, v: Any, *rest: Any, **given: Any) -> Any:
+def _attention(
+    c: Calculator, q: Operand, k: Operand, v: Operand, *rest: object, **given: Any
+) -> tuple[object, ...]:
     causal = bool(given.get("is_causal", rest[1] if len(rest) > 1 else False))
     scale = given.get("scale")
     query, key, value = (exact(c, one) for one in (q, k, v))
@@ -229,7 +273,7 @@ def _attention(c: Calculator, q: Any, k: Any, v: Any, *rest: Any, **given: Any) 
     return c.matmul(_softmax(c, scores, -1), value), Unknown()
 
 
-def _gelu(c: Calculator, x: Any, approximate: str = "none") -> Exact:
+def _gelu(c: Calculator, x: Operand, approximate: str = "none") -> Exact:
     value = exact(c, x)
     if approximate == "none":
         bent = c.function("erf", c.multiply(value, 1.0 / math.sqrt(2.0)), "odd")
@@ -239,18 +283,20 @@ def _gelu(c: Calculator, x: Any, approximate: str = "none") -> Exact:
     return c.multiply(c.multiply(value, 0.5), c.add(bent, 1.0))
 
 
-def _elu(c: Calculator, x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Exact:
+def _elu(
+    c: Calculator, x: Operand, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> Exact:
     value = exact(c, x)
     low = c.multiply(c.subtract(c.exp(c.multiply(value, input_scale)).plain(), 1.0), alpha)
     return c.multiply(c.select(c.compare("greater", value, 0), value, low), scale)
 
 
-def _leaky(c: Calculator, x: Any, slope: Any = 0.01) -> Exact:
+def _leaky(c: Calculator, x: Operand, slope: Operand = 0.01) -> Exact:
     value = exact(c, x)
     return c.select(c.compare("greater", value, 0), value, c.multiply(value, plain(slope)))
 
 
-def _softplus(c: Calculator, x: Any, beta: float = 1.0, threshold: float = 20.0) -> Exact:
+def _softplus(c: Calculator, x: Operand, beta: float = 1.0, threshold: float = 20.0) -> Exact:
     value = exact(c, x)
     steep = value if beta == 1 else c.multiply(value, beta)
     soft = c.softplus(steep)
@@ -258,14 +304,14 @@ def _softplus(c: Calculator, x: Any, beta: float = 1.0, threshold: float = 20.0)
     return chosen if beta == 1 else c.divide(chosen, beta)
 
 
-def _clamp(c: Calculator, x: Any, low: Any = None, high: Any = None) -> Exact:
+def _clamp(c: Calculator, x: Operand, low: Operand | None = None, high: Operand | None = None) -> Exact:
     value = exact(c, x)
     if low is not None:
         value = c.maximum(value, plain(low))
     return value if high is None else c.minimum(value, plain(high))
 
 
-def _cast(c: Calculator, x: Any, dtype: Any = None, **rest: Any) -> Any:
+def _cast(c: Calculator, x: Operand, dtype: torch.dtype | None = None, **rest: Any) -> Any:
     dtype = rest.get("dtype", dtype)
     value = exact(c, x)
     if dtype is None:
@@ -279,7 +325,7 @@ def _cast(c: Calculator, x: Any, dtype: Any = None, **rest: Any) -> Any:
     return value.plain("i")
 
 
-def _product(c: Calculator, x: Any, y: Any) -> Exact:
+def _product(c: Calculator, x: Operand, y: Operand) -> Exact:
     a, b = exact(c, x), exact(c, y)
     if a.ndim == 1 and b.ndim == 1:
         return c.sum(c.multiply(a, b), 0)
@@ -292,7 +338,9 @@ def _product(c: Calculator, x: Any, y: Any) -> Exact:
     return c.matmul(a, b)
 
 
-def _addmm(c: Calculator, base: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> Exact:
+def _addmm(
+    c: Calculator, base: Operand, x: Operand, y: Operand, *, beta: float = 1, alpha: float = 1
+) -> Exact:
     made = _product(c, x, y)
     made = made if alpha == 1 else c.multiply(made, alpha)
     if beta == 0:
@@ -300,13 +348,13 @@ def _addmm(c: Calculator, base: Any, x: Any, y: Any, *, beta: float = 1, alpha: 
     return c.add(made, exact(c, base) if beta == 1 else c.multiply(exact(c, base), beta))
 
 
-def _linear(c: Calculator, x: Any, weight: Any, bias: Any = None) -> Exact:
+def _linear(c: Calculator, x: Operand, weight: Operand, bias: Operand | None = None) -> Exact:
     turned = exact(c, weight).mapped(lambda planes: planes.swapaxes(-1, -2))
     made = _product(c, x, turned)
     return made if bias is None else c.add(made, exact(c, bias))
 
 
-def _scattered(c: Calculator, base: Any, places: torch.Tensor, values: Any) -> Exact:
+def _scattered(c: Calculator, base: Operand, places: torch.Tensor, values: Operand) -> Exact:
     """`base` with `values` added at numbered places."""
     into, added = exact(c, base), exact(c, values)
     if into.special or added.special:
@@ -324,12 +372,12 @@ def _primes(levels: int, ndim: int) -> np.ndarray:
     return np.array(field.PRIMES[:levels], dtype=np.int64).reshape(-1, *(1,) * ndim)
 
 
-def _numbered(c: Calculator, base: Any) -> torch.Tensor:
+def _numbered(c: Calculator, base: Operand) -> torch.Tensor:
     shape = exact(c, base).shape
     return torch.arange(math.prod(shape)).reshape(shape)
 
 
-def _scatter_add(c: Calculator, base: Any, dim: int, index: torch.Tensor, source: Any) -> Exact:
+def _scatter_add(c: Calculator, base: Operand, dim: int, index: torch.Tensor, source: Operand) -> Exact:
     value = exact(c, source)
     window = tuple(slice(0, extent) for extent in index.shape)
     return _scattered(
@@ -338,13 +386,15 @@ def _scatter_add(c: Calculator, base: Any, dim: int, index: torch.Tensor, source
 
 
 def _index_add(
-    c: Calculator, base: Any, dim: int, index: torch.Tensor, source: Any, *, alpha: float = 1
+    c: Calculator, base: Operand, dim: int, index: torch.Tensor, source: Operand, *, alpha: float = 1
 ) -> Exact:
-    value = exact(c, source) if alpha == 1 else c.multiply(source, alpha)
+    value = exact(c, source) if alpha == 1 else c.multiply(exact(c, source), alpha)
     return _scattered(c, base, _numbered(c, base).index_select(dim, index), value)
 
 
-def _index_put(c: Calculator, base: Any, indices: Any, values: Any, accumulate: bool = False) -> Exact:
+def _index_put(
+    c: Calculator, base: Operand, indices: Any, values: Operand, accumulate: bool = False
+) -> Exact:
     places = _numbered(c, base)[tuple(slice(None) if one is None else one for one in indices)]
     if accumulate:
         return _scattered(c, base, places, values)
@@ -360,7 +410,7 @@ def _index_put(c: Calculator, base: Any, indices: Any, values: Any, accumulate: 
 def _shaped(fill: Callable[..., torch.Tensor]) -> Handler:
     """What asks only for a shape."""
 
-    def handler(c: Calculator, x: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def handler(c: Calculator, x: Operand, *args: Any, **kwargs: Any) -> torch.Tensor:
         options = {"dtype": kwargs.get("dtype") or torch.float32}
         return fill(exact(c, x).shape, *args, **options)
 
@@ -368,7 +418,7 @@ def _shaped(fill: Callable[..., torch.Tensor]) -> Handler:
 
 
 def _new(fill: Callable[..., torch.Tensor]) -> Handler:
-    def handler(c: Calculator, x: Any, shape: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def handler(c: Calculator, x: Operand, shape: Sequence[int], *args: Any, **kwargs: Any) -> torch.Tensor:
         return fill(shape, *args, dtype=kwargs.get("dtype") or torch.float32)
 
     return handler
@@ -394,11 +444,11 @@ def _compared(name: str) -> Handler:
     return lambda c, x, y: c.compare(name, exact(c, x), plain(y))
 
 
-def _scaled(c: Calculator, y: Any, alpha: Any) -> Any:
+def _scaled(c: Calculator, y: Operand, alpha: float) -> Operand:
     return plain(y) if alpha == 1 else c.multiply(plain(y), alpha)
 
 
-def _divide(c: Calculator, x: Any, y: Any, *, rounding_mode: Any = None) -> Exact:
+def _divide(c: Calculator, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Exact:
     if rounding_mode is not None:
         raise NotExact("a rounded quotient of data")
     return (

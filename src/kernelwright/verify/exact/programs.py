@@ -9,8 +9,8 @@ Refused with NotExact: branches, addresses and integers that come of data, bits 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -27,7 +27,9 @@ from kernelwright.verify.exact.values import UNDEFINED, Exact, NotExact
 from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import REGION_BITS, Region
 
-Handle = interpreter.TensorHandle
+Handle: TypeAlias = interpreter.TensorHandle
+Method = Callable[..., Any]
+"""Of the builder, or what takes its place."""
 _DTYPES = {
     "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64, "int8": torch.int8,
     "int16": torch.int16, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8, "int1": torch.bool,
@@ -66,7 +68,7 @@ class Programs:
     def installed(self) -> Iterator[None]:
         """Raises nothing of its own; `NotExact` comes out of kernels that cannot be followed."""
         builder, reduce, scan = interpreter.InterpreterBuilder, interpreter.ReduceOps, interpreter.ScanOps
-        patches: list[tuple[Any, str, Callable[..., Any]]] = [
+        patches: list[tuple[Any, str, Method]] = [
             (reduce, "apply_impl", self._folded(reduce.apply_impl, folds.reduced)),
             (scan, "apply_impl", self._folded(scan.apply_impl, folds.scanned)),
             (builder, "create_masked_load", self._load(builder.create_masked_load)),
@@ -89,9 +91,9 @@ class Programs:
             for owner, name, value in saved:
                 setattr(owner, name, value)
 
-    def _calls(self) -> dict[str, Callable[..., Any]]:
+    def _calls(self) -> dict[str, Method]:
         """By method of the builder, what it does with data."""
-        calls: dict[str, Callable[..., Any]] = {
+        calls: dict[str, Method] = {
             "binary_op": self.binary, "unary_op": self.unary, "ternary_op": self.ternary, "create_fma": self.fma,
             "create_fabs": lambda arg: self._made(self.calculator.absolute(self.data(arg)), arg),
             "create_erf": lambda arg: self._made(self.calculator.function("erf", self.data(arg), "odd"), arg),
@@ -118,19 +120,19 @@ class Programs:
             calls[name] = _refused(name)
         return calls
 
-    def _begun(self, own: Callable[..., Any]) -> Callable[..., Any]:
+    def _begun(self, own: Method) -> Method:
         """A program begins: its comparisons are counted with those of its neighbours."""
 
-        def set_grid_idx(builder: Any, *index: int) -> Any:
+        def set_grid_idx(builder: interpreter.InterpreterBuilder, *index: int) -> Any:
             self.calculator.site = self.calculator.site
             return own(builder, *index)
 
         return set_grid_idx
 
-    def _argument(self, own: Callable[..., Any]) -> Callable[..., Any]:
+    def _argument(self, own: Method) -> Method:
         """A small weight that is handed over as a number is calculated with exactly."""
 
-        def argument(engine: Any, name: str, value: Any) -> Any:
+        def argument(engine: Engine, name: str, value: object) -> Any:
             if type(value) is float and value in self.calculator.scalars:
                 return tl.tensor(Handle(self.calculator.number(np.array([value])), tl.float32), tl.float32)
             return own(engine, name, value)
@@ -138,10 +140,12 @@ class Programs:
         return argument
 
     @staticmethod
-    def _extreme(own: Callable[..., Any], name: str, op: Any) -> Callable[..., Any]:
+    def _extreme(own: Method, name: str, op: Any) -> Method:
         """Triton's own compares the bits of floats."""
 
-        def atomic(semantic: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        def atomic(
+            semantic: TritonSemantic, ptr: Handle, val: Handle, mask: Handle, sem: object, scope: object
+        ) -> Any:
             if not val.dtype.is_floating():
                 return own(semantic, ptr, val, mask, sem, scope)
             ptr, val, mask = semantic.atom_red_typechecking_impl(ptr, val, mask, name)
@@ -153,7 +157,7 @@ class Programs:
 
     # -- numbers ---------------------------------------------------------------------------------------------
 
-    def data(self, handle: Any) -> Any:
+    def data(self, handle: Handle) -> Any:
         """What a handle holds: an `Exact`, or ordinary numbers as numpy has them."""
         if isinstance(handle.data, Exact):
             return handle.data
@@ -165,12 +169,12 @@ class Programs:
         return handle.data
 
     @staticmethod
-    def _made(value: Any, like: Any) -> Any:
+    def _made(value: Exact | np.ndarray, like: Handle) -> Handle:
         if isinstance(value, Exact):
             return Handle(value, tl.int1 if value.kind == "b" else like.dtype.scalar)
         return Handle(value, tl.int1 if value.dtype == np.bool_ else like.dtype.scalar)
 
-    def binary(self, lhs: Any, rhs: Any, op: Any) -> Any:
+    def binary(self, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
         one, other, calculator = self.data(lhs), self.data(rhs), self.calculator
         if op in _COMPARED:
             return self._made(calculator.compare(_COMPARED[op], one, other), lhs)
@@ -180,7 +184,7 @@ class Programs:
             return self._made(getattr(calculator, _BINARY[op])(one, other), lhs)
         raise NotExact(f"numpy's {op.__name__} on data")
 
-    def _logical(self, name: str, one: Any, other: Any) -> Any:
+    def _logical(self, name: str, one: Handle, other: Handle) -> Handle:
         for value in (one, other):
             if (isinstance(value, Exact) and value.kind != "b") or (
                 not isinstance(value, Exact) and value.dtype != np.bool_
@@ -190,7 +194,7 @@ class Programs:
             return self.calculator.invert(one)
         return getattr(self.calculator, name)(one, other)
 
-    def unary(self, arg: Any, op: Any) -> Any:
+    def unary(self, arg: Handle, op: np.ufunc) -> Handle:
         value = self.data(arg)
         if op in _UNARY:
             return self._made(getattr(self.calculator, _UNARY[op])(value), arg)
@@ -201,7 +205,7 @@ class Programs:
             return self._made(self.calculator.function(name, value, parity), arg)
         raise NotExact(f"numpy's {op.__name__} on data")
 
-    def ternary(self, one: Any, other: Any, third: Any, op: Any) -> Any:
+    def ternary(self, one: Handle, other: Handle, third: Handle, op: np.ufunc) -> Handle:
         a, b, c = self.data(one), self.data(other), self.data(third)
         if op is np.where:
             if isinstance(a, Exact) and a.kind != "b":
@@ -211,11 +215,11 @@ class Programs:
             return self._made(self.calculator.minimum(self.calculator.maximum(a, b), c), third)
         raise NotExact(f"numpy's {op.__name__} on data")
 
-    def fma(self, x: Any, y: Any, z: Any) -> Any:
+    def fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         product = self.calculator.multiply(self.data(x), self.data(y))
         return self._made(self.calculator.add(product, self.data(z)), z)
 
-    def cast(self, src: Any, kind: Any) -> Any:
+    def cast(self, src: Handle, kind: tl.dtype) -> Handle:
         value, target = src.data, kind.scalar
         if target.is_floating():
             return Handle(value.plain("f") if value.kind != "f" else value, target)
@@ -226,13 +230,13 @@ class Programs:
             return self._made(value, src)
         return Handle(value.plain("b" if target == tl.int1 else "i"), target)
 
-    def dot(self, a: Any, b: Any, d: Any, *_: Any) -> Any:
+    def dot(self, a: Handle, b: Handle, d: Handle, *_: object) -> Handle:
         made = self.calculator.matmul(self.data(a), self.data(b))
         base = self.data(d)
         zero = not isinstance(base, Exact) and not base.any()
         return self._made(made if zero else self.calculator.add(made, base), d)
 
-    def gather(self, src: Any, indices: Any, axis: int) -> Any:
+    def gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
         if isinstance(indices.data, Exact):
             raise NotExact("an index from data")
 
@@ -242,7 +246,7 @@ class Programs:
 
         return self._made(src.data.mapped(change), src)
 
-    def splat(self, kind: Any, arg: Any) -> Any:
+    def splat(self, kind: tl.dtype, arg: Handle) -> Handle:
         shape = tuple(kind.shape)
 
         def change(planes: np.ndarray) -> np.ndarray:
@@ -250,13 +254,13 @@ class Programs:
 
         return self._made(arg.data.mapped(change), arg)
 
-    def _joined(self, how: Callable[..., np.ndarray], lhs: Any, rhs: Any, axis: int) -> Any:
+    def _joined(self, how: Callable[..., np.ndarray], lhs: Handle, rhs: Handle, axis: int) -> Handle:
         one, other = self.calculator.number(self.data(lhs)), self.calculator.number(self.data(rhs))
         levels = min(one.levels, other.levels)
         planes = how([one.planes[:levels], other.planes[:levels]], axis=axis)
         return self._made(Exact(planes, one.special or other.special, None, one.kind), lhs)
 
-    def library(self, lib: Any, path: Any, symbol: str, args: Any, *_: Any) -> Any:
+    def library(self, lib: object, path: object, symbol: str, args: Sequence[Handle], *_: object) -> Handle:
         """libdevice."""
         name = symbol.removeprefix("__nv_")
         name = name.removesuffix("f") if name not in ("erf",) else name
@@ -291,8 +295,8 @@ class Programs:
 
     # -- folds -------------------------------------------------------------------------------------------------
 
-    def _folded(self, own: Callable[..., Any], exact: Callable[..., Any]) -> Callable[..., Any]:
-        def apply_impl(fold: Any, values: Any) -> Any:
+    def _folded(self, own: Method, exact: Method) -> Method:
+        def apply_impl(fold: interpreter.ReduceOps | interpreter.ScanOps, values: Sequence[tl.tensor]) -> Any:
             if any(isinstance(value.handle.data, Exact) for value in values):
                 return exact(self.calculator, fold, values, self.data)
             return own(fold, values)
@@ -301,7 +305,7 @@ class Programs:
 
     # -- memory ------------------------------------------------------------------------------------------------
 
-    def _region(self, ptrs: Any, mask: np.ndarray, what: str) -> tuple[Region | None, torch.dtype]:
+    def _region(self, ptrs: Handle, mask: np.ndarray, what: str) -> tuple[Region | None, torch.dtype]:
         if isinstance(mask, Exact):
             raise NotExact("a mask from data")
         dtype = _DTYPES.get(str(ptrs.get_element_ty()))
@@ -317,8 +321,15 @@ class Programs:
             return self.shadows.of(region.keep, dtype)
         return self.shadows.find(region.keep, dtype.itemsize)
 
-    def _load(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        def create(builder: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
+    def _load(self, own: Method) -> Method:
+        def create(
+            builder: interpreter.InterpreterBuilder,
+            ptrs: Handle,
+            mask: Handle,
+            other: Handle,
+            *rest: object,
+            **kwargs: object,
+        ) -> Any:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
             region, dtype = self._region(ptrs, lanes, "read")
             if region is None:
@@ -345,12 +356,12 @@ class Programs:
         return create
 
     @staticmethod
-    def _typed(made: Exact, dtype: torch.dtype, kind: Any) -> Any:
+    def _typed(made: Exact, dtype: torch.dtype, kind: tl.dtype) -> Handle:
         if dtype.is_floating_point and made.kind != "f":
             made = made.plain("f")
         return Handle(made, kind)
 
-    def _masked_lanes(self, other: Any, shape: tuple[int, ...]) -> Exact:
+    def _masked_lanes(self, other: Handle, shape: tuple[int, ...]) -> Exact:
         if other is not None:
             return self.calculator.number(self.data(other))
         if int(np.prod(shape)) == 1:
@@ -358,8 +369,15 @@ class Programs:
         levels = self.calculator.levels
         return Exact(np.full((levels, *shape), UNDEFINED, dtype=np.int64), True)
 
-    def _store(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        def create(builder: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **kwargs: Any) -> Any:
+    def _store(self, own: Method) -> Method:
+        def create(
+            builder: interpreter.InterpreterBuilder,
+            ptrs: Handle,
+            value: Handle,
+            mask: Handle,
+            *rest: object,
+            **kwargs: object,
+        ) -> Any:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
             region, dtype = self._region(ptrs, lanes, "write")
             data = isinstance(value.data, Exact)
@@ -377,8 +395,16 @@ class Programs:
 
         return create
 
-    def _update(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        def create(builder: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+    def _update(self, own: Method) -> Method:
+        def create(
+            builder: interpreter.InterpreterBuilder,
+            op: Any,
+            ptr: Handle,
+            val: Handle,
+            mask: Handle,
+            sem: object,
+            scope: object,
+        ) -> Any:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptr.data.shape)
             region, dtype = self._region(ptr, lanes, "atomic access")
             if region is None:
@@ -414,7 +440,7 @@ class Programs:
             order = np.delete(order, first)
 
 
-def _plain_mask(mask: Any) -> np.ndarray:
+def _plain_mask(mask: Handle) -> np.ndarray:
     if isinstance(mask, Exact):
         raise NotExact("a mask from data")
     return np.asarray(mask, dtype=bool)
@@ -426,16 +452,16 @@ def _elements(pointers: np.ndarray, width: int) -> np.ndarray:
     return offsets // width
 
 
-def _where_exact(own: Callable[..., Any], exact: Callable[..., Any]) -> Callable[..., Any]:
+def _where_exact(own: Method, exact: Method) -> Method:
     """`exact` where an argument is data, `own` elsewhere."""
 
-    def method(builder: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(builder: interpreter.InterpreterBuilder, *args: object, **kwargs: object) -> Any:
         for arg in args:
-            if isinstance(arg, Handle):
+            if isinstance(arg, interpreter.TensorHandle):
                 if isinstance(arg.data, Exact):
                     return exact(*args, **kwargs)
             elif isinstance(arg, list | tuple) and any(
-                isinstance(one, Handle) and isinstance(one.data, Exact) for one in arg
+                isinstance(one, interpreter.TensorHandle) and isinstance(one.data, Exact) for one in arg
             ):
                 return exact(*args, **kwargs)
         return own(builder, *args, **kwargs)
@@ -443,7 +469,7 @@ def _where_exact(own: Callable[..., Any], exact: Callable[..., Any]) -> Callable
     return method
 
 
-def _refused(name: str) -> Callable[..., Any]:
+def _refused(name: str) -> Method:
     def method(*args: Any, **kwargs: Any) -> Any:
         raise NotExact(f"{name.removeprefix('create_')} of data")
 

@@ -22,7 +22,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -49,6 +49,11 @@ from kernelwright.verify.trace.kernels import tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
 
 Mode = Literal["execute", "model", "plan", "sample"]
+Handle: TypeAlias = interpreter.TensorHandle
+Body = Callable[..., Any]
+"""A kernel as Python."""
+Arguments = dict[str, Any]
+"""Of a kernel, as the interpreter takes them."""
 Seen = tuple[Any, ...]
 """(kernel, constants) of a launch, or with (line, outcome) a decision that was taken in it."""
 Path = tuple[int, ...]
@@ -304,8 +309,8 @@ class Engine:
     def _execute(
         self,
         function: jit.JITFunction,
-        body: Callable[..., Any],
-        arguments: dict[str, Any],
+        body: Body,
+        arguments: Arguments,
         grid: tuple[int, ...],
     ) -> None:
         builder = interpreter.interpreter_builder
@@ -333,9 +338,7 @@ class Engine:
         self.flops += operations
         return self.flops
 
-    def _plan(
-        self, traced: TracedLaunch, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...]
-    ) -> Planned:
+    def _plan(self, traced: TracedLaunch, body: Body, arguments: Arguments, grid: tuple[int, ...]) -> Planned:
         """What is known of a launch without its values. Raises Unsure."""
         memory, count = self.memory, math.prod(grid)
         self.planned_steps = 0
@@ -390,8 +393,8 @@ class Engine:
 
     def _recorded(
         self,
-        body: Callable[..., Any],
-        arguments: dict[str, Any],
+        body: Body,
+        arguments: Arguments,
         program: int,
         extents: tuple[int, int, int],
     ) -> tuple[Recording, ProgramMap]:
@@ -411,9 +414,7 @@ class Engine:
         except Exception as error:  # it reads what was recorded, and runs nothing of the kernel's
             raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
 
-    def _sample(
-        self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
-    ) -> None:
+    def _sample(self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch) -> None:
         interpreter.interpreter_builder.set_grid_dim(*grid)
         total = traced.programs
         count = min(1 if self.benching else self.samples, total)
@@ -429,7 +430,7 @@ class Engine:
             traced.coverage = self._coverage(body, arguments, grid, traced)
 
     def _coverage(
-        self, body: Callable[..., Any], arguments: dict[str, Any], grid: tuple[int, ...], traced: TracedLaunch
+        self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch
     ) -> Coverage:
         """What the instances that were looked at touch, and others along each axis from one that writes."""
         drawn = [traffic.touched() for traffic in traced.traffic[:_COMPARED]]
@@ -454,7 +455,7 @@ class Engine:
         return Coverage(grid, drawn, first, others)
 
     def _instance(
-        self, body: Callable[..., Any], arguments: dict[str, Any], index: tuple[int, ...], traffic: Traffic
+        self, body: Body, arguments: Arguments, index: tuple[int, ...], traffic: Traffic
     ) -> Traffic:
         """One instance, modelled."""
         interpreter.interpreter_builder.set_grid_idx(*index)
@@ -468,8 +469,8 @@ class Engine:
 
     def _run_samples(
         self,
-        body: Callable[..., Any],
-        arguments: dict[str, Any],
+        body: Body,
+        arguments: Arguments,
         grid: tuple[int, ...],
         traced: TracedLaunch,
         count: int,
@@ -501,7 +502,7 @@ class Engine:
 
     # -- memory and arithmetic, called by Triton's interpreter ------------------------------------------
 
-    def load(self, ptrs: Any, mask: Any, other: Any, volatile: bool = False) -> Any:
+    def load(self, ptrs: Handle, mask: Handle, other: Handle | None, volatile: bool = False) -> Handle:
         dtype, mask = ptrs.get_element_ty(), handle_of(mask)
         dtype_np = interpreter._get_np_dtype(dtype)
         if self.believing and self.false_hints:
@@ -522,7 +523,7 @@ class Engine:
             interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
         )
 
-    def _undefined(self, shape: tuple[int, ...], dtype: Any, dtype_np: Any) -> np.ndarray:
+    def _undefined(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
         """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN or a number drawn for the
         call, and for integers always a number."""
         if dtype.is_bf16():
@@ -538,7 +539,9 @@ class Engine:
         self.garbage = self.dice.randrange(3, 1 << 30) | 1
         self.lanes = None if first or self.dice.random() < 0.5 else self.garbage
 
-    def _invented(self, region: Region | None, pointers: np.ndarray, dtype: Any, dtype_np: Any) -> np.ndarray:
+    def _invented(
+        self, region: Region | None, pointers: np.ndarray, dtype: tl.dtype, dtype_np: np.dtype
+    ) -> np.ndarray:
         """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
         Integers that torch counted out are those, others 0, which every kernel that takes them for an index can stand."""
         if dtype_np.kind in "iu" and not dtype.is_bf16():
@@ -555,7 +558,7 @@ class Engine:
         data = np.resize(_INVENTED[start : start + pointers.size], pointers.shape)
         return to_bf16(data) if dtype.is_bf16() else data.astype(dtype_np)
 
-    def store(self, ptrs: Any, value: Any, mask: Any) -> None:
+    def store(self, ptrs: Handle, value: Handle, mask: Handle) -> None:
         itemsize, mask = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize, handle_of(mask)
         region = self._touch(ptrs.data, mask.data, itemsize, "write")
         if self.mode == "sample":
@@ -574,7 +577,7 @@ class Engine:
                 self._watch.write(ptrs.data, mask.data, itemsize, changed)
             interpreter._interpreter.store(real, value.data, mask.data)
 
-    def real_pointers(self, ptrs: Any, mask: np.ndarray, sem: Any, scope: Any) -> Any:
+    def real_pointers(self, ptrs: Handle, mask: np.ndarray, sem: object, scope: object) -> Handle | None:
         """For atomics: checked, translated pointers, or None when nothing may be touched."""
         itemsize = interpreter._get_np_dtype(ptrs.get_element_ty()).itemsize
         region = self._touch(ptrs.data, mask, itemsize, "atomic access")
@@ -626,14 +629,14 @@ class Engine:
             traffic.extrapolate(before, high - low - 1)
         yield from values[-LOOP_TAIL:]
 
-    def undefine(self, made: Any, where: np.ndarray) -> Any:
+    def undefine(self, made: Handle, where: np.ndarray) -> Handle:
         """An integer result with anything in it where the language leaves it undefined."""
         if made.data.dtype.kind not in "iu" or not where.any():
             return made
         data = np.where(where, np.int64(self.garbage).astype(made.data.dtype), made.data)
         return interpreter.TensorHandle(data, made.dtype)
 
-    def promise(self, kind: hints.Kind, units: Sequence[int], handle: Any) -> Any:
+    def promise(self, kind: hints.Kind, units: Sequence[int], handle: Handle) -> Handle:
         """A hint to the compiler: noted where it is false, or taken at its word. Raises AssertionError for a single number
         of which it is false, whatever is made of it."""
         if handle.dtype.is_ptr():
@@ -653,7 +656,7 @@ class Engine:
         if self._watch is not None:
             self._watch.barrier()
 
-    def found_by(self, op: Any, ptr: Any, val: Any) -> np.ndarray:
+    def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray:
         """What an atomic update finds where there is no memory: the tickets drawn before, of a counter."""
         counts = "ADD" in str(op) and val.data.dtype.kind in "iu" and val.data.size == 1
         if not counts or self.mode != "model" or self.all_zero:
@@ -666,10 +669,10 @@ class Engine:
         if self.traffic is not None:
             self.traffic.compute(unit, operations)
 
-    def deciding(self, own: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def deciding(self, own: patches.Decision) -> patches.Decision:
         """`own`, which Python asks where a kernel decides, and a note of what was decided where."""
 
-        def decide(tensor: Any) -> Any:
+        def decide(tensor: tl.tensor) -> Any:
             found = own(tensor)
             if self.mode == "execute":
                 self.seen.add((self._at[0], deciding_line(), outcome_of(found)))
@@ -742,7 +745,7 @@ def declared(launch: TracedLaunch) -> dict[str, Any]:
     return {str(name): value for name, value in launch.constexprs.items() if name in named}
 
 
-def _width(handle: Any) -> int:
+def _width(handle: Handle) -> int:
     """Bytes of the elements that a handle of pointers points to."""
     return int(interpreter._get_np_dtype(handle.get_element_ty()).itemsize)
 
@@ -753,7 +756,7 @@ def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return active & np.uint64((1 << REGION_BITS) - 1)
 
 
-def handle_of(mask: Any) -> Any:
+def handle_of(mask: Handle) -> Any:
     """A mask as Triton's handle: descriptors and block pointers of Triton 3.6 hand on the bare array."""
     return interpreter.TensorHandle(mask, tl.int1) if isinstance(mask, np.ndarray) else mask
 
@@ -777,7 +780,7 @@ def _one_value_each(
         raise Race(f"two lanes of one store write different values to one element of `{name}`")
 
 
-def _changed(ptrs: Any, real: np.ndarray, value: Any, mask: np.ndarray) -> np.ndarray:
+def _changed(ptrs: Handle, real: np.ndarray, value: Handle, mask: np.ndarray) -> np.ndarray:
     """Which of the unmasked lanes of a store bring a value that is not there yet, bit for bit."""
     mask = np.ascontiguousarray(np.broadcast_to(mask, real.shape))
     dtype = interpreter._get_np_dtype(ptrs.get_element_ty())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import triton.language as tl
@@ -13,13 +13,14 @@ from triton.runtime import interpreter
 from kernelwright.verify.interpret.endings import Unsupported
 from kernelwright.verify.interpret.memory import spread
 
-_UPDATES: dict[str, Callable[[Any, Any], Any]] = {"ADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
+Handle: TypeAlias = interpreter.TensorHandle
+_UPDATES: dict[str, np.ufunc] = {"ADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
 _own_np_dtype = interpreter._get_np_dtype
 _NP_DTYPES: dict[str, np.dtype] = {}
 """By name of a scalar type."""
 
 
-def widened(handle: Any) -> Any:
+def widened(handle: Handle) -> Handle:
     """Triton's interpreter keeps bfloat16 as raw 16-bit patterns, which numpy cannot calculate with."""
     if not handle.dtype.scalar.is_bf16():
         return handle
@@ -27,14 +28,14 @@ def widened(handle: Any) -> Any:
     return interpreter.TensorHandle(data, tl.float32)
 
 
-def narrowed(handle: Any) -> Any:
+def narrowed(handle: Handle) -> Handle:
     """Back to bfloat16 after arithmetic; comparisons stay booleans."""
     if handle.data.dtype.kind != "f":
         return handle
     return interpreter.TensorHandle(to_bf16(handle.data.astype(np.float32)), tl.bfloat16)
 
 
-def in_single(values: Sequence[Any], function: Callable[[Any], Any]) -> Any:
+def in_single(values: Sequence[tl.tensor], function: Callable[[Sequence[tl.tensor]], Any]) -> list[tl.tensor]:
     """A reduction or scan of tensors, those of bfloat16 in single precision: numpy has no such numbers."""
     narrow = [value.dtype.scalar.is_bf16() for value in values]
     if not any(narrow):
@@ -51,14 +52,14 @@ def in_single(values: Sequence[Any], function: Callable[[Any], Any]) -> Any:
     ]
 
 
-def _tensor_of(handle: Any) -> Any:
+def _tensor_of(handle: Handle) -> tl.tensor:
     shape = handle.data.shape
     kind = handle.dtype.scalar
     single = handle.data.size == 1 and shape in ((), (1,))
     return tl.tensor(handle, kind if single else tl.block_type(kind, list(shape)))
 
 
-def updated_in_bf16(op: str, pointers: np.ndarray, val: Any, mask: Any) -> np.ndarray:
+def updated_in_bf16(op: str, pointers: np.ndarray, val: Handle, mask: Handle) -> np.ndarray:
     """An atomic update of bfloat16, lane after lane; what was there before."""
     function = next((made for name, made in _UPDATES.items() if name in op), None)
     if function is None:
@@ -74,7 +75,7 @@ def updated_in_bf16(op: str, pointers: np.ndarray, val: Any, mask: Any) -> np.nd
     return before.reshape(pointers.shape)
 
 
-def to_tf32(handle: Any) -> Any:
+def to_tf32(handle: Handle) -> Handle:
     """float32 with the 10-bit mantissa that tensor cores read, to nearest (Triton 3.6's interpreter keeps all)."""
     bits = np.ascontiguousarray(handle.data).view(np.uint32)
     rounded = (bits + 0xFFF + ((bits >> 13) & 1)) & np.uint32(0xFFFFE000)
@@ -89,7 +90,7 @@ def to_bf16(data: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(data), np.uint16(0x7FC0) | (bits >> 16).astype(np.uint16), rounded)
 
 
-def np_dtype(dtype: Any) -> np.dtype:
+def np_dtype(dtype: tl.dtype) -> np.dtype:
     """Triton builds its table of types anew at every look-up, a tenth of an interpreted kernel's time."""
     scalar = dtype.scalar
     if type(scalar) is not tl.dtype:
@@ -100,7 +101,7 @@ def np_dtype(dtype: Any) -> np.dtype:
     return found
 
 
-def as_integers(handle: Any) -> Any:
+def as_integers(handle: Handle) -> Handle:
     """The same bits as integers of the same size."""
     if handle.data.dtype.kind != "f":
         return handle

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import triton.language as tl
@@ -36,7 +36,11 @@ from kernelwright.verify.interpret.recording import Instances
 from kernelwright.verify.messages import HALF_SUMS
 
 Patch = tuple[Any, str, Any]
-Builder = interpreter.InterpreterBuilder
+Operator = Callable[..., Any]
+Decision = Callable[[tl.tensor], Any]
+Builder: TypeAlias = interpreter.InterpreterBuilder
+Fold: TypeAlias = interpreter.ReduceOps | interpreter.ScanOps
+Handle: TypeAlias = interpreter.TensorHandle
 
 _UNITS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "int8": "bfloat16"}
 _TRANSCENDENTAL = {np.exp, np.exp2, np.log, np.log2, np.sin, np.cos, np.sqrt}
@@ -77,14 +81,14 @@ class Watcher(Protocol):
 
     def count(self, unit: str, operations: float) -> None: ...
     def barrier(self) -> None: ...
-    def undefine(self, made: Any, where: np.ndarray) -> Any: ...
-    def promise(self, kind: hints.Kind, units: Sequence[int], handle: Any) -> Any: ...
-    def load(self, ptrs: Any, mask: Any, other: Any, volatile: bool = False) -> Any: ...
-    def store(self, ptrs: Any, value: Any, mask: Any) -> None: ...
-    def real_pointers(self, ptrs: Any, mask: np.ndarray, sem: Any, scope: Any) -> Any: ...
-    def found_by(self, op: Any, ptr: Any, val: Any) -> np.ndarray: ...
+    def undefine(self, made: Handle, where: np.ndarray) -> Handle: ...
+    def promise(self, kind: hints.Kind, units: Sequence[int], handle: Handle) -> Handle: ...
+    def load(self, ptrs: Handle, mask: Handle, other: Handle | None, volatile: bool = False) -> Handle: ...
+    def store(self, ptrs: Handle, value: Handle, mask: Handle) -> None: ...
+    def real_pointers(self, ptrs: Handle, mask: np.ndarray, sem: object, scope: object) -> Handle | None: ...
+    def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray: ...
     def iterate(self, values: range) -> Iterator[int]: ...
-    def deciding(self, own: Callable[[Any], Any]) -> Callable[[Any], Any]: ...
+    def deciding(self, own: Decision) -> Decision: ...
 
 
 def install(engine: Watcher) -> Callable[[], None]:
@@ -101,7 +105,7 @@ def install(engine: Watcher) -> Callable[[], None]:
     for owner, name, value in patches:
         setattr(owner, name, value)
 
-    def loop(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Iterator[int]:
+    def loop(start: int, end: int | None = None, step: int = 1, **options: object) -> Iterator[int]:
         return engine.iterate(range(start) if end is None else range(start, end, step or 1))
 
     scope = taken_over()
@@ -131,7 +135,9 @@ def _products(engine: Watcher) -> list[Patch]:
     """Products on tensor cores, in the precision that they are asked in, and multiply-adds."""
     dot, fma = Builder.create_dot, Builder.create_fma
 
-    def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, *rest: Any) -> Any:
+    def create_dot(
+        self: Builder, a: Handle, b: Handle, d: Handle, input_precision: object, *rest: object
+    ) -> Handle:
         unit = str(a.dtype.scalar)
         if unit == "fp32":
             unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
@@ -150,7 +156,7 @@ def _products(engine: Watcher) -> list[Patch]:
             a, b = to_tf32(a), to_tf32(b)
         return half_sums.product(dot(self, a, b, d, input_precision, *rest), d)
 
-    def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
+    def create_fma(self: Builder, x: Handle, y: Handle, z: Handle) -> Handle:
         engine.count("float32", 2.0 * x.data.size)
         return fma(self, x, y, z)
 
@@ -164,17 +170,17 @@ def _elementwise(engine: Watcher) -> list[Patch]:
     """What is done element by element."""
     unary, binary = Builder.unary_op, Builder.binary_op
 
-    def unary_op(self: Any, arg: Any, op: Any) -> Any:
+    def unary_op(self: Builder, arg: Handle, op: np.ufunc) -> Handle:
         engine.count("float32", arg.data.size * (8.0 if op in _TRANSCENDENTAL else 1.0))
         if arg.dtype.scalar.is_bf16():
             return narrowed(unary(self, widened(arg), op))
         return unary(self, arg, op)
 
-    def binary_op(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+    def binary_op(self: Builder, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
         made = operated(self, lhs, rhs, op)
         return _summed(engine, made, lhs, rhs) if op in _SUMMING else made
 
-    def operated(self: Any, lhs: Any, rhs: Any, op: Any) -> Any:
+    def operated(self: Builder, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
         one = lhs.data
         kind = one.dtype.kind
         if kind == "f":
@@ -200,7 +206,7 @@ def _elementwise(engine: Watcher) -> list[Patch]:
     ]
 
 
-def _summed(engine: Watcher, made: Any, *operands: Any) -> Any:
+def _summed(engine: Watcher, made: Handle, *operands: Handle) -> Handle:
     """A sum, a product by a factor, or either in another type: what it is a sum of is carried on."""
     if engine.mode != "execute" or not any(one.attr for one in operands):
         return made
@@ -215,10 +221,10 @@ def _conversions(engine: Watcher) -> list[Patch]:
     """Casts, rounded as a GPU does it; what an integer cannot hold is undefined."""
     cast, fp_cast = Builder.cast_impl, Builder.create_fp_to_fp
 
-    def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
+    def cast_impl(self: Builder, src: Handle, dst_type: tl.dtype) -> Handle:
         return _summed(engine, converted(self, src, dst_type), src)
 
-    def converted(self: Any, src: Any, dst_type: Any) -> Any:
+    def converted(self: Builder, src: Handle, dst_type: tl.dtype) -> Handle:
         if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
             return interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16)
         made = cast(self, src, dst_type)
@@ -226,7 +232,7 @@ def _conversions(engine: Watcher) -> list[Patch]:
             return engine.undefine(made, beyond(src.data, made.data.dtype))
         return made
 
-    def fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+    def fp_to_fp(self: Builder, src: Handle, dst_type: tl.dtype, rounding_mode: object) -> Handle:
         if (
             src.dtype.scalar == tl.float32
             and dst_type.scalar == tl.bfloat16
@@ -245,18 +251,18 @@ def _reductions(engine: Watcher) -> list[Patch]:
     """Reductions and scans, bracketed as the engine draws it."""
     reduce, scan = interpreter.ReduceOps.apply_impl, interpreter.ScanOps.apply_impl
 
-    def combined(self: Any, values: Any) -> None:
+    def combined(self: Fold, values: Sequence[tl.tensor]) -> None:
         """A sum of products is half sums. What a kernel combines by its own function is counted where that runs."""
         engine.barrier()
         if combine.at_once(self.combine_fn):
             floats = (value.handle.data for value in values if value.dtype.scalar.is_floating())
             engine.count("float32", float(sum(data.size for data in floats)))
 
-    def reduce_impl(self: Any, values: Any) -> Any:
+    def reduce_impl(self: Fold, values: Sequence[tl.tensor]) -> list[tl.tensor]:
         combined(self, values)
         return in_single(values, lambda wide: combine.reduce(self, wide, reduce, engine.brackets))
 
-    def scan_impl(self: Any, values: Any) -> Any:
+    def scan_impl(self: Fold, values: Sequence[tl.tensor]) -> list[tl.tensor]:
         combined(self, values)
         return in_single(values, lambda wide: combine.scan(self, wide, scan))
 
@@ -269,21 +275,21 @@ def _reductions(engine: Watcher) -> list[Patch]:
 def _undefined(engine: Watcher) -> list[Patch]:
     """Division by zero, shifts beyond the width, and two blocks in any order."""
 
-    def divided(own: Callable[..., Any]) -> Callable[..., Any]:
-        def divide(self: Any, lhs: Any, rhs: Any) -> Any:
+    def divided(own: Operator) -> Operator:
+        def divide(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
             made = own(self, lhs, rhs)
             return engine.undefine(made, rhs.data == 0)
 
         return divide
 
-    def shifted(own: Callable[..., Any]) -> Callable[..., Any]:
-        def shift(self: Any, lhs: Any, rhs: Any) -> Any:
+    def shifted(own: Operator) -> Operator:
+        def shift(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
             made = own(self, lhs, rhs)
             return engine.undefine(made, (rhs.data < 0) | (rhs.data >= 8 * lhs.data.itemsize))
 
         return shift
 
-    def cat(self: Any, lhs: Any, rhs: Any) -> Any:
+    def cat(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
         """Of two blocks that may be reordered: any order that is no order."""
         both = np.concatenate([lhs.data, rhs.data])
         return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
@@ -305,7 +311,9 @@ def _memory(engine: Watcher) -> list[Patch]:
     """Loads, stores, atomic updates and barriers."""
     rmw, cas = Builder.create_atomic_rmw, Builder.create_atomic_cas
 
-    def create_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+    def create_rmw(
+        self: Builder, op: object, ptr: Handle, val: Handle, mask: Handle, sem: object, scope: object
+    ) -> Handle:
         real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
         if real is None:
             return interpreter.TensorHandle(engine.found_by(op, ptr, val), val.dtype.scalar)
@@ -316,7 +324,9 @@ def _memory(engine: Watcher) -> list[Patch]:
             return interpreter.TensorHandle(updated_in_bf16(str(op), real.data, val, mask), tl.bfloat16)
         return rmw(self, op, real, val, mask, sem, scope)
 
-    def create_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+    def create_cas(
+        self: Builder, ptr: Handle, cmp: Handle, val: Handle, sem: object, scope: object
+    ) -> Handle:
         real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool), sem, scope)
         if real is None:
             return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
@@ -346,7 +356,15 @@ def _memory(engine: Watcher) -> list[Patch]:
 def _foreign(engine: Watcher) -> list[Patch]:
     """Functions of libdevice and inline assembly."""
 
-    def extern(self: Any, lib: Any, path: Any, symbol: str, args: Any, ret_type: Any, pure: Any) -> Any:
+    def extern(
+        self: Builder,
+        lib: object,
+        path: object,
+        symbol: str,
+        args: Sequence[Handle],
+        ret_type: tl.dtype,
+        pure: object,
+    ) -> Handle:
         function = libdevice.find(symbol)
         if function is None:
             raise Unsupported(f"libdevice function {symbol} is not interpreted")
@@ -355,7 +373,15 @@ def _foreign(engine: Watcher) -> list[Patch]:
         engine.count("float32", data.size * 8.0)
         return interpreter.TensorHandle(data, scalar)
 
-    def asm(self: Any, text: str, constraints: str, values: Any, types: Any, is_pure: bool, pack: int) -> Any:
+    def asm(
+        self: Builder,
+        text: str,
+        constraints: str,
+        values: Sequence[Handle],
+        types: Sequence[tl.dtype],
+        is_pure: bool,
+        pack: int,
+    ) -> _Results:
         scalars = [kind.scalar for kind in types]
         kinds = [interpreter._get_np_dtype(scalar) for scalar in scalars]
         shape = values[0].data.shape if values else (1,)
@@ -374,10 +400,10 @@ def _foreign(engine: Watcher) -> list[Patch]:
     ]
 
 
-def _promised(engine: Watcher, kind: hints.Kind) -> Callable[[Any, Any], Any]:
+def _promised(engine: Watcher, kind: hints.Kind) -> Callable[[tl.tensor, Any], tl.tensor]:
     own = getattr(tl, hints.NAMES[kind])
 
-    def promise(input: Any, values: Any) -> Any:
+    def promise(input: tl.tensor, values: Any) -> tl.tensor:
         given = own(input, values)  # raises where there are too few values
         if engine.mode not in ("execute", "sample") or not isinstance(given, tl.tensor):
             return given
@@ -390,10 +416,10 @@ def _promised(engine: Watcher, kind: hints.Kind) -> Callable[[Any, Any], Any]:
     return promise
 
 
-def _bare(own: Callable[..., Any]) -> Callable[..., Any]:
+def _bare(own: Operator) -> Operator:
     """A global `tl.constexpr` beside a tensor gives a tensor, as when compiled; Triton's interpreter makes it a constant."""
 
-    def operate(self: Any, other: Any) -> Any:
+    def operate(self: tl.constexpr, other: object) -> object:
         made = own(self, other)
         return made.value if isinstance(made.value, tl.tensor) else made
 
@@ -410,7 +436,14 @@ class _Other(tl.tensor):
 _TRITONS_LOAD = TritonSemantic.load
 
 
-def _load(self: TritonSemantic, ptr: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
+def _load(
+    self: TritonSemantic,
+    ptr: tl.tensor,
+    mask: tl.tensor | None,
+    other: tl.tensor | None,
+    *rest: object,
+    **options: object,
+) -> tl.tensor:
     """`tl.load`, which says whether there was an `other` where a single lane is loaded as well."""
     if other is not None and mask is not None and ptr.type.scalar.is_ptr():
         kind = ptr.type.scalar.element_ty
@@ -421,8 +454,8 @@ def _load(self: TritonSemantic, ptr: Any, mask: Any, other: Any, *rest: Any, **o
     return _TRITONS_LOAD(self, ptr, mask, other, *rest, **options)
 
 
-class _Results(tuple[Any, ...]):
+class _Results(tuple[Handle, ...]):
     """What a line of assembly returns."""
 
-    def get_result(self, place: int) -> Any:
+    def get_result(self, place: int) -> Handle:
         return self[place]
