@@ -5,7 +5,7 @@ neighbours (a reduction) or from the first lane to the last (a scan), all other 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import triton.language as tl
@@ -14,11 +14,15 @@ from triton.runtime import interpreter
 from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import Exact, NotExact
 
+Data = Exact | np.ndarray
+Fold: TypeAlias = interpreter.ReduceOps | interpreter.ScanOps
+Combine = Callable[..., Any]
+"""A function of a kernel's on the lanes of two parts."""
 _MOST = 4096
 """Lanes that are folded one after the other."""
 
 
-def _tensor(value: Any, dtype: Any) -> Any:
+def _tensor(value: Data, dtype: tl.dtype) -> tl.tensor:
     """As a tensor of Triton's; one element alone is a scalar."""
     if value.shape == ():
         value = value.reshape(1)
@@ -27,15 +31,15 @@ def _tensor(value: Any, dtype: Any) -> Any:
     return tl.core.tensor(interpreter.TensorHandle(value, dtype.scalar), kind)
 
 
-def _take(value: Any, axis: int, lane: Any) -> Any:
+def _take(value: Data, axis: int, lane: int | np.ndarray) -> Data:
     if isinstance(value, Exact):
         return value.taken(lane, axis)
     return np.take(value, lane, axis=axis)
 
 
 def _lanes(
-    values: Sequence[Any], axis: int, count: int, combine: Callable[..., Any], dtypes: Sequence[Any]
-) -> Any:
+    values: Sequence[Data], axis: int, count: int, combine: Combine, dtypes: Sequence[tl.dtype]
+) -> list[tuple[tl.tensor, ...]]:
     """Every prefix's fold: a list by lane of tuples of data."""
     if count > _MOST:
         raise NotExact("a scan of many lanes by a function of the kernel's own")
@@ -51,7 +55,7 @@ def _lanes(
     return found
 
 
-def _tree(values: Sequence[Any], axis: int, combine: Callable[..., Any], dtypes: Sequence[Any]) -> list[Any]:
+def _tree(values: Sequence[Data], axis: int, combine: Combine, dtypes: Sequence[tl.dtype]) -> list[Data]:
     """The fold of all lanes, neighbours first: what is folded has to be associative."""
     now = list(values)
     while (count := now[0].shape[axis]) > 1:
@@ -69,7 +73,7 @@ def _tree(values: Sequence[Any], axis: int, combine: Callable[..., Any], dtypes:
     return [_take(one, axis, 0) for one in now]
 
 
-def _chained(one: Any, other: Any, axis: int) -> Any:
+def _chained(one: Data, other: Data, axis: int) -> Data:
     if isinstance(one, Exact) and isinstance(other, Exact):
         levels = min(one.levels, other.levels)
         planes = np.concatenate([one.planes[:levels], other.planes[:levels]], axis=axis + 1)
@@ -79,7 +83,12 @@ def _chained(one: Any, other: Any, axis: int) -> Any:
     return np.concatenate([one, other], axis=axis)
 
 
-def reduced(calculator: Calculator, fold: Any, values: Sequence[Any], data: Callable[[Any], Any]) -> Any:
+def reduced(
+    calculator: Calculator,
+    fold: Fold,
+    values: Sequence[tl.tensor],
+    data: Callable[[interpreter.TensorHandle], Any],
+) -> Any:
     """What `ReduceOps.apply_impl` does."""
     axis = fold.axis
     given = [data(value.handle) for value in values]
@@ -106,11 +115,16 @@ def reduced(calculator: Calculator, fold: Any, values: Sequence[Any], data: Call
     return found[0] if combine in simple else found
 
 
-def _reshaped(tensor: Any, shape: tuple[int, ...]) -> Any:
+def _reshaped(tensor: tl.tensor, shape: tuple[int, ...]) -> Data:
     return tensor.handle.data.reshape(shape)
 
 
-def scanned(calculator: Calculator, fold: Any, values: Sequence[Any], data: Callable[[Any], Any]) -> Any:
+def scanned(
+    calculator: Calculator,
+    fold: Fold,
+    values: Sequence[tl.tensor],
+    data: Callable[[interpreter.TensorHandle], Any],
+) -> Any:
     """What `ScanOps.apply_impl` does."""
     axis = fold.axis
     given = [calculator.number(data(value.handle)) for value in values]

@@ -8,17 +8,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from kernelwright.verify.exact.moves import exact
+from kernelwright.verify.exact.moves import Operand, exact
 from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import BELOW, Exact, NotExact
 
+Window = int | Sequence[int]
+"""Of each axis, or of all alike."""
 
-def _each(value: Any, count: int) -> list[int]:
-    given = list(value) if isinstance(value, list | tuple) else [value]
+
+def _each(value: Window, count: int) -> list[int]:
+    given = [value] if isinstance(value, int) else list(value)
     return given * count if len(given) == 1 else given
 
 
@@ -43,8 +45,8 @@ def _places(
 
 
 def convolve(
-    c: Calculator, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    c: Calculator, x: Operand, weight: Operand, bias: Operand | None, stride: Window, padding: Window, dilation: Window,
+    transposed: bool, output_padding: Window, groups: int,
 ) -> Exact:  # fmt: skip
     """aten.convolution."""
     a, w = exact(c, x).plain(), exact(c, weight).plain()
@@ -97,7 +99,9 @@ def _turned(w: Exact, groups: int) -> Exact:
     return Exact(np.ascontiguousarray(split).reshape(w.levels, groups * outputs, inputs // groups, *kernel))
 
 
-def _pooled(x: Exact, kernel: Any, stride: Any, padding: Any, dilation: Any, fill: int) -> Exact:
+def _pooled(
+    x: Exact, kernel: Window, stride: Window | None, padding: Window, dilation: Window, fill: int
+) -> Exact:
     """By output the elements of its window, along a new last axis."""
     dims = len(_each(kernel, 1)) if isinstance(kernel, list | tuple) else 1
     kernel = _each(kernel, dims)
@@ -112,11 +116,11 @@ def _pooled(x: Exact, kernel: Any, stride: Any, padding: Any, dilation: Any, fil
 
 def max_pool(
     c: Calculator,
-    x: Any,
-    kernel: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    x: Operand,
+    kernel: Window,
+    stride: Window | None = None,
+    padding: Window = 0,
+    dilation: Window = 1,
     ceil_mode: bool = False,
 ) -> Exact:
     """aten.max_pool*d, the values."""
@@ -127,7 +131,7 @@ def max_pool(
 
 
 def average_pool(
-    c: Calculator, x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    c: Calculator, x: Operand, kernel: Window, stride: Window | None = None, padding: Window = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Exact:  # fmt: skip
     """aten.avg_pool*d."""

@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
@@ -29,6 +29,11 @@ from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.structures import describe, flatten
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LONG_PROGRAMS, Verification
+
+if TYPE_CHECKING:
+    from kernelwright.verify.reference.baseline import Baseline
+    from kernelwright.verify.reference.gpu_cases import GpuCases
+    from kernelwright.verify.reference.oracle import ShapeCases
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
@@ -51,7 +56,7 @@ class MeasuredVerification(Verification):
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
-        self._named_sizes: list[tuple[Any, Trace]] = []
+        self._named_sizes: list[tuple[ShapeCases, Trace]] = []
         """Cases at sizes that the candidate names, for the interpreter, and their traces."""
         self._bits: list[Any] = []
         """Digests of what the first case gave at full size, at the first call and at the last."""
@@ -133,7 +138,7 @@ class MeasuredVerification(Verification):
     def _unknown(self) -> int:
         return int(_UNKNOWN_SHARE * self.gpu.admission.total)
 
-    def _making(self, base: Any) -> tuple[int, int]:
+    def _making(self, base: Baseline | None) -> tuple[int, int]:
         """Bytes of GPU memory that making the task's cases takes, and that they take then."""
         if base is None:
             return self._unknown(), self._unknown()
@@ -141,7 +146,7 @@ class MeasuredVerification(Verification):
         cases = len(self.judge.gpu_draws(True, small))
         return int(base.footprint.making(cases)), int(base.footprint.keeping(cases))
 
-    def _judging(self, base: Any, trace: Trace) -> int:
+    def _judging(self, base: Baseline | None, trace: Trace) -> int:
         """Bytes of GPU memory that the verification takes. Raises Stop where the candidate asks for too much of them."""
         held, extra = footprint.asked(trace.traced)
         if extra > footprint.ALLOWANCE * self.gpu.admission.total:
@@ -151,12 +156,12 @@ class MeasuredVerification(Verification):
             return self._unknown() + held
         return int(base.footprint.judging(held, bool(self.judge.beside)))
 
-    def _shapes(self, base: Any) -> list[Any]:
+    def _shapes(self, base: Baseline | None) -> list[GpuCases]:
         """What candidates for this task are held against; the first to ask makes it."""
         admission = self.gpu.admission.admitted(self._making(base)[0], alone=self.alone)
         return self.judge.gpu_cases(self.task, self.gpu, _both(admission, self.gpu.lock.shared()))
 
-    def _traced(self, shapes: list[Any]) -> tuple[list[Any], list[Trace]]:
+    def _traced(self, shapes: list[GpuCases]) -> tuple[list[GpuCases], list[Trace]]:
         """The tape at each size, without those at which there is nothing to do."""
         with self._timed(Gate.LOAD):
             host = self._summon("host", max(shape.weights for shape in shapes))
@@ -196,7 +201,7 @@ class MeasuredVerification(Verification):
         host.dismiss()
         return kept, traces
 
-    def _sanitize(self, shapes: list[Any], traces: list[Trace]) -> None:
+    def _sanitize(self, shapes: list[GpuCases], traces: list[Trace]) -> None:
         """The interpreter's checks of every pointer, of who writes where, and of the values, on a case of each small
         shape.
 
@@ -210,7 +215,7 @@ class MeasuredVerification(Verification):
                 if shape.full:
                     continue
 
-                def examine(shape: Any = shape, trace: Trace = trace, position: int = position) -> None:
+                def examine(shape: GpuCases = shape, trace: Trace = trace, position: int = position) -> None:
                     for call in (*trace.warm_up(), -1):
                         self._interpreted(device, shape, shape.host_case, call, position)
                     for number, case in enumerate(shape.special):
@@ -225,19 +230,21 @@ class MeasuredVerification(Verification):
                         self._when_evaluating(device, shape, shape.host_case)
 
                 self._examined(device, shape, trace, examine)
-            for shape, trace in self._named_sizes:
+            for named, trace in self._named_sizes:
 
-                def run(shape: Any = shape, trace: Trace = trace) -> None:
+                def run(shape: ShapeCases = named, trace: Trace = trace) -> None:
                     for call in trace.warm_up():
                         self._interpret(device, Gate.SMALL, Run(shape.name, call), shape.cases[0], 1)
                     # At full size ordinary values are all compared on the GPU.
                     for case in shape.cases[1 if shape.name.startswith(LONG) else 0 :]:
                         self._special(device, shape, case, 1)
 
-                self._examined(device, shape, trace, run)
+                self._examined(device, named, trace, run)
             self._look_at_full_size(device, traces[-1], shapes[-1])
 
-    def _examined(self, device: Confined, shape: Any, trace: Trace, examine: Callable[[], None]) -> None:
+    def _examined(
+        self, device: Confined, shape: GpuCases | ShapeCases, trace: Trace, examine: Callable[[], None]
+    ) -> None:
         """Hand a shape's memory over, and run what examines it. Raises Stop for all but lost digits."""
         from kernelwright.verify.sandbox import channel
 
@@ -266,12 +273,12 @@ class MeasuredVerification(Verification):
                 raise
 
     def _special(
-        self, device: Confined, shape: Any, case: Any, position: int, configuration: int = 0
+        self, device: Confined, shape: GpuCases | ShapeCases, case: Any, position: int, configuration: int = 0
     ) -> None:
         """One call on special values: rows of ties, of zeros, far from zero."""
         self._interpret(device, Gate.SMALL, Run(shape.name, configuration=configuration), case, position, 1)
 
-    def _interpreted(self, device: Confined, shape: Any, case: Any, call: int, position: int) -> None:
+    def _interpreted(self, device: Confined, shape: GpuCases, case: Any, call: int, position: int) -> None:
         """One call with its programs in reverse order; what is right in the usual order only is a race."""
 
         def run(races: bool) -> None:
@@ -291,7 +298,9 @@ class MeasuredVerification(Verification):
             detail = f"wrong when programs run in another order: {stop.detail}"
             raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail) from None
 
-    def _on_gpu(self, device: Confined, base: Any, shapes: list[Any], traces: list[Trace]) -> Stopwatch:
+    def _on_gpu(
+        self, device: Confined, base: Baseline | None, shapes: list[GpuCases], traces: list[Trace]
+    ) -> Stopwatch:
         from kernelwright.verify.gpu.memory import Arena, enter_context
 
         with self._timed(Gate.COMPILE), self._time_of_its_own(device):
@@ -352,7 +361,7 @@ class MeasuredVerification(Verification):
             return stop
         return OutOfMemory(f"{stop.detail[:300]} ({self.gpu.name} had {free / 1e9:.0f} GB free)")
 
-    def _profile(self, stopwatch: Stopwatch, base: Any, trace: Trace) -> None:
+    def _profile(self, stopwatch: Stopwatch, base: Baseline | None, trace: Trace) -> None:
         """Registers, spills and occupancy as the driver says, and the bytes that the model counts at full size."""
         from kernelwright.verify.cost import model as cost
         from kernelwright.verify.reference.baseline import candidate_cost
@@ -370,7 +379,7 @@ class MeasuredVerification(Verification):
 
     # -- correctness -------------------------------------------------------------------------------------------
 
-    def _correctness(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
+    def _correctness(self, device: Confined, shapes: list[GpuCases], traces: list[Trace]) -> None:
         passed, worst = 0, 0.0
         for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
             gate = Gate.FULL if shape.full else Gate.SMALL
@@ -388,7 +397,7 @@ class MeasuredVerification(Verification):
                     passed, case = passed + 1, None
                     self.facts |= {"cases": passed, "worst_error": worst}
 
-    def _open(self, gate: Gate, device: Confined, shape: Any, trace: Trace) -> None:
+    def _open(self, gate: Gate, device: Confined, shape: GpuCases, trace: Trace) -> None:
         import torch
 
         self._arena.reset()
@@ -404,7 +413,7 @@ class MeasuredVerification(Verification):
         self,
         gate: Gate,
         device: Confined,
-        shape: Any,
+        shape: GpuCases,
         case: Any,
         call: int = -1,
         position: int = 0,
@@ -423,7 +432,7 @@ class MeasuredVerification(Verification):
         self,
         gate: Gate,
         device: Confined,
-        shape: Any,
+        shape: GpuCases,
         case: Any,
         call: int = -1,
         ablate: bool = False,
@@ -449,7 +458,7 @@ class MeasuredVerification(Verification):
             raise Stop(Outcome.OUT_OF_BOUNDS, gate, "a kernel wrote between the inputs", where=case.name)
         return answer, [arena.locate(slot) for slot in slots]
 
-    def _causality(self, device: Confined, shape: Any) -> None:
+    def _causality(self, device: Confined, shape: GpuCases) -> None:
         """With every kernel a no-op, the output must stop being right."""
         with self._timed(Gate.CAUSALITY):
             made = filter(None, (shape.case(number) for number in reversed(range(len(shape)))))
@@ -457,7 +466,7 @@ class MeasuredVerification(Verification):
                 (case, self._played(Gate.CAUSALITY, device, shape, case, ablate=True)[1]) for case in made
             )
 
-    def _repeat(self, device: Confined, shape: Any) -> None:
+    def _repeat(self, device: Confined, shape: GpuCases) -> None:
         """The first and the last case once more, after all others: state and races show, the last of them on inputs of
         which a few places carry half, where a part left out cannot pass for a rounding."""
         last = shape.case(len(shape) - 1)
@@ -466,13 +475,13 @@ class MeasuredVerification(Verification):
         if len(self._bits) == 2:
             self._same_bits(self._bits[0] == self._bits[1], shape.name)
 
-    def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
+    def _carried(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
         """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
         if trace.carries() and (twin := shape.twin) is not None:
             cases = [shape.case(0), twin]
             self._again(device, shape, cases, "wrong when called again on inputs that differ little")
 
-    def _weights(self, device: Confined, shape: Any, trace: Trace) -> None:
+    def _weights(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
         """After all calls, the module holds what it held."""
         import torch
 
@@ -484,7 +493,7 @@ class MeasuredVerification(Verification):
             answer, _ = device.ask(Gate.DETERMINISM, body)
             self._unchanged(shape.case(0), answer["changed"], Gate.DETERMINISM)
 
-    def _again(self, device: Confined, shape: Any, cases: list[Any], what: str) -> None:
+    def _again(self, device: Confined, shape: GpuCases, cases: list[Any], what: str) -> None:
         with self._timed(Gate.DETERMINISM):
             try:
                 for case in cases:
@@ -502,7 +511,7 @@ def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any
         yield
 
 
-def _arena_bytes(shape: Any, trace: Trace) -> int:
+def _arena_bytes(shape: GpuCases, trace: Trace) -> int:
     """Room for the inputs and outputs of one case and the clock's fresh inputs, or for the weights: whichever is more."""
     weights = [v.numel() * v.element_size() for v in shape.state.values()]
     weights += [blob.numel() for blob in trace.blobs]
