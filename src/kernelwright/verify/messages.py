@@ -33,7 +33,10 @@ class Building:
     second: bool = False
     """After another module of its kind, with other weights, was built and called."""
     copied: bool = False
-    """A copy of the module that was built, where that can be copied."""
+    """A copy of the module that was built, where that can be copied, with parameters that were replaced by equal ones; inputs
+    begin later in their memory."""
+    same: int = -1
+    """Number of a call to which inputs that are alike are given as one tensor; -1 for none."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""

@@ -63,14 +63,22 @@ class Trace:
 
     def _work(self) -> list[Any]:
         """What the steady call does, its memory named by the part that it plays."""
-        names: dict[int, Any] = {view.storage: ("input", place) for place, view in enumerate(self.inputs)}
-        kept = {storage: ("kept", place) for place, storage in enumerate(self._kept())}
-        return list(self.tape.meaning(names | kept))
+        names: dict[int, Any] = {view.storage: ("weight", name) for name, view in self.traced.state.items()}
+        names |= {view.storage: ("input", place) for place, view in enumerate(self.inputs)}
+        kept = [storage for storage in self._kept() if storage not in names]
+        starts = {view.storage: view.offset * view.itemsize for view in self.inputs}
+        return list(
+            self.tape.meaning(names | {one: ("kept", place) for place, one in enumerate(kept)}, starts)
+        )
 
     def steady(self) -> bool:
         """Whether all calls after the first do the same."""
         later = [tape.form() for tape in self.traced.tapes[1:]]
         return all(form == later[-1] for form in later)
+
+    def does_the_same_in(self, call: int) -> bool:
+        """Whether a call launches what the steady one does, whatever memory it is given."""
+        return bool(self.traced.tapes[call].form() == self.tape.form())
 
     def copied_outputs(self) -> bool:
         """Whether torch copies into memory that is returned."""

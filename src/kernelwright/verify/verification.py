@@ -71,6 +71,9 @@ class Verification:
         """Units of arithmetic that interpreted calls used."""
         self._evaluated: Trace | None = None
         """What a module in evaluation mode does at the first sizes, where that is something else."""
+        self._of_one_tensor: tuple[Trace, int] | None = None
+        """What a module does at the first sizes where inputs that are alike are one tensor, and in which call, where that is
+        something else."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -171,12 +174,14 @@ class Verification:
         gradients: dict[str, Any] | None = None,
         settled: bool = False,
         second: bool = False,
+        **how: Any,
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
         `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small. Weights are drawn under
         `seed`; `gradients` as `oracle.ShapeCases` has them. Of `many` calls some are those of a module built elsewhere, in evaluation mode where that is the same to the
         reference (`settled`). The module is the `second` of its kind in its process, as it is where there are many.
+        `how`: other fields of `Building`.
         """
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.sandbox import channel
@@ -191,6 +196,7 @@ class Verification:
             gradients=gradients,
             second=(many or second) and values and gradients is None,
         )
+        asked = dataclasses.replace(asked, **how)
         tensors: list[Any] = []
         small = {name: value for name, value in state.items() if value.numel() <= TINY and not value.is_meta}
         try:
@@ -211,6 +217,8 @@ class Verification:
         trace = traced(asked)
         if many and self.protocol.honesty:
             again = dataclasses.replace(asked, calls=3, copied=True)
+            if gradients is None and _some_alike(inputs):
+                again = dataclasses.replace(again, calls=4, same=1)
             self._alike_elsewhere(trace, traced, again, settled and gradients is None)
         return trace
 
@@ -226,27 +234,54 @@ class Verification:
         if not trace.alike(elsewhere):
             detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
             raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
+        if again.same >= 0 and not elsewhere.does_the_same_in(again.same):
+            self._of_one_tensor = elsewhere, again.same
 
     def _when_evaluating(self, device: Confined, shape: Any, case: Any) -> None:
         """What the candidate does in evaluation mode, where that is something else but the same to the reference. Raises
         Stop where it is wrong."""
-        from kernelwright.verify.sandbox import channel
-
         if (trace := self._evaluated) is None:
             return
-        key, tensors = f"{shape.name}, evaluating", list(trace.blobs)
-        state = {name: shape.state[name] for name in trace.traced.state}
-        body = {"command": "open", "key": key, "trace": trace.answer, "state": channel.encode(state, tensors)}
-        try:
+        with self._said_of("in evaluation mode"):
             self._policy(trace)
             self._form(Gate.SMALL, trace, case)
-            device.ask(Gate.SMALL, body, tensors)
+            key = self._open_another(device, shape, trace, "evaluating")
             for call in (*trace.warm_up(), -1):
                 self._interpret(device, Gate.SMALL, Run(key, call), case)
+
+    def _when_given_one_tensor(self, device: Confined, shape: Any, case: Any) -> None:
+        """What the candidate does where inputs that are alike are one tensor, where that is something else. Raises Stop where
+        it is wrong."""
+        from kernelwright.verify.reference import oracle
+
+        if self._of_one_tensor is None or (same := oracle.of_one_tensor(case, self.protocol)) is None:
+            return
+        trace, last = self._of_one_tensor
+        views = trace.traced.tapes[last].outputs()
+        with self._said_of("with one tensor given twice"):
+            if [view.shape for view in views] != [one.shape for one in same.expected]:
+                raise Stop(Outcome.WRONG_SHAPE, Gate.SMALL, "outputs of other shapes", where=same.name)
+            key = self._open_another(device, shape, trace, "one tensor")
+            for call in range(last):
+                self._interpret(device, Gate.SMALL, Run(key, call), case)
+            self._interpret(device, Gate.SMALL, Run(key, last), same)
+
+    @contextlib.contextmanager
+    def _said_of(self, where: str) -> Iterator[None]:
+        try:
+            yield
         except Stop as stop:
-            raise Stop(
-                stop.outcome, stop.gate, f"in evaluation mode: {stop.detail}", **stop.evidence
-            ) from None
+            raise Stop(stop.outcome, stop.gate, f"{where}: {stop.detail}", **stop.evidence) from None
+
+    def _open_another(self, device: Confined, shape: Any, trace: Trace, what: str) -> str:
+        """Memory for a trace beside the one that is judged at a shape: by which key."""
+        from kernelwright.verify.sandbox import channel
+
+        key, tensors = f"{shape.name}, {what}", list(trace.blobs)
+        state = {name: shape.state[name] for name in trace.traced.state}
+        body = {"command": "open", "key": key, "trace": trace.answer, "state": channel.encode(state, tensors)}
+        device.ask(Gate.SMALL, body, tensors)
+        return key
 
     def _not_folded(self, host: Confined, shape: Any, inputs: Any, trace: Trace) -> None:
         """Built under other weights, the candidate's constructor makes the same of them, or lays them out anew."""
@@ -255,23 +290,27 @@ class Verification:
 
         if not (self.protocol.honesty and self.protocol.affine):
             return
-        if not (suspects := folding.suspects(trace, shape.state)):
-            return
-        other = self._trace(
-            Gate.TRACE,
-            host,
-            shape.init,
-            inputs,
-            shape.state,
-            seed=tame(shape.seed) ^ 0x15555555,
-            gradients=shape.gradients,
-            second=True,
-        )
-        if what := folding.folded(trace, other, suspects, shape.state):
-            detail = (
-                f"{what} is computed from weights in the constructor: weights loaded later would not reach it"
+        built: list[tuple[Trace, dict[str, Any]]] = [(trace, {})]
+        if self._evaluated is not None:  # what `eval()` and `train()` make of weights is as stale
+            built.append((self._evaluated, {"evaluating": True, "copied": True, "calls": 3}))
+        for one, how in built:
+            if not (suspects := folding.suspects(one, shape.state)):
+                continue
+            other = self._trace(
+                Gate.TRACE,
+                host,
+                shape.init,
+                inputs,
+                shape.state,
+                seed=tame(shape.seed) ^ 0x15555555,
+                gradients=shape.gradients,
+                second=True,
+                **how,
             )
-            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
+            if what := folding.folded(one, other, suspects, shape.state):
+                maker = "by `eval()`" if how else "in the constructor"
+                detail = f"{what} is computed from weights {maker}: weights loaded later would not reach it"
+                raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
     @staticmethod
     def _idles(shape: Any, trace: Trace) -> bool:
@@ -574,12 +613,20 @@ class Verification:
         self, case: Any, held: Mapping[int | str, Any], state_changed: Iterable[str], gate: Gate
     ) -> None:
         """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
-        touches are the caller's business (docs/judge.md); those that are updated must be right, all of them."""
+        touches are the caller's business (docs/judge.md); those that are updated must be right, all of them. A count of calls
+        must be right where it is kept, or where statistics hang on it."""
         from kernelwright.verify.reference.comparison import judged
+        from kernelwright.verify.reference.oracle import steers
 
-        updates = not {name for name in case.after if isinstance(name, str)}.isdisjoint(state_changed)
+        statistics = {
+            name for name, one in case.after.items() if isinstance(name, str) and one.dtype.is_floating_point
+        }
+        updates = not statistics.isdisjoint(state_changed)
         for key, expected in case.after.items():
             if key not in held or not self.protocol.honesty or (isinstance(key, str) and not updates):
+                continue
+            left_alone = isinstance(key, str) and key not in statistics and key not in state_changed
+            if left_alone and not steers(case, str(key)):
                 continue
             comparison = judged(0, held[key], expected, self.protocol, partial(case.after.__getitem__, key))
             if comparison.kind:
@@ -594,6 +641,24 @@ class Verification:
         if kind == "wrong_value" and number > 0:
             return Outcome.WRONG_ON_DISTRIBUTION
         return Outcome(kind)
+
+
+def _some_alike(inputs: Any) -> bool:
+    """Whether two of the tensors that `structures.describe` tells of have one form."""
+    found = [str(spec) for spec in _specs(inputs)]
+    return len(set(found)) < len(found)
+
+
+def _specs(spec: Any) -> Iterator[Any]:
+    if isinstance(spec, dict):
+        if "meta" in spec:
+            yield spec["meta"]
+        else:
+            for one in spec.values():
+                yield from _specs(one)
+    elif isinstance(spec, list):
+        for one in spec:
+            yield from _specs(one)
 
 
 def _short(form: Any) -> str:

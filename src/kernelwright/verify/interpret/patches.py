@@ -218,15 +218,16 @@ def _summed(engine: Watcher, made: Handle, *operands: Handle) -> Handle:
 
 
 def _conversions(engine: Watcher) -> list[Patch]:
-    """Casts, rounded as a GPU does it; what an integer cannot hold is undefined."""
+    """Casts, rounded as a GPU does it (Triton's own takes integers, truth values and doubles for the bits of a bfloat16); what an
+    integer cannot hold is undefined."""
     cast, fp_cast = Builder.cast_impl, Builder.create_fp_to_fp
 
     def cast_impl(self: Builder, src: Handle, dst_type: tl.dtype) -> Handle:
         return _summed(engine, converted(self, src, dst_type), src)
 
     def converted(self: Builder, src: Handle, dst_type: tl.dtype) -> Handle:
-        if src.dtype.scalar == tl.float32 and dst_type.scalar == tl.bfloat16:
-            return interpreter.TensorHandle(to_bf16(src.data), tl.bfloat16)
+        if dst_type.scalar == tl.bfloat16 and not src.dtype.scalar.is_bf16():
+            return interpreter.TensorHandle(to_bf16(src.data.astype(np.float32)), tl.bfloat16)
         made = cast(self, src, dst_type)
         if made.data.dtype.kind in "iu" and src.data.dtype.kind == "f" and engine.mode == "execute":
             return engine.undefine(made, beyond(src.data, made.data.dtype))

@@ -105,7 +105,7 @@ class Case:
     written: frozenset[int | str]
     """Inputs (by index), weights and buffers (by name) that the reference writes to, whether that changes them or not."""
     after: dict[int | str, Expected]
-    """What floating-point inputs, weights and buffers hold after the call, of those that the reference changes."""
+    """What inputs, weights and buffers hold after the call, of those that the reference changes."""
     scale: float
     """Factor on the inputs."""
     module: torch.nn.Module
@@ -661,6 +661,34 @@ def with_other_weights(
     return None
 
 
+def of_one_tensor(case: Case, protocol: Protocol) -> Case | None:
+    """`case` with inputs that are alike given as one; None where the reference does not take that, or writes to one."""
+    if case.changed:
+        return None
+    known: dict[Any, torch.Tensor] = {}
+
+    def first(tensor: torch.Tensor) -> torch.Tensor:
+        return known.setdefault((tuple(tensor.shape), tensor.stride(), tensor.dtype), tensor)
+
+    with _where_possible():
+        name = f"{case.name}, one tensor for several"
+        return make_case(name, case.module, convert(case.inputs, first), protocol, case.scale)
+    return None
+
+
+def steers(case: Case, name: str) -> bool:
+    """Whether the outputs of a call, or the state that it leaves, hang on an integer of the reference's state."""
+    made = []
+    for more in (0, 1):
+        module = copy.deepcopy(case.module)
+        module.state_dict()[name].add_(more)
+        with _where_possible(), _running(case.inputs, case.precision):
+            outputs = flatten(module(*convert(case.inputs, torch.clone)))
+            state = {key: value for key, value in module.state_dict().items() if key != name}
+            made.append([*outputs, *state.values()])
+    return len(made) == 2 and not all(map(_same, *made))
+
+
 @contextlib.contextmanager
 def _where_possible() -> Iterator[None]:
     """What cannot be done is left out; what there was no memory for is not, lest a verdict depend on that."""
@@ -762,7 +790,6 @@ def make_case(
         {
             key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
             for key, held in after.items()
-            if held.is_floating_point()
         },
         scale,
         module,

@@ -36,6 +36,8 @@ _SHARE = 0.25
 """Half-width of the range around a value that is not 0, as a share of it: signs stay, also of a variance."""
 _WIDTH = 0.5
 """Half-width around 0; divided by the root of the fan-in where there is one."""
+_MOST_BATCHES = 9
+"""That a norm has seen before."""
 _INITIALISERS = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
 _LOCK = threading.RLock()
 
@@ -139,7 +141,7 @@ class _Variation:
 
     def __init__(self, seed: int, drawn: _Drawn) -> None:
         self._seed, self._drawn = seed, drawn
-        self._seen: collections.Counter[tuple[Any, ...]] = collections.Counter()
+        self._seen: collections.Counter[Any] = collections.Counter()
 
     def registered(
         self, blank: _Blank, _: None, module: torch.nn.Module, name: str, param: Any = None
@@ -160,6 +162,10 @@ class _Variation:
         for statistic in (module.running_mean, module.running_var):
             if statistic is not None and _constant(statistic):
                 self._vary(statistic, False)
+        if module.num_batches_tracked is not None:  # as in the middle of training
+            self._seen["batches"] += 1
+            drawn = zlib.crc32(repr((self._seed, "batches", self._seen["batches"])).encode())
+            module.num_batches_tracked.fill_(1 + drawn % _MOST_BATCHES)
 
     def finished(self, module: torch.nn.Module) -> None:
         """The constructor is through: what it filled by hand is still known."""

@@ -33,13 +33,22 @@ from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace import affine
 from kernelwright.verify.trace.counters import Counters
-from kernelwright.verify.trace.pretend_cuda import HostRead, PretendCuda, Refused, Unmodelled, has_data
+from kernelwright.verify.trace.pretend_cuda import (
+    HostRead,
+    PretendCuda,
+    Refused,
+    Unmodelled,
+    has_data,
+    storage_of,
+)
 from kernelwright.verify.trace.recorder import HostTensor, Recorder, after, made_by, storages, with_views
 from kernelwright.verify.trace.stand_ins import CompiledKernel
 from kernelwright.verify.trace.surroundings import Surroundings
 
 _OTHER_SEED = 0x2545F491
 """Between the seeds of a module's weights and of those of another one."""
+_STEP, _MOST_STEPS = 64, 5
+"""Elements, by multiples of which inputs may begin later in their memory: aligned as if they did not."""
 _JUMPS = 4
 """Calls after which counters of calls are moved on."""
 
@@ -155,7 +164,7 @@ class HostWorker(Service):
         cuda = PretendCuda("meta", self._host, self.surroundings)
         recorder = Recorder(cuda)
         cuda.upload = recorder.upload
-        fresh = self._blank_inputs(inputs, cuda)
+        fresh = self._blank_inputs(inputs, cuda, asked.copied)
         earlier = self._call_another(init, asked, fresh, recorder, real) if asked.second else []
         module = self._build(init, state, asked, recorder, real)
         prepared = list(recorder.operations)
@@ -208,7 +217,7 @@ class HostWorker(Service):
             module = self.construct(init, asked.seed, state, asked, real)
             if asked.evaluating:
                 module.eval()
-            return _copied(module) if asked.copied else module
+            return _with_parameters_anew(_copied(module)) if asked.copied else module
 
     def _calls(
         self,
@@ -231,7 +240,8 @@ class HostWorker(Service):
         for call in range(asked.calls):
             # The last call gets the tensors of the one before: other data, by the judge's hand, at the same place.
             if 0 < call < asked.calls - 1:
-                fresh = self._blank_inputs(inputs, recorder.cuda)
+                same = call == asked.same
+                fresh = self._blank_inputs(inputs, recorder.cuda, asked.copied and not same, same)
             if call:
                 recorder.operations = []
             given.append([recorder.view(tensor) for tensor in flatten(fresh)])
@@ -244,17 +254,32 @@ class HostWorker(Service):
             tapes.append(self._tape(recorder, output))
         return tapes, given
 
-    @staticmethod
-    def _blank_inputs(inputs: Any, cuda: PretendCuda) -> Any:
-        """Tensors like those of `inputs` that were never seen."""
-        return convert(
-            inputs,
-            lambda t: cuda.adopt(torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")),
-        )
+    def _blank_inputs(
+        self, inputs: Any, cuda: PretendCuda, elsewhere: bool = False, same: bool = False
+    ) -> Any:
+        """Tensors like those of `inputs` that were never seen. `elsewhere`: they begin later in their memory, as a part of a
+        batch does. `same`: those that are alike are one tensor."""
+        known: dict[Any, torch.Tensor] = {}
+
+        def made(like: torch.Tensor) -> torch.Tensor:
+            key = tuple(like.shape), like.stride(), like.dtype
+            if same and key in known:
+                return known[key]
+            start = _STEP * self.surroundings.dice.randrange(1, _MOST_STEPS) if elsewhere else 0
+            plain = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="meta")
+            if start:
+                room = torch.empty(
+                    start + storage_of(plain).nbytes() // like.element_size(), dtype=like.dtype, device="meta"
+                )
+                plain = room.as_strided(like.shape, like.stride(), start)
+            known[key] = plain
+            return cuda.adopt_input(plain)
+
+        return convert(inputs, made)
 
     def _call(self, module: Callable[..., Any], inputs: Any, recorder: Recorder) -> Any:
         """One forward pass, in surroundings of its own."""
-        self.surroundings.redraw()
+        self.surroundings.enter_call()
         torch.default_generator.manual_seed(self.surroundings.seed)
         graded = torch.set_grad_enabled(
             self.surroundings.dice.random() < 0.5 and not self.surroundings.inference
@@ -477,3 +502,15 @@ def warm() -> None:
         made[0].copy_(x.view(16).reshape(4, 4))
         made[3].zero_()
         recorder.view(x[1:].unsqueeze(0).expand(2, 3, 4).permute(1, 0, 2))
+
+
+def _with_parameters_anew(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with every parameter replaced by an equal one in other memory, as `load_state_dict(assign=True)` does."""
+    made: dict[int, torch.nn.Parameter] = {}
+    for part in module.modules():
+        for name, held in part._parameters.items():
+            if held is not None:
+                if id(held) not in made:
+                    made[id(held)] = torch.nn.Parameter(held.data.clone(), held.requires_grad)
+                part._parameters[name] = made[id(held)]
+    return module

@@ -176,7 +176,15 @@ _GETTERS = {
     torch.Tensor.is_meta.__get__: lambda on_host: False,  # type: ignore[attr-defined]
 }
 _REQUIRES_GRAD = torch.Tensor.requires_grad.__get__  # type: ignore[attr-defined]
+_IS_LEAF = torch.Tensor.is_leaf.__get__  # type: ignore[attr-defined]
+_GRAD_FN = torch.Tensor.grad_fn.__get__  # type: ignore[union-attr]
 _STORAGES = (torch.Tensor.untyped_storage, torch.Tensor.storage)
+
+
+def _computed() -> torch.Tensor:
+    """What a layer made, outside of all modes."""
+    with torch.utils._python_dispatch._disable_current_modes(), torch.enable_grad():
+        return torch.ones(1, requires_grad=True) * 2.0
 
 
 class Refused(Exception):
@@ -279,6 +287,7 @@ class PretendCuda(TorchFunctionMode):
         self._surroundings = surroundings
         self._taken: list[tuple[int, int]] = []
         self._addresses: dict[int, tuple[int, torch.UntypedStorage]] = {}
+        self._given: dict[int, torch.UntypedStorage] = {}
         self.upload: Callable[[torch.Tensor], torch.Tensor] | None = None
         """Makes a tensor without data that stands for a real one, where `real` has no data."""
 
@@ -314,6 +323,19 @@ class PretendCuda(TorchFunctionMode):
         self._host.pop(storage_of(tensor)._cdata, None)
         return tensor
 
+    def adopt_input(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Treat a tensor that the harness made as a device tensor that `forward` is given."""
+        storage = storage_of(tensor)
+        self._given[storage._cdata] = storage
+        return self.adopt(tensor)
+
+    def _is_computed(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor says that another layer computed it: an input, or a view of one, in some surroundings."""
+        around = self._surroundings
+        if around is None or around.learning or not around.computed or not tensor.is_floating_point():
+            return False
+        return storage_of(tensor)._cdata in self._given
+
     def adopt_alone(self, tensor: torch.Tensor) -> None:
         """A tensor whose memory nothing else uses moves to the device without a copy: a layer may be as large as all that a
         process is given."""
@@ -346,6 +368,8 @@ class PretendCuda(TorchFunctionMode):
         if func == _REQUIRES_GRAD and self.upload is not None and self._surroundings is not None:
             asked = self._surroundings.wanted and not self._surroundings.learning
             return asked or bool(func(*args))
+        if func in (_IS_LEAF, _GRAD_FN) and self._is_computed(args[0]):
+            return False if func == _IS_LEAF else _computed().grad_fn
         if func in (torch.Tensor.is_inference, torch.is_inference) and self._surroundings is not None:
             return self._surroundings.inference
         if func in (torch.Tensor.pin_memory, torch.Tensor.record_stream):

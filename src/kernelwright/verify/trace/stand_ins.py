@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import types
 import uuid
 from collections.abc import Callable, Iterator
@@ -224,6 +225,11 @@ def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict
     def used(device: Any = None) -> int:
         return surroundings.memory_in_use() if surroundings is not None else 0
 
+    side = _Stream()
+
+    def current_stream(device: Any = None) -> _Stream:
+        return side if surroundings is not None and surroundings.streaming else _Stream(default=True)
+
     def unmodelled() -> None:
         raise Unmodelled("a question to torch.cuda that is not answered without a GPU")
 
@@ -247,12 +253,12 @@ def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict
         "memory_stats": lambda device=None: _statistics(used()),
         "reset_peak_memory_stats": lambda device=None: None,
         "reset_accumulated_memory_stats": lambda device=None: None,
-        "is_current_stream_capturing": lambda: False,
+        "is_current_stream_capturing": lambda: surroundings is not None and surroundings.capturing,
         "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}"],
         "ipc_collect": lambda: None,
         "utilization": lambda device=None: used() // 512 % 101,
         "_lazy_init": unmodelled,
-        "current_stream": lambda device=None: _Stream(default=True),
+        "current_stream": current_stream,
         "default_stream": lambda device=None: _Stream(default=True),
         "stream": lambda stream=None: _StreamGuard(stream),
         "Stream": _Stream,
@@ -277,11 +283,17 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
         _Event.ticks = surroundings.ticks
     drawn = surroundings or Surroundings(environment=False)
 
-    hidden = {name: getattr(torch, name) for name in ("initial_seed", "is_inference_mode_enabled")}
+    names = ("initial_seed", "is_inference_mode_enabled", "get_default_dtype")
+    hidden = {name: getattr(torch, name) for name in names}
 
     def initial_seed() -> int:
         seed = int(hidden["initial_seed"]())
         return drawn.seed if seed == drawn.weights else seed
+
+    def default_dtype() -> torch.dtype:
+        """As the surroundings have it to a candidate that asks; torch's own functions go by the true one."""
+        own = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0] == "torch"
+        return hidden["get_default_dtype"]() if own or not drawn.dtype else getattr(torch, drawn.dtype)
 
     former = driver._active
     driver.set_active(_Driver(target, properties))
@@ -299,6 +311,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
             "is_inference_mode_enabled",
             lambda: hidden["is_inference_mode_enabled"]() or drawn.inference,
         ),
+        (torch, "get_default_dtype", default_dtype),
         (torch, "get_num_threads", lambda: drawn.threads),
         (torch, "get_num_interop_threads", lambda: drawn.threads),
     ]

@@ -1,7 +1,7 @@
 """What a candidate's Python can learn of where it runs: drawn anew for each call, so that nothing there tells a judge.
 
-Environment, clock, file name, addresses, memory in use, seeds and gradient mode of a forward pass are all drawn from what
-ordinary machines show. A forward pass that does other things elsewhere then does other things when it is called again,
+Environment, clock, file name, addresses, memory in use, seeds, streams, default dtype and gradient mode of a forward pass are
+all drawn from what ordinary machines show. A forward pass that does other things elsewhere then does other things when it is called again,
 and that is seen on its tapes.
 
 Not guaranteed: a trigger that no draw happens to hit (one user's name, one second of one year) stays unseen.
@@ -26,6 +26,8 @@ _NAMES = ("model", "kernel", "solution", "submission", "candidate", "generated",
 _USERS = ("ubuntu", "user", "dev", "alice", "researcher", "runner", "ml", "work")
 _SEEDS = (0, 1, 7, 42, 123, 1234, 1337, 2024, 3407, 67280421310721)
 """That people choose, and torch's own."""
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
+"""Default ones, which users set."""
 _ALIGN = 512
 """Of the addresses that CUDA's allocators hand out."""
 _SPACES = (
@@ -90,6 +92,12 @@ class Surroundings:
         """Whether a backward pass follows, so that tensors know by themselves."""
         self.wanted = False
         """Whether gradients of weights and inputs are asked for, as they say."""
+        self.computed = False
+        """Whether inputs are what another layer computed, and no leaves, as they say."""
+        self.streaming = self.capturing = False
+        """Whether the current stream is another than the default one, and whether a graph is captured on it."""
+        self.dtype = ""
+        """Name of torch's default dtype, as it says during a call; empty outside of calls."""
         self._ticks = self._now = self._step = 0.0
         self._packed = self._growing = False
         """Whether addresses follow one another, and whether memory in use grows between two looks."""
@@ -118,10 +126,20 @@ class Surroundings:
         self.inference = dice.random() < 0.3 and not self.learning
         self.threads, self.gpus = 2 ** dice.randrange(8), dice.choice((1, 2, 4, 8))
         self.wanted = dice.random() < 0.5
+        self.computed = self.wanted and dice.random() < 0.5
+        self.streaming = self.capturing = False
+        self.dtype = ""
         self._packed, self._growing = dice.random() < 0.5, dice.random() < 0.5
         self._step = 10.0 ** dice.uniform(-8.0, 0.0)
         self._ticks = 10.0 ** dice.uniform(1.0, 7.0)
         self._now = self._moment()
+
+    def enter_call(self) -> None:
+        """Other surroundings, those among them that are no constructor's business."""
+        self.redraw()
+        self.streaming = self.dice.random() < 0.5
+        self.capturing = self.streaming and self.dice.random() < 0.5  # nobody captures on the default stream
+        self.dtype = "float32" if self.dice.random() < 0.5 else self.dice.choice(_DTYPES)
 
     def _moment(self) -> float:
         """Seconds since 1970: anywhere in three centuries, or at any distance from the true time."""

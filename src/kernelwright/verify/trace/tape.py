@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 MAX_OPERATIONS = 20_000
@@ -269,9 +269,10 @@ class Tape:
                 found.append((op.kind, op.fields.get("name", "")))
         return found
 
-    def meaning(self, names: dict[int, Any]) -> list[Any]:
+    def meaning(self, names: dict[int, Any], starts: Mapping[int, int] | None = None) -> list[Any]:
         """The pass with storages called by what they are: as `names` says for those from outside, by their order for
-        those that it makes. Passes of equal meaning do the same to the same memory.
+        those that it makes. Passes of equal meaning do the same to the same memory. Of what begins later in a storage than
+        at its first byte `starts` says at which.
         """
         known = dict(names)
         for op in self.operations:
@@ -282,7 +283,9 @@ class Tape:
 
         def renamed(tree: Any) -> Any:
             if isinstance(tree, View):
-                return (known.get(tree.storage, ("other", tree.storage)), *tree.to_json()[1:])
+                start = (starts or {}).get(tree.storage, 0) // tree.itemsize
+                name = known.get(tree.storage, ("other", tree.storage))
+                return (name, tree.offset - start, *tree.to_json()[2:])
             if isinstance(tree, Launch):
                 return renamed(tree.to_json())
             if isinstance(tree, dict):
