@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,11 @@ from functions import pair, softmax_task
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
 from kernelwright.prompts import render
-from kernelwright.records import Candidate, Completion, Rollout
+from kernelwright.records import Candidate, Completion, Rollout, Verdict
 from kernelwright.rollouts import (
     Judge,
     Rolling,
+    await_verdict,
     beside_known,
     hand_on,
     hushed,
@@ -96,6 +98,14 @@ def test_a_judge_forgets_the_oldest_case_first() -> None:
 def test_a_broken_task_is_the_users_to_mend() -> None:
     with pytest.raises(UserError, match="get_inputs raised"):
         rolled("broken task")
+
+
+def test_a_broken_task_among_many_costs_its_own_samples() -> None:
+    candidate, failed = Candidate(code="x"), Future[Verdict]()
+    failed.set_exception(UserError("the reference's own output is not finite"))
+    verdict = await_verdict(failed, TASK, candidate, drop_broken=True)
+    assert verdict.outcome is Outcome.INFRASTRUCTURE_ERROR
+    assert "not finite" in verdict.detail
 
 
 def test_silence_is_a_rejection() -> None:

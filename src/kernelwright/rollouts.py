@@ -185,11 +185,13 @@ class Rolling:
         known_us: Sequence[float | None] = (),
         among: bool = False,
         migrating: bool = False,
+        drop_broken: bool = False,
     ) -> None:
         """`known_us[i]`: the best time that is known for `tasks[i]`, which timings are then held against; with `among`, where none is
-        known, the fastest of the prompt's own samples. `migrating`: candidates are judged without names that PyTorch has removed; right ones are `migrated` then."""
+        known, the fastest of the prompt's own samples. `migrating`: candidates are judged without names that PyTorch has removed; right ones are `migrated` then. `drop_broken`: one broken task among many of a corpus costs its own samples, as a failure of
+        the judge's does."""
         self.known_us, self.among = known_us or [None] * len(tasks), among
-        self.migrating = migrating
+        self.migrating, self.drop_broken = migrating, drop_broken
         self.policy, self.prompts, self.tasks = policy, prompts, tasks
         self.judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
         self.reward, self.stage, self.step = reward, stage, step
@@ -263,7 +265,8 @@ class Rolling:
     def _answer(self, place: tuple[int, int]) -> Verdict:
         """The verdict on a sample, waited for."""
         parsed = self._candidate[place]
-        return migrate.counted(parsed, await_verdict(self._verdict[place], self.tasks[place[0]], parsed))
+        verdict = await_verdict(self._verdict[place], self.tasks[place[0]], parsed, self.drop_broken)
+        return migrate.counted(parsed, verdict)
 
 
 def hushed(verifier: Verifier) -> Callable[[], AbstractContextManager[Any]] | None:
@@ -316,13 +319,16 @@ def faster(new: Timing | None, old: Timing | None) -> bool:
     return new.candidate_ci[1] < old.candidate_ci[0]
 
 
-def await_verdict(future: Future[Verdict], task: Task, candidate: Candidate) -> Verdict:
-    """The verdict, or one that says that the judge failed. A broken task is the user's to mend: UserError."""
+def await_verdict(
+    future: Future[Verdict], task: Task, candidate: Candidate, drop_broken: bool = False
+) -> Verdict:
+    """The verdict, or one that says that the judge failed. A broken task is the user's to mend: UserError, unless it is one among
+    many, of which the samples are then left out."""
     try:
         return future.result()
-    except UserError:
-        raise
     except Exception as error:
+        if isinstance(error, UserError) and not drop_broken:
+            raise
         return Verdict(
             task_id=task.id,
             outcome=Outcome.INFRASTRUCTURE_ERROR,

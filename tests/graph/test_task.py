@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 import torch
 import torch.nn as nn
+from graph.building import Builder
 from modules import Decoder, examples
 
 from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
+from kernelwright.graph.shrink import shrink
 from kernelwright.graph.task import to_task
 from kernelwright.graph.text import to_text
-from kernelwright.graph.types import Graph
+from kernelwright.graph.types import Graph, TensorType
 from kernelwright.records import Task
 from kernelwright.shapes import apply_shape
 
@@ -113,3 +115,29 @@ def test_the_printed_form_is_one_line_a_node() -> None:
     assert lines[0] == "x1: f32[5,24]"
     assert "h1: f32[5,120] = linear(x1, w1, b1)" in lines
     assert lines[-1].startswith("return h")
+
+
+def test_channels_last_of_free_sizes_is_drawn_channels_last() -> None:
+    b = Builder()
+    x = b.input(4, 16, 14, 14, dtype="bfloat16")
+    graph = b.graph(b.op("aten.le.Scalar", x, 0))
+    kind = TensorType(dtype="bfloat16", shape=(4, 16, 14, 14), strides=(3136, 1, 224, 16))
+    strided = graph.model_copy(update={"arguments": (graph.arguments[0].model_copy(update={"type": kind}),)})
+    small = shrink(strided)
+    task = to_task(small.graph, "graph/test", shapes=small.shapes)
+    for shape in ("", *task.shapes):
+        (value,) = namespace(task, shape)["get_inputs"]()
+        assert value.is_contiguous(memory_format=torch.channels_last)
+        assert not value.is_contiguous()
+
+
+def test_what_a_root_is_taken_of_is_drawn_positive() -> None:
+    b = Builder()
+    x, variance = b.input(64, 16), b.input(16)
+    scale = b.op(
+        "aten.reciprocal.default", b.op("aten.sqrt.default", b.op("aten.add.Tensor", variance, 1e-5))
+    )
+    task = to_task(b.graph(b.op("aten.mul.Tensor", x, scale)), "graph/test")
+    values, drawn = namespace(task)["get_inputs"]()
+    assert bool((drawn > 0).all())
+    assert bool((values < 0).any())

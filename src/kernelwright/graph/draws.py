@@ -1,6 +1,7 @@
 """How each argument of a graph is drawn: other values of the same kind as the captured ones, as one line of Python.
 
     x1       floats                torch.randn(2, 17, 48)          scale and mean as captured; positive stays positive
+    x3       under a root          torch.rand(48) + 0.5            a variance that a graph takes apart itself
     x2       indices               torch.randint(0, 32000, (2, 17))    bounded by what they index
     x3       a mask                torch.rand(2, 17) < 0.8
     buf1     running variance      torch.rand(64) * 0.5 + 0.75
@@ -30,6 +31,7 @@ INLINE = 32
 _LOWEST = -1e4
 """Floats below this are a mask's `never`."""
 _CARRIES = frozenset({"view", "move"})
+_ROOTS = frozenset({"sqrt", "rsqrt", "log", "log2", "log10"})
 _PICKS = frozenset({"gather", "index", "_unsafe_index", "index_select"})
 """Their values are some of their first argument's."""
 
@@ -67,13 +69,29 @@ class Draw:
 
 def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str, Draw]:
     """How to draw each tensor among the graph's arguments, from the values it was captured with where there are any."""
-    bounds = index_bounds(graph)
+    bounds, positive = index_bounds(graph), under_roots(graph)
     found = {}
     for one in graph.arguments:
         if isinstance(one.type, TensorType):
             value = (values or {}).get(one.name)
             found[one.name] = _draw(one, one.type, value, bounds.get(one.name))
+            if value is None and one.name in positive and one.type.dtype in FLOATS:
+                found[one.name] = _between(0.5, 1.5)
     return found
+
+
+def under_roots(graph: Graph) -> frozenset[str]:
+    """Arguments whose root or logarithm is taken, as they are or with a positive number added: they are variances, or counts."""
+    wanted: set[str] = set()
+    for node in reversed(graph.nodes):
+        name, reads = operators.packet(node.op), list(node.refs())
+        numbers = [one for one in node.args if isinstance(one, int | float) and not isinstance(one, bool)]
+        made = any(value is not None and value.name in wanted for value in node.outputs)
+        keeps = name in ("add", "mul", "_to_copy", "clamp_min") or operators.kind(node.op) in _CARRIES
+        fractional = name == "pow" and bool(numbers) and (numbers[0] < 0 or numbers[0] != int(numbers[0]))
+        if name in _ROOTS or fractional or (made and keeps and all(one >= 0 for one in numbers)):
+            wanted.update(reads if len(reads) == 1 else ())
+    return frozenset(wanted & {one.name for one in graph.arguments})
 
 
 def like(value: torch.Tensor) -> Draw:

@@ -16,7 +16,7 @@ Does not guarantee that a task is hard: a graph of views alone makes a task, too
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,12 +37,15 @@ from kernelwright.graph.types import (
     Ref,
     Scale,
     Size,
+    Symbol,
     TensorType,
 )  # fmt: skip
 from kernelwright.records import Task
 
 _HEAD = "import torch\nimport torch.nn as nn\n"
 _TRIES = 3
+_PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
+"""Sizes at which strides are tried besides the captured ones."""
 
 
 def to_task(
@@ -87,7 +90,9 @@ def source(graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any
     constants = "".join(f"{one.name.upper()} = {one.hint}\n" for one in graph.symbols)
     names = ", ".join(one.name for one in graph.arguments)
     body = "".join(f"        {line}\n" for line in forward_lines(graph))
-    drawn = "".join(f"        {_drawn(one, described, values or {})},\n" for one in graph.arguments)
+    drawn = "".join(
+        f"        {_drawn(one, described, values or {}, graph.symbols)},\n" for one in graph.arguments
+    )
     return (
         f"{_HEAD}\n{constants}{chr(10) if constants else ''}\n"
         f"class Model(nn.Module):\n    def forward(self, {names}):\n{body}\n\n"
@@ -176,12 +181,14 @@ def _placed(value: torch.Tensor, type: TensorType) -> torch.Tensor:
     return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device).copy_(value)
 
 
-def _drawn(argument: Argument, described: Mapping[str, Draw], values: Mapping[str, Any]) -> str:
+def _drawn(
+    argument: Argument, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Sequence[Symbol]
+) -> str:
     """The line of `get_inputs` for an argument; dimensions in another order are drawn in order and permuted."""
     if isinstance(argument.type, NumberType):
         value = values.get(argument.name)
         return repr(value) if isinstance(value, bool | int | float) else argument.name.upper()
-    order = _order(argument.type)
+    order = order_of(argument.type, symbols)
     if order is None:
         return described[argument.name].written(argument.type, capital)
     stored = argument.type.model_copy(update={"shape": tuple(argument.type.shape[at] for at in order)})
@@ -189,16 +196,22 @@ def _drawn(argument: Argument, described: Mapping[str, Draw], values: Mapping[st
     return f"({described[argument.name].written(stored, capital)}).permute({back})"
 
 
-def _order(type: TensorType) -> list[int] | None:
-    """Dimensions from the slowest to the fastest, where a permutation of a contiguous tensor has the type's strides."""
-    if type.strides is None or any(isinstance(one, str) for one in (*type.strides, *type.shape)):
+def order_of(type: TensorType, symbols: Sequence[Symbol] = ()) -> list[int] | None:
+    """Dimensions from the slowest to the fastest, where a permutation of a contiguous tensor has the type's strides at any sizes
+    (channels last, a transposed matrix); None for all other strides and for contiguous ones."""
+    if type.strides is None:
         return None
-    order = sorted(range(len(type.shape)), key=lambda at: (-int(type.strides[at]), at))  # type: ignore[index]
-    expected = 1
-    for at in reversed(order):
-        if type.shape[at] != 1 and type.strides[at] != expected:
-            return None
-        expected *= int(type.shape[at])
+    hints = {one.name: one.hint for one in symbols}
+    shape, strides = ([sizes.evaluate(size, hints) for size in part] for part in (type.shape, type.strides))
+    order = sorted(range(len(shape)), key=lambda at: (-strides[at], at))
+    others = {one.name: prime for one, prime in zip(symbols, _PRIMES * len(symbols), strict=False)}
+    for known in (hints, others):
+        expected = 1
+        for at in reversed(order):
+            size, stride = (sizes.evaluate(part[at], known) for part in (type.shape, type.strides))
+            if size != 1 and stride != expected:
+                return None
+            expected *= size
     return order if order != list(range(len(order))) else None
 
 

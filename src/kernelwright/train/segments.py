@@ -223,6 +223,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
                 step=step + 1,
                 known_us=[self._known.get(task.digest) for task in tasks],
                 among=self.rl.reward == "plans",
+                drop_broken=True,
             )
             sampling: dict[str, Any] = {
                 "temperature": self.rl.temperature,
