@@ -119,7 +119,14 @@ class GpuCases:
         """Cases of special values, for the interpreter: kernels are the same there, and a GPU shows nothing more."""
         if found is not None and protocol.affine:
             made = special_cases(
-                name, self._reference, self._module, found, self._protocol, plan[0][1], position
+                name,
+                self._reference,
+                self._module,
+                found,
+                self._protocol,
+                plan[0][1],
+                position,
+                first.expected,
             )
             self.special = [_in_host_memory(case) for case in made]
 

@@ -336,7 +336,8 @@ def shape_cases(
     found = operators(module, cases[0].inputs, modes=position == 0)
     if protocol.affine:
         kinds = ["long"] if long else None
-        for case in special_cases(name, reference, module, found, protocol, secret, position, kinds):
+        usual = cases[0].expected
+        for case in special_cases(name, reference, module, found, protocol, secret, position, usual, kinds):
             cases.append(case)
     if not telling(cases):
         for number in range(_MORE_DRAWS):
@@ -365,10 +366,11 @@ def special_cases(
     protocol: Protocol,
     secret: int,
     position: int,
+    usual: Sequence[Expected],
     kinds: list[str] | None = None,
 ) -> Iterator[Case]:
     """Cases of special values (`reference/special_values.py`) that the reference has a meaning for: of these `kinds`, or each
-    kind on the first shape set, and few on the second."""
+    kind on the first shape set, and few on the second. `usual` is what is expected of ordinary inputs."""
     seed = secret + _SPECIAL_SEED + 15_485_863 * position
     drawn = reference.inputs(seed)
     pointwise = special_values.pointwise(found)
@@ -379,7 +381,7 @@ def special_cases(
     for kind in kinds:
         if kind == "masks" and not _random_masks(drawn, reference.inputs(seed + 1)):
             continue
-        scale = _SCALED_UP if kind in ("far", "distant", "long") else _SPECIAL
+        scale = _SCALED_UP if kind in ("far", "distant", "ladder", "long") else _SPECIAL
 
         def make(closed: bool, kind: str = kind, scale: float = scale) -> Case | None:
             root = position == 0
@@ -395,9 +397,11 @@ def special_cases(
                 case.expected = [_of_infinities(one, case.inputs) for one in case.expected]
                 if special_values.inexact(found) > 1:
                     case.expected = [_within_reach(one, case.inputs) for one in case.expected]
-            alone = pointwise and special_values.inexact(found) <= 1
+            alone = pointwise and special_values.inexact(found) <= 1 and kind != "ladder"
             if kind == "extreme" or alone or (kind == "tiny" and special_values.relative(found)):
                 case.expected = [dataclasses.replace(one, elementwise=_fine(one)) for one in case.expected]
+            if kind == "ladder" and case.few:
+                case.expected = [_each_its_own(*pair) for pair in zip(case.expected, usual, strict=True)]
             tried.append(case.inputs)
             yield case
     smooth = not reference.task.gradients
@@ -465,6 +469,16 @@ def _fine(expected: Expected) -> bool:
     value = expected.value.double().abs()
     finite = value if expected.judged is None else value[expected.judged.reshape(value.shape)]
     return not finite.numel() or expected.honest_error <= COARSE * float(finite.max())
+
+
+def _each_its_own(expected: Expected, usual: Expected) -> Expected:
+    """Where rows differ by powers of ten, the error that the largest ones allow would hide all others: elements are allowed what
+    is usual and their own digits, and beyond that what roundings move them by. Not where digits are few: a rounding there is
+    not what `roundings` takes for one."""
+    if not expected.dtype.is_floating_point or expected.half:
+        return expected
+    error = min(expected.honest_error, usual.honest_error)
+    return dataclasses.replace(expected, honest_error=error, typical=min(expected.typical, usual.typical))
 
 
 def _of_infinities(expected: Expected, inputs: Any) -> Expected:

@@ -10,6 +10,8 @@
 `tiny`      where the root of the smallest constant lies that the reference names, or that constant; and beside a logarithm
             of 1 + x, or exp(x) - 1, where only relative accuracy tells them from what they stand for
 `long`      of those that a reference has a meaning for, rows far off, with a large mean, and near zero in turn: at long sizes
+`ladder`    rows scaled anywhere between 10^-3 and 10^3.5, each input by itself, some with one element far above the others: what is in
+            the middle of a chain is small and large, of either sign
 `masks`     rows of truth values that are all false, and all true, where those are drawn at random
 `nan`       NaN, where the reference asks for it by name
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
@@ -75,8 +77,10 @@ _STEPS = ("round", "floor", "ceil", "trunc", "remainder", "fmod", "floor_divide"
 _RANDOM = ("dropout", "bernoulli", "rand", "normal", "uniform")
 _FEW = (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0)
 _OFFSET, _FAR, _LOW, _EXTREME = 300.0, 3000.0, -20_000.0, 1e20
-_DISTANT = (3.5, 6.0)
+_DISTANT, _LADDER = (3.5, 6.0), (-3.0, 3.5)
 """Powers of ten."""
+_SPIKED, _SPIKE = 1 / 3, 1000.0
+"""Share of rows with an element far above the others, and by what factor."""
 _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
 """Constants below the first are tiny, inputs are never below the second; powers of ten below 1 for logarithms."""
 _NEAR_END = 0.01
@@ -108,11 +112,13 @@ def kinds(
     floating = any(tensor.is_floating_point() and tensor.numel() > 1 for tensor in given)
     if _among(names, _RANDOM):
         return []
+    smooth = not (_among(names, _ORDERS) or _among(names, _STEPS) or whole_outputs)
+    ladder = ["ladder"] if floating and smooth and not _among(names, ("linalg",)) else []
     if _among(names, _PRODUCTS):
         # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score, and what a
         # matrix decomposition makes of them on its pivots.
         sums = not _among(names, _SENSITIVE) and not _among(names, _ORDERS)
-        return ["rows"] if floating and sums and not whole_outputs else []
+        return (["rows"] if floating and sums and not whole_outputs else []) + ladder
     found = []
     elementwise = pointwise(operators)
     if (
@@ -135,7 +141,6 @@ def kinds(
     if counted and any(_counts(tensor) for tensor in given):
         found.append("integers")
     wide = floating and not any(tensor.dtype == torch.float16 for tensor in given)
-    smooth = not (_among(names, _ORDERS) or _among(names, _STEPS) or whole_outputs)
     if wide and smooth:
         found.append("distant")
         if _tiny_constants(landmarks) or _among(names, _RELATIVE):
@@ -148,7 +153,7 @@ def kinds(
         found.append("masks")
     if floating and _among(names, _ASKS_FOR_NAN):
         found.append("nan")
-    return found
+    return found + ladder
 
 
 def sensitive(operators: Sequence[str]) -> bool:
@@ -191,6 +196,7 @@ def changed(
         "distant": _distant,
         "tiny": functools.partial(_tiny, root=root),
         "nan": _nan,
+        "ladder": _ladder,
         "long": functools.partial(_long, root=root),
         "masks": _rows,
     }
@@ -375,6 +381,22 @@ def _tiny(
         constant = constants[int(torch.randint(len(constants), (1,), generator=generator))]
         scale = (math.sqrt(constant) if root else constant) * 10.0 ** _uniform(generator, -0.7, 0.3)
     return x * max(scale, _SMALLEST)
+
+
+def _ladder(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    made = x.clone(memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, x.shape[-1] if x.ndim > 1 else 1)
+    low, high = _LADDER
+    for constant in _tiny_constants(landmarks):  # its root is where it shows
+        low = min(low, max(math.log10(constant) / 2.0, math.log10(_SMALLEST) / 2.0))
+    scale = 10.0 ** (low + (high - low) * torch.rand(len(rows), 1, generator=generator, dtype=x.dtype))
+    signs = 2.0 * torch.randint(0, 2, scale.shape, generator=generator) - 1.0
+    rows.mul_(signs * scale.clamp_max(10.0**high / (8.0 if dtype == torch.float16 else 1.0)))
+    some = torch.randperm(len(rows), generator=generator)[: math.ceil(_SPIKED * len(rows))]
+    rows[some, torch.randint(rows.shape[1], some.shape, generator=generator)] *= _SPIKE
+    return made
 
 
 def _long(
