@@ -115,10 +115,13 @@ class DataConfig(Section):
     """Of their arguments; none: 1 to 4."""
     reduced: tuple[int, ...] = ()
     """Dimensions that their reductions go over; none: any."""
+    names: tuple[str, ...] = ()
+    """How their values are named, such as `["drawn"]`, by operators; none: in all styles."""
     most_operators: int = Field(12, ge=1)
     precisions: Mapping[PrecisionName, Annotated[float, Field(ge=0)]] = {}
     """How often each is drawn, such as `{ ieee = 1 }`; none: as `CorpusSettings` says."""
     schedules: int = Field(3, ge=1)
+    judged: float = Field(1.0, ge=0, le=1)
     faults: float = Field(0.4, ge=0)
     heldout: float = Field(0.08, ge=0, lt=1)
     vocab_size: int = Field(2048, ge=260)

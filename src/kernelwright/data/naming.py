@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
 
 from kernelwright.graph.partition import subgraph
 from kernelwright.graph.simplify import renamed, renumbered
 from kernelwright.graph.types import Graph, TensorType
 
-SHARES = {"drawn": 0.25, "captured": 0.25, "groups": 0.5}
+NameStyle = Literal["drawn", "captured", "groups"]
+SHARES: dict[NameStyle, float] = {"drawn": 0.25, "captured": 0.25, "groups": 0.5}
 
 
-def named(graph: Graph, rng: random.Random) -> tuple[Graph, dict[str, str]]:
-    """The same graph under names of a style that is drawn, and each old name's new one."""
-    style = rng.choices(list(SHARES), list(SHARES.values()))[0]
+def named(graph: Graph, rng: random.Random, styles: Sequence[str] = ()) -> tuple[Graph, dict[str, str]]:
+    """The same graph under names of a style that is drawn, of `styles` if any are given, and each old name's new one."""
+    shares = {style: share for style, share in SHARES.items() if not styles or style in styles}
+    style = rng.choices(list(shares), list(shares.values()))[0]
     if style == "groups":
         made = subgraph(graph, graph.nodes, [one.name for one in graph.arguments], graph.results, graph.name)
     else:

@@ -141,7 +141,7 @@ def _drawn(
         within = Within(settings.operators, settings.ranks, settings.reduced)
         made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None, within)
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
-    plain, names = named(drawn.graph, rng)
+    plain, names = named(drawn.graph, rng, settings.names)
     graph = with_symbols(
         plain, kept=frozenset((names[name], dim) for name, dim in drawn.kept if name in names)
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from kernelwright.config import Cut, DataConfig, Style, one_line
+from kernelwright.data.naming import NameStyle
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import PrecisionName
@@ -35,6 +36,8 @@ class CorpusSettings(BaseModel):
     """Dimensions of the arguments of random graphs; none: 1 to 4."""
     reduced: tuple[int, ...] = ()
     """Dimensions that reductions of random graphs go over and drop, such as `[0]`; none: any, one or several, kept at times."""
+    names: tuple[NameStyle, ...] = ()
+    """Styles in which values are named (`data/naming.py`); none: all."""
     most_operators: int = Field(12, ge=1)
     """Nodes of a graph at most."""
     schedules: int = Field(5, ge=1)

@@ -22,7 +22,7 @@ PAD, END = "<|pad|>", "<|end|>"
 _BREAKS = r"\d+\.\d+|\d+|[^\w\n]*\n+|[^\w\n]+|\w"
 PIECES: dict[Cut, str] = {
     "words": rf"(?<=\n) +|^ +| ?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(| =)?|{_BREAKS}",
-    "names": rf"(?<=\n) +|^ +|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(?|[A-Za-z]+|{_BREAKS}",
+    "names": rf"(?<=\n) +|^ +|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\(?|[A-Za-z]+\d*|{_BREAKS}",
 }
 """Indentation; a dotted name with the bracket after it; a name; a number; punctuation. `words` are names with the space before and
 the bracket or equals sign after them. `names` are cut at underscores, too, so that an operator is the same token in a graph, a plan,
