@@ -12,7 +12,9 @@ import pytest
 from kernelwright import demo
 from kernelwright.config import load_recipe
 from kernelwright.data import CorpusSettings, build
+from kernelwright.data.problems import problem
 from kernelwright.errors import UserError
+from kernelwright.graph.operators import packet
 from kernelwright.records import Rollout
 from kernelwright.runs import RunFolder
 from kernelwright.tasks import load_suite
@@ -116,6 +118,15 @@ def test_the_whole_job_can_be_stopped_and_ends_with_a_table_and_a_report(
 def test_the_recipe_it_runs_ships_and_is_valid() -> None:
     recipe = load_recipe(demo.shipped(demo.RECIPE))
     assert recipe.stages == ("sft", "frontend", "midend")
+
+
+def test_its_corpus_is_a_small_world_of_few_operators() -> None:
+    data = load_recipe(demo.shipped(demo.RECIPE)).data
+    made = [problem(CorpusSettings.of(data, seed=0), number) for number in range(12)]
+    operators = {packet(node.op) for one in made for node in one.graph.nodes}
+    assert operators <= set(data.operators)
+    assert {one.precision for one in made} == {"ieee"}
+    assert {len(one.graph.arguments[0].type.shape) for one in made} == {2}
 
 
 def test_the_example_it_optimizes_ships_and_is_a_task() -> None:

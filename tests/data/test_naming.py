@@ -23,3 +23,10 @@ def test_styles_rename_everything_and_change_nothing_else() -> None:
     assert seen["v0"] == ["x0", "w1", "w2"]
     assert seen["h1"] == ["x1", "w1", "b1"]
     assert len(seen) == 3
+
+
+def test_a_corpus_may_keep_to_one_style() -> None:
+    builder = GraphBuilder("g")
+    x = builder.input("x", "float32", (4, 8))
+    graph = builder.graph(builder.call("exp", x))
+    assert {named(graph, random.Random(seed), ["drawn"])[0] for seed in range(9)} == {graph}
