@@ -13,7 +13,8 @@ import resource
 import time
 from pathlib import Path
 
-from clock import spearman
+import numpy as np
+from ranking import spearman
 
 from kernelwright import tasks
 from kernelwright.records import Candidate, Verdict
@@ -87,7 +88,7 @@ def main() -> None:
     timed = [row for row in rows if "gold" in row]
     for key in ("gold", "eager", "speedup"):
         pairs = [row[key] for row in timed]
-        rho = spearman(pairs)
+        rho = spearman(*np.array(pairs).T)
         print(f"Spearman of {key}, measured against modelled, over {len(pairs)} tasks: {rho:.3f}")
 
 

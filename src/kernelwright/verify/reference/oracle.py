@@ -27,7 +27,7 @@ from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-from kernelwright.verify.reference import roundings, special_values
+from kernelwright.verify.reference import roundings, special_values, whole_numbers
 from kernelwright.verify.reference.choices import Choices, chosen
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
@@ -198,8 +198,10 @@ class Reference:
     """The task's own module, executed by the judge (the task is trusted; the candidate is not)."""
 
     def __init__(self, task: Task, overrides: dict[str, int] | None = None, device: str = "cpu") -> None:
-        self.task, self.device = task, device
+        self.task, self.device, self.overrides = task, device, overrides
         self.precision = precision_of(task)
+        self.turned = False
+        """Whether truth values of Python's among the inputs are the contrary of those that the task draws."""
         self._first: Any = None
         """The first draw of inputs, without its elements."""
         self._cotangents: list[tuple[int, torch.Tensor]] = []
@@ -221,6 +223,10 @@ class Reference:
                 arguments = convert(self.arguments(), lambda tensor: tensor.to("meta"))
                 plain = cast_module(self.namespace["Model"](*self.init_inputs()), self.precision).to("meta")
                 self._cotangents = cotangents_of(plain, arguments)
+
+    def start_over(self) -> None:
+        """Numbers of Python's among the inputs are those of the next draw."""
+        self._first = None
 
     def init_inputs(self) -> list[Any]:
         maker = self.namespace.get("get_init_inputs")
@@ -278,6 +284,8 @@ class Reference:
             made = self.arguments()
         if self._first is None:
             self._first = convert(made, lambda tensor: torch.empty(0))
+            if self.turned:
+                self._first = [not one if isinstance(one, bool) else one for one in self._first]
         return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
 
     @contextlib.contextmanager
@@ -318,6 +326,8 @@ def shape_cases(
     one of special values. Raises UserError when the task fails."""
     protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
+    if position == 1 and protocol.affine:
+        _turn(reference, secret)
     of_weights = weights_seed(reference, protocol, secret, position)
     module = reference.build(protocol.affine, of_weights)
     state = {key: value.detach().clone() for key, value in module.state_dict().items()}
@@ -358,6 +368,20 @@ def shape_cases(
     )
 
 
+def _turn(reference: Reference, secret: int) -> None:
+    """Truth values of Python's among the inputs are turned, where the reference takes that."""
+    if not any(isinstance(one, bool) for one in reference.inputs(secret)):
+        return
+    turned = Reference(reference.task, reference.overrides, reference.device)
+    turned.turned = True
+    with _where_possible():
+        inputs = turned.inputs(secret)
+        with torch.no_grad(), _drawing(inputs):
+            outputs = flatten(turned.build().to(reference.device)(*inputs))
+        reference.turned = all(bool(torch.isfinite(one).all()) for one in outputs if one.is_floating_point())
+    reference.start_over()
+
+
 def special_cases(
     name: str,
     reference: Reference,
@@ -375,7 +399,7 @@ def special_cases(
     drawn = reference.inputs(seed)
     pointwise = special_values.pointwise(found)
     tried = [scaled(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
-    kinds = special_kinds(module, found, drawn, position, kinds)
+    usual, kinds = kinds is None, special_kinds(module, found, drawn, position, kinds)
     if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers")]
     for kind in kinds:
@@ -405,9 +429,34 @@ def special_cases(
             tried.append(case.inputs)
             yield case
     smooth = not reference.task.gradients
+    if position < 2 and smooth and usual:
+        yield from _of_whole_numbers(name, reference, module, found, drawn, protocol, seed)
     if position == 0 and smooth and (inputs := _reaching(module, found, drawn, tried)) is not None:
         case = make_case(f"{name}, reach", module, inputs, protocol, _SCALED_UP, True)
         if case is not None:
+            yield case
+
+
+def _of_whole_numbers(
+    name: str,
+    reference: Reference,
+    module: torch.nn.Module,
+    found: Operators,
+    drawn: Any,
+    protocol: Protocol,
+    seed: int,
+) -> Iterator[Case]:
+    """A case of integers and truth values that the reference takes and its task does not draw, where there are such."""
+
+    def call(inputs: Any) -> list[torch.Tensor]:
+        with torch.no_grad(), _drawing(inputs):
+            return flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+
+    with _where_possible():
+        named = [one for one in whole_numbers.named_in(reference.task.source) if one in found.landmarks]
+        inputs = whole_numbers.wider(drawn, reference.inputs(seed + 1), call, found, named, seed)
+        case = inputs and make_case(f"{name}, whole numbers", module, inputs, protocol, _SPECIAL, True)
+        if case:
             yield case
 
 

@@ -13,6 +13,7 @@
 `ladder`    rows scaled anywhere between 10^-3 and 10^3.5, each input by itself, some with one element far above the others: what is in
             the middle of a chain is small and large, of either sign
 `masks`     rows of truth values that are all false, and all true, where those are drawn at random
+`masked`    minus infinity here and there, where the reference has a softmax or a logarithm of summed exponentials
 `nan`       NaN, where the reference asks for it by name
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
@@ -71,6 +72,7 @@ _SENSITIVE = (
 )
 """Operators beside products that make much of a last digit."""
 _WEIGHED = ("softmax", "attention")
+_MASKABLE = ("softmax", "logsumexp", "logcumsumexp")
 _ORDERS = ("topk", "sort", "argsort", "mode", "median", "kthvalue", "unique", "multinomial")
 """Operators that may choose among ties."""
 _STEPS = ("round", "floor", "ceil", "trunc", "remainder", "fmod", "floor_divide", "frac", "bucketize")
@@ -86,7 +88,7 @@ _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
 _NEAR_END = 0.01
 """Share of a range that its drawn end may be short of the true one."""
 _RELATIVE = ("log1p", "expm1")
-_ASKS_FOR_NAN = ("nan_to_num", "isnan", "nansum", "nanmean", "nanmedian", "isfinite")
+_ASKS_FOR_NAN = ("fmax", "fmin", "nan_to_num", "isnan", "nansum", "nanmean", "nanmedian", "isfinite")
 _INDEXED = (
     "index", "gather", "scatter", "embedding", "take", "select", "bincount", "nll", "one_hot", "put", "histc", "slice",
     "repeat_interleave", "arange", "to_sparse",
@@ -151,6 +153,8 @@ def kinds(
         names, _WEIGHED
     ):
         found.append("masks")
+    if floating and _among(names, _MASKABLE) and not _among(set(operators), _INDEXED):
+        found.append("masked")
     if floating and _among(names, _ASKS_FOR_NAN):
         found.append("nan")
     return found + ladder
@@ -197,6 +201,7 @@ def changed(
         "tiny": functools.partial(_tiny, root=root),
         "nan": _nan,
         "ladder": _ladder,
+        "masked": _masked,
         "long": functools.partial(_long, root=root),
         "masks": _rows,
     }
@@ -426,6 +431,13 @@ def _nan(
     x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
 ) -> torch.Tensor:
     return x.masked_fill(torch.rand(x.shape, generator=generator) < 0.1, math.nan)
+
+
+def _masked(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    share = torch.rand((*x.shape[:-1], 1), generator=generator) * 0.5
+    return x.masked_fill(torch.rand(x.shape, generator=generator) < share, -math.inf)
 
 
 def scaled_rows(inputs: Any, factors: Sequence[float]) -> Any:

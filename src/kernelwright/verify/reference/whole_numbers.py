@@ -1,0 +1,156 @@
+"""Integers and truth values that a reference takes and its task does not draw.
+
+What a task draws of them is often narrow: places that are never negative and never repeat, lengths that are all full, bags of
+one size, a causal mask, small codes. Which others have a meaning is tried out on the reference: what it takes without
+raising, and with outputs as finite as before, a user may give it, and an honest kernel gets it right.
+
+Changes are tried one after the other, each on some of the places, so that one case holds all that were taken. Numbers of 0
+and 1 stay 0 and 1, for they may be truth values; sorted ones stay sorted, for they may be where something begins.
+
+Does not find what only together is taken (places and lengths that belong to one another).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from kernelwright.verify.structures import convert, flatten
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+_LEFT_ALONE = ("ctc_loss", "pack_padded", "dropout", "bernoulli", "rand", "normal", "uniform")
+"""Operators that read where an integer says without looking at it, and those that draw."""
+_COUNTING = ("bincount", "one_hot", "repeat_interleave", "histc", "arange", "_local_scalar_dense", "_to_copy")
+"""Operators to which a large integer is a size, or a float that keeps few of its digits."""
+_LAST_WINS = ("index_put", "index_copy", "put", "scatter", "masked_scatter")
+"""Operators of which nobody says what repeated places give."""
+_SUMMED = ("scatter_add", "scatter_reduce")
+_TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bitwise_and", "_to_copy")
+"""Operators that may take an integer for a truth value."""
+_WIDE = {2: 13, 4: 30, 8: 40}
+"""Bits of large integers, by bytes."""
+_SHARE = 0.25
+_ENOUGH = 0.5
+"""Share of the elements that were finite before, which must be so."""
+
+
+def named_in(source: str) -> list[int]:
+    """Whole numbers below zero that a task's own source names: one that is ignored, or stands for padding."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            value = getattr(node.operand, "value", None)
+            if type(value) is int:
+                found.add(-value)
+    return sorted(found)
+
+
+def wider(
+    inputs: Any,
+    again: Any,
+    call: Callable[[Any], list[torch.Tensor]],
+    operators: Sequence[str],
+    named: Sequence[int],
+    seed: int,
+) -> Any:
+    """The inputs with integers and truth values that the task does not draw; None where the reference takes no others.
+    `again` are
+    others, as the task draws them; `call` is the reference, which may raise; `operators` are its own, `named` are numbers that its task names."""
+    names = {name.rstrip("_") for name in operators}
+    given = flatten(inputs)
+    if any(word in name for name in names for word in _LEFT_ALONE):
+        return None
+    if all(tensor.is_floating_point() or tensor.is_complex() for tensor in given):
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    least = _ENOUGH * _finite(call(inputs))
+    changed = False
+    for place, (tensor, other) in enumerate(zip(given, flatten(again), strict=True)):
+        for change in _changes(tensor, other, names, named, generator):
+            tried = _with(inputs, place, change)
+            try:
+                taken = _finite(call(tried)) >= least
+            except Exception:
+                taken = False
+            if taken:
+                inputs, changed = tried, True
+    return inputs if changed else None
+
+
+def _finite(outputs: Sequence[torch.Tensor]) -> float:
+    """Share of the elements that are finite."""
+    floating = [one for one in outputs if one.is_floating_point()]
+    count = sum(one.numel() for one in floating)
+    return sum(float(torch.isfinite(one).sum()) for one in floating) / count if count else 1.0
+
+
+def _with(inputs: Any, place: int, change: Change) -> Any:
+    """The inputs with one tensor changed."""
+    number = iter(range(len(flatten(inputs))))
+    return convert(
+        inputs, lambda tensor: change(tensor).to(tensor.dtype) if next(number) == place else tensor
+    )
+
+
+def _changes(
+    tensor: torch.Tensor,
+    other: torch.Tensor,
+    names: set[str],
+    named: Sequence[int],
+    generator: torch.Generator,
+) -> Iterator[Change]:
+    """What is tried on a tensor, in order; nothing on floats."""
+    if tensor.is_floating_point() or tensor.is_complex() or not tensor.numel():
+        return
+
+    def some(values: Callable[[torch.Tensor], torch.Tensor], share: float = _SHARE) -> Change:
+        chosen = torch.rand(tensor.shape, generator=generator) < share
+        chosen.reshape(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = True
+        return lambda old: torch.where(chosen, values(old), old)
+
+    def drawn(low: int, high: int) -> torch.Tensor:
+        return torch.randint(low, high + 1, tensor.shape, generator=generator)
+
+    if tensor.dtype == torch.bool:
+        if tensor.numel() > 1:
+            yield some(torch.logical_not, 0.5)
+        return
+    low, high = int(tensor.min()), int(tensor.max())
+    if tensor.element_size() == 1:
+        limits = torch.iinfo(tensor.dtype)
+        if not (low >= 0 and high <= 1):
+            yield lambda _: drawn(limits.min, limits.max)
+        return
+    if low == high and tensor.numel() > 1:
+        if high > 1:
+            yield lambda _: drawn(1, high)
+        elif high == 1:
+            signed = not any(name in _TRUTHS for name in names)
+            yield lambda _: 2 * drawn(0, 1) - 1 if signed else drawn(0, 1)
+        return
+    if (low, high) == (0, 1):
+        yield lambda _: drawn(0, 1)
+        return
+    if (
+        tensor.ndim == 1
+        and tensor.numel() > 2
+        and all(bool((one.diff() >= 0).all()) for one in (tensor, other))
+    ):
+        yield lambda old: torch.cat([old[:1], drawn(low, high)[1:].sort().values])
+        return
+    if named:
+        held = torch.tensor(named)
+        yield some(lambda _: held[drawn(0, len(named) - 1)])
+    if low >= 0:
+        yield some(lambda old: -1 - old)
+    if not any(word in name for name in names for word in _COUNTING):
+        most = 1 << _WIDE.get(tensor.element_size(), 13)
+        yield some(lambda _: drawn(-most, most))
+    summed = not any(name.startswith(_LAST_WINS) and not name.startswith(_SUMMED) for name in names)
+    if summed and tensor.numel() > 1:
+        repeated = torch.rand(tensor.numel(), generator=generator) < _ENOUGH
+        repeated[:2] = torch.tensor([False, True])
+        yield lambda old: torch.where(repeated, old.reshape(-1).roll(1), old.reshape(-1)).reshape(old.shape)
