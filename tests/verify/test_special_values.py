@@ -65,6 +65,11 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
             {"rows", "ties", "far", "tiny", "reach", "ladder"},
         ),
         ("torch.zeros(9)[x]", "torch.randint(0, 9, (12,))", {"whole numbers"}),
+        (
+            "torch.div(x, 4, rounding_mode='floor')",
+            "torch.randint(0, 99, (12,))",
+            {"integers", "whole numbers"},
+        ),
         ("F.dropout(x, training=False) + torch.rand(1) * 0", "torch.randn(12, 40)", set()),
     ],
 )

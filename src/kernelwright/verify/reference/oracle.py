@@ -399,7 +399,7 @@ def special_cases(
     drawn = reference.inputs(seed)
     pointwise = special_values.pointwise(found)
     tried = [scaled(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
-    usual, kinds = kinds is None, special_kinds(module, found, drawn, position, kinds)
+    any_kind, kinds = kinds is None, special_kinds(module, found, drawn, position, kinds)
     if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers")]
     for kind in kinds:
@@ -429,7 +429,7 @@ def special_cases(
             tried.append(case.inputs)
             yield case
     smooth = not reference.task.gradients
-    if position < 2 and smooth and usual:
+    if position < 2 and smooth and any_kind:
         yield from _of_whole_numbers(name, reference, module, found, drawn, protocol, seed)
     if position == 0 and smooth and (inputs := _reaching(module, found, drawn, tried)) is not None:
         case = make_case(f"{name}, reach", module, inputs, protocol, _SCALED_UP, True)

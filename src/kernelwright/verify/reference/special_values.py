@@ -153,7 +153,7 @@ def kinds(
         names, _WEIGHED
     ):
         found.append("masks")
-    if floating and _among(names, _MASKABLE) and not _among(set(operators), _INDEXED):
+    if floating and _among(names, _MASKABLE) and not _among(set(operators), (*_INDEXED, *_ORDERS)):
         found.append("masked")
     if floating and _among(names, _ASKS_FOR_NAN):
         found.append("nan")
