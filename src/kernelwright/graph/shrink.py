@@ -87,7 +87,8 @@ def generalise(graph: Graph) -> Graph:
     """The graph with a symbol for every size that may vary. At the symbols' hints it is `graph` at its own."""
     fixed = sizes.static(graph, {})
     unknowns = Unknowns()
-    rules = Rules(unknowns)
+    contractions = [node for node in fixed.nodes if operators.kind(node.op) == "contraction"]
+    rules = Rules(unknowns, alone=len(contractions) == 1)
     for one in fixed.arguments:
         if isinstance(one.type, TensorType):
             rules.shapes[one.name] = [unknowns.fresh(int(size)) for size in one.type.shape]

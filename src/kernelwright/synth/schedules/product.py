@@ -93,6 +93,8 @@ class ProductPrinter:
         self.batch = out[:-2] if self.batched else ()
         self.row_shape = (out[-2],) if self.batched else out[:-1]
         self.m, self.n = numel(self.row_shape), out[-1]
+        if ONE in (self.m, self.n):
+            raise Unsupported("a product with one row or column, which is no tile")
         self.emitter: Emitter = source.emitter()
         self.emitter.names |= set(_NAMES)
         self.loops = frozenset({"tile"}) if schedule.persistent else frozenset()
