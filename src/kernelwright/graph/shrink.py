@@ -41,6 +41,7 @@ from kernelwright.graph.types import (
     Node,
     NumberType,
     Operand,
+    Ref,
     Size,
     Symbol,
     TensorType,
@@ -66,7 +67,7 @@ class Shrunk:
 
 
 def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
-    """The graph with its free sizes as symbols, and the sets `small` and `small_odd` as far as they run.
+    """The graph with its free sizes as symbols, and the sets `small` and `small_odd` as far as they run, for one contraction `small_even`, too.
 
     `values` are what it was captured with, for how arguments are drawn.
     """
@@ -80,7 +81,34 @@ def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
             if chosen not in found.values() and runs(general, chosen, described, values or {}):
                 found[name] = chosen
                 break
+    even = divided(general, found["small"]) if "small" in found else None
+    if even is not None and _within(general, even) and runs(general, even, described, values or {}):
+        found["small_even"] = even
     return Shrunk(general, found)
+
+
+def divided(graph: Graph, small: Mapping[str, int]) -> dict[str, int] | None:
+    """For a graph of one contraction: what it sums over and rows of its operands divide by tiles as they do at full size, so that the
+    branches that full size takes run there. None where that is no other set than `small`."""
+    contractions = [node for node in graph.nodes if operators.kind(node.op) == "contraction"]
+    if len(contractions) != 1:
+        return None
+    types = graph.types()
+
+    def shape(name: str) -> tuple[Dim, ...]:
+        kind = types[name]
+        return kind.shape if isinstance(kind, TensorType) else ()
+
+    if "conv" in contractions[0].op:
+        weight = contractions[0].args[1]
+        longest = {shape(weight.ref)[1]} if isinstance(weight, Ref) else set()
+    else:
+        longest = {size for name in contractions[0].refs() for size in shape(name)[-2:]}
+    chosen = {}
+    for one in graph.symbols:
+        like = one.hint if one.hint < 144 else one.hint % 128 or 128
+        chosen[one.name] = like if one.name in longest else min(small[one.name], 9)
+    return chosen if chosen != dict(small) else None
 
 
 def generalise(graph: Graph) -> Graph:

@@ -23,9 +23,10 @@ from collections.abc import Mapping
 import torch
 
 from kernelwright.errors import UserError
-from kernelwright.graph import operators, sizes
+from kernelwright.graph import sizes
 from kernelwright.graph.execute import execute
-from kernelwright.graph.types import Graph, Ref, TensorType
+from kernelwright.graph.shrink import divided
+from kernelwright.graph.types import Graph, TensorType
 
 MOST = 2**25
 _SMALL_ELEMENTS = 6000
@@ -99,48 +100,11 @@ def small_sets(graph: Graph, rng: random.Random) -> dict[str, dict[str, int]]:
                 break
         else:
             raise NotDrawn("no small sizes")
-    even = _even(graph, found["small"])
-    if even is not None and holds(graph, even):
+    even = divided(graph, found["small"])
+    few = even is not None and max(_elements(graph, even)) <= 8 * _SMALL_ELEMENTS
+    if even is not None and few and holds(graph, even):
         found["small_even"] = even
     return found
-
-
-def _even(graph: Graph, small: Mapping[str, int]) -> dict[str, int] | None:
-    """For products: rows of operands divide by tiles as they do at full size, so that the same kernel runs there."""
-    if not any(operators.kind(node.op) == "contraction" for node in graph.nodes):
-        return None
-    kinds = [one.type for one in graph.arguments if isinstance(one.type, TensorType) and one.type.shape]
-    last = {kind.shape[-1] for kind in kinds}
-    types = graph.types()
-    convolved = _convolved(graph)
-    if convolved:
-        return _channels(graph, small, convolved)
-    results = [kind for name in graph.results if isinstance(kind := types[name], TensorType) and kind.shape]
-    last |= {kind.shape[-1] for kind in results}
-    chosen = {}
-    for one in graph.symbols:
-        like = one.hint if one.hint < 144 else one.hint % 128 or 128
-        chosen[one.name] = max(like, 16) if one.name in last and like <= 128 else min(small[one.name], 9)
-    most = max(_elements(graph, chosen))
-    return chosen if most <= 4 * _SMALL_ELEMENTS and chosen != small else None
-
-
-def _convolved(graph: Graph) -> set[str]:
-    """Symbols that are channels of a convolution: what its products sum over."""
-    types = graph.types()
-    weights = [node.args[1] for node in graph.nodes if "conv" in node.op]
-    kinds = [types[one.ref] for one in weights if isinstance(one, Ref)]
-    return {str(kind.shape[1]) for kind in kinds if isinstance(kind, TensorType)}
-
-
-def _channels(graph: Graph, small: Mapping[str, int], summed: set[str]) -> dict[str, int] | None:
-    """The small sizes with channels that divide by a tile's where those of full size do."""
-    chosen = dict(small)
-    for one in graph.symbols:
-        if one.name in summed:
-            chosen[one.name] = one.hint if one.hint < 144 else one.hint % 128 or 128
-    most = max(_elements(graph, chosen))
-    return chosen if most <= 8 * _SMALL_ELEMENTS and chosen != small else None
 
 
 def _small(graph: Graph, rng: random.Random, odd: bool, attempt: int) -> dict[str, int] | None:
