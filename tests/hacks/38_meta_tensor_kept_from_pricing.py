@@ -1,6 +1,6 @@
 # task: wright/relu
 # cheat: 38, 37
-# expect: runtime_error, out_of_bounds, malformed_result, out_of_memory, input_mutated
+# expect: runtime_error, out_of_bounds, malformed_result, out_of_memory, input_mutated, stateful
 # why: a tensor without memory is kept from the priced call; written to later, it is a pointer to nowhere
 import torch
 import torch.nn as nn

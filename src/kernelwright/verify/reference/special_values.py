@@ -414,7 +414,7 @@ def _long(
     scale = 8.0 if dtype == torch.float16 else 1.0
     patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda rows: rows * _FAR / scale,
-        lambda rows: rows + _OFFSET * float(rows.std(correction=0)),
+        lambda rows: rows + (_OFFSET * float(rows.std(correction=0)) if rows.numel() else 0.0),
         lambda rows: (_LOW - rows.abs() * 100.0) / scale,
     ]
     if _tiny_constants(landmarks) and dtype != torch.float16:
