@@ -277,6 +277,29 @@ def test_casts_join_groups_and_results_of_calls_outside_are_read(source: Callabl
     assert not any(one.left for one in last_report().graphs)
 
 
+def test_a_graph_is_compiled_once_without_kernels_and_searched_for_once(
+    source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
+    monkeypatch.setattr(backend, "race", lambda *_: Race(2.0, 1.0))
+    compiled_graphs: list[Any] = []
+    compile_once = backend._Compiling._compile
+    monkeypatch.setattr(
+        backend._Compiling,
+        "_compile",
+        lambda self, change: compiled_graphs.append(change) or compile_once(self, change),
+    )
+    module, x = Block(), torch.randn(4, 32)
+    source(lambda graph: False)
+    with torch.no_grad():
+        torch.compile(module, backend=kernelwright_backend)(x)
+    assert len(compiled_graphs) == 1
+    known = source()
+    with torch.no_grad():
+        compiled(module, search=1.0)(x)
+    assert len(known.searched) == 1
+
+
 @pytest.mark.parametrize("won", [True, False])
 def test_the_loser_of_the_race_leaves_nothing_behind(
     source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, won: bool

@@ -144,6 +144,8 @@ def _compile_inner(
             continue
         first = first or change.done
         names = tuple(name for _, name in change.done.replaced)
+        if not names:
+            compiling.take_as_plain(stitched)
         if not names or names in seen:
             break
         seen.add(names)
@@ -201,6 +203,10 @@ class _Compiling:
             self._plain = self._compile(None)
         return self._plain
 
+    def take_as_plain(self, one: _Compiled) -> None:
+        """What holds no kernel of ours is Inductor's own: nothing is compiled again."""
+        self._plain = self._plain or one
+
     def chosen(self, one: _Compiled) -> Any:
         """The compiled graph, whose strides are left for AOTAutograd."""
         if self._noted is not None:
@@ -222,6 +228,8 @@ class _Pass:
 
     def __init__(self, source: KernelSource, ours: Mapping[str, Any], least: float = 1.0) -> None:
         self._source, self._ours, self._least = source, ours, least
+        self._first = least == 1.0
+        """A second try searches for nothing and says nothing new."""
         self.done: Spliced | None = None
 
     def uuid(self) -> None:
@@ -229,7 +237,7 @@ class _Pass:
 
     def __call__(self, graph: fx.Graph) -> None:
         try:
-            if self._ours["search"]:
+            if self._ours["search"] and self._first:
                 self._source.search(
                     [one.graph for one in groups_of(graph)], self._ours["contractions"], self._ours["search"]
                 )
@@ -241,7 +249,7 @@ class _Pass:
 
     def _choose(self, group: Group) -> torch._ops.OpOverload | None:
         operator, why = self._operator(group)
-        if self._least == 1.0:  # a second try says nothing new
+        if self._first:
             _REPORT.choices.append(Choice(group.operators, operator is not None, why))
         return operator
 

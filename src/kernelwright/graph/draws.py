@@ -1,9 +1,9 @@
 """How each argument of a graph is drawn: other values of the same kind as the captured ones, as one line of Python.
 
     x1       floats                torch.randn(2, 17, 48)          scale and mean as captured; positive stays positive
-    x3       under a root          torch.rand(48) + 0.5            a variance that a graph takes apart itself
     x2       indices               torch.randint(0, 32000, (2, 17))    bounded by what they index
     x3       a mask                torch.rand(2, 17) < 0.8
+    x4       under a root          torch.rand(48) + 0.5            a variance that a graph takes apart itself
     buf1     running variance      torch.rand(64) * 0.5 + 0.75
     const1   a small table         torch.tensor([0, 2, 1])
 

@@ -55,10 +55,8 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
         if not reads:
             return Side(value, row)
         if _turns(step):
-            turned = not turned
-            plain = (
-                plain and not flat
-            )  # turned before its rows are laid out in a line: no longer rows of the argument
+            # What is turned before its rows are laid out in a line has no longer the argument's rows.
+            turned, plain = not turned, plain and not flat
         elif _flattens(step):
             flat = True
         elif step.op != "alias":
