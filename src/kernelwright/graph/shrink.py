@@ -242,13 +242,8 @@ def _memory_order(type: TensorType) -> list[int] | None:
     """Dimensions from slow to fast, where the strides are those of a permuted contiguous tensor without ones in doubt."""
     assert type.strides is not None
     strides, shape = [int(one) for one in type.strides], [int(one) for one in type.shape]
-    order = sorted(range(len(shape)), key=lambda at: (-strides[at], at))
-    expected = 1
-    for at in reversed(order):
-        if strides[at] != expected:
-            return None
-        expected *= shape[at]
-    return order
+    order = sizes.slow_to_fast(strides)
+    return order if sizes.packed(shape, strides, order) else None
 
 
 def _proposals(graph: Graph, odd: bool) -> Iterator[dict[str, int]]:

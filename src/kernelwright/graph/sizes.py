@@ -9,7 +9,7 @@ import ast
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kernelwright.graph.types import (
     Argument,
@@ -57,6 +57,22 @@ def parse(text: str) -> ast.expr:
 def evaluate(size: Dim, symbols: Mapping[str, int]) -> int:
     """The size as a number. Raises KeyError for a symbol that is not given."""
     return size if isinstance(size, int) else _value(parse(size), symbols)
+
+
+def packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], ones: bool = False) -> bool:
+    """Whether strides are those of a contiguous tensor whose dimensions lie in `order`, from slow to fast. With `ones` a dimension of
+    one element may have any stride."""
+    expected = 1
+    for at in reversed(order):
+        if strides[at] != expected and not (ones and shape[at] == 1):
+            return False
+        expected *= shape[at]
+    return True
+
+
+def slow_to_fast(strides: Sequence[int]) -> list[int]:
+    """Dimensions by falling stride."""
+    return sorted(range(len(strides)), key=lambda at: (-strides[at], at))
 
 
 def _value(node: ast.expr, symbols: Mapping[str, int]) -> int:

@@ -202,16 +202,14 @@ def order_of(type: TensorType, symbols: Sequence[Symbol] = ()) -> list[int] | No
     if type.strides is None:
         return None
     hints = {one.name: one.hint for one in symbols}
-    shape, strides = ([sizes.evaluate(size, hints) for size in part] for part in (type.shape, type.strides))
-    order = sorted(range(len(shape)), key=lambda at: (-strides[at], at))
     others = {one.name: prime for one, prime in zip(symbols, _PRIMES * len(symbols), strict=False)}
+    order = sizes.slow_to_fast([sizes.evaluate(size, hints) for size in type.strides])
     for known in (hints, others):
-        expected = 1
-        for at in reversed(order):
-            size, stride = (sizes.evaluate(part[at], known) for part in (type.shape, type.strides))
-            if size != 1 and stride != expected:
-                return None
-            expected *= size
+        shape, strides = (
+            [sizes.evaluate(size, known) for size in part] for part in (type.shape, type.strides)
+        )
+        if not sizes.packed(shape, strides, order, ones=True):
+            return None
     return order if order != list(range(len(order))) else None
 
 

@@ -12,7 +12,7 @@ import functools
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -28,9 +28,7 @@ _NESTS = {"transpose": "map"}
 
 def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
     """The schedules, the one that should be fastest first; as they came where no nest fits. Raises Unsupported."""
-    source = source_of(graph)
-    sizes, itemsize = extents_of(source, nest_of(source)), itemsize_of(source)
-    return sorted(schedules, key=lambda one: predicted(features(one, sizes, itemsize, target), one.nest))
+    return sorted(schedules, key=_guess(graph, target))
 
 
 def likely(
@@ -38,14 +36,19 @@ def likely(
 ) -> list[Any]:
     """The schedules in random order, as if each were drawn in proportion to exp(-log of its predicted time / `spread`). Raises
     Unsupported."""
-    source = source_of(graph)
-    sizes, itemsize = extents_of(source, nest_of(source)), itemsize_of(source)
+    guess = _guess(graph, target)
 
     def place(schedule: Any) -> float:  # the Gumbel trick
-        time = predicted(features(schedule, sizes, itemsize, target), schedule.nest)
-        return time / spread + math.log(-math.log(1.0 - rng.random() * (1.0 - 1e-12)) + 1e-300)
+        return guess(schedule) / spread + math.log(-math.log(1.0 - rng.random() * (1.0 - 1e-12)) + 1e-300)
 
     return sorted(schedules, key=place)
+
+
+def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
+    """What `predicted` says of a schedule of this graph. Raises Unsupported."""
+    source = source_of(graph)
+    sizes, itemsize = extents_of(source, nest_of(source)), itemsize_of(source)
+    return lambda one: predicted(features(one, sizes, itemsize, target), one.nest)
 
 
 def predicted(found: Features, nest: str) -> float:
