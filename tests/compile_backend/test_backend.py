@@ -304,7 +304,7 @@ def test_a_graph_is_compiled_once_without_kernels_and_searched_for_once(
 def test_the_loser_of_the_race_leaves_nothing_behind(
     source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch, won: bool
 ) -> None:
-    """Each graph is compiled twice, forward and backward, and the winner's strides are AOTAutograd's."""
+    """Forward and backward are tried with all kernels, then with fewer while that loses; the winner's strides are AOTAutograd's."""
     monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
     monkeypatch.setattr(backend, "race", lambda *_: Race(1.0, 2.0) if won else Race(2.0, 1.0))
     source()
@@ -312,7 +312,7 @@ def test_the_loser_of_the_race_leaves_nothing_behind(
     fast = compiled(module)
     torch.testing.assert_close(fast(x), module(x))
     fast(x).square().sum().backward()
-    assert len(last_report().races) == 2
+    assert len(last_report().races) == 2 if won else len(last_report().races) > 2
     assert last_report().kept == (2 if won else 0)
     assert bool(last_report().replaced) == won
 

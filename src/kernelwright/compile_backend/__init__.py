@@ -11,6 +11,7 @@ there is a GPU the stitched graph is then timed against Inductor's, and the fast
     backend.py     the backend: options, what is asked of Inductor
     splice.py      groups of an fx graph out, operators in
     operators.py   a verified kernel as an operator of torch.library
+    inline.py      its launches, for Inductor's own wrapper
     race.py        the stitched graph against Inductor's
 
 Never raises for a graph that it cannot improve: then the graph is Inductor's.

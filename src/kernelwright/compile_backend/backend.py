@@ -33,8 +33,11 @@ from kernelwright.search.cache import Answer, Entry
 from kernelwright.search.ladder import Contractions
 
 logger = logging.getLogger(__name__)
-_CLEARLY = 1.1
-"""Of a second try: only kernels that are so many times faster by themselves, for each breaks what Inductor would fuse around it."""
+_TRIES = 4
+"""Compilations with kernels of ours: with all that are faster alone, then with the half that saves most, and so on, for each
+breaks what Inductor would fuse around it."""
+_AS_FORETOLD = 0.8
+"""Of the time that the kernels save one by one: a whole that saves so much is not tried again with fewer."""
 OPTIONS: Mapping[str, Any] = {"search": 0.0, "contractions": "auto", "replace": "faster", "race": True}
 
 
@@ -134,34 +137,46 @@ def _compile_inner(
     source = _SOURCE if _SOURCE is not None else _ladder()
     clocked = ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs")
     compiling = _Compiling(module, example_inputs, options)
-    best: _Compiled | None = None
-    first: Spliced | None = None
-    seen: set[tuple[str, ...]] = set()
-    for least in (1.0, _CLEARLY) if clocked else (1.0,):
-        change = _Pass(source, ours, least)
-        stitched = compiling.run(change)
-        if change.done is None or stitched is None:
-            continue
-        first = first or change.done
-        names = tuple(name for _, name in change.done.replaced)
-        if not names:
-            compiling.take_as_plain(stitched)
-        if not names or names in seen:
-            break
-        seen.add(names)
-        if not clocked:
-            best = stitched
-            break
-        plain = compiling.plain()
-        won = race(stitched.call, (best or plain).call, example_inputs)
-        if won is not None:
-            _REPORT.races.append(won)
-            if won.won:
-                best = stitched
+    best, first = _raced(compiling, source, ours, example_inputs if clocked else None)
     if first is not None:
         _REPORT.graphs.append(best.spliced if best else Spliced(first.groups, [], first.left))
     _REPORT.kept += best is not None
     return compiling.chosen(best or compiling.plain())
+
+
+def _raced(
+    compiling: _Compiling, source: KernelSource, ours: Mapping[str, Any], examples: Sequence[Any] | None
+) -> tuple[_Compiled | None, Spliced | None]:
+    """The fastest compilation with kernels of ours, if any is faster than Inductor's alone, and what the first try did. Without
+    `examples` nothing is clocked: the first try it is."""
+    best: _Compiled | None = None
+    first: Spliced | None = None
+    saves: dict[str, float] = {}
+    allowed: list[str] | None = None
+    for _ in range(_TRIES if examples is not None else 1):
+        change = _Pass(source, ours, None if allowed is None else frozenset(allowed))
+        stitched = compiling.run(change)
+        if change.done is None:
+            break
+        first = first or change.done
+        saves = saves or change.saves
+        if stitched is not None and not change.done.replaced:
+            compiling.take_as_plain(stitched)
+            break
+        if examples is None:
+            best = stitched
+        elif stitched is not None:
+            won = race(stitched.call, (best or compiling.plain()).call, examples)
+            if won is not None:
+                _REPORT.races.append(won)
+                best = stitched if won.won else best
+                if won.inductor_ms - won.ours_ms > _AS_FORETOLD * sum(saves.values()):
+                    break
+        kept = sorted(allowed or saves, key=lambda digest: saves.get(digest, 0.0), reverse=True)
+        allowed = kept[: len(kept) // 2]
+        if not allowed:
+            break
+    return best, first
 
 
 @dataclass(frozen=True)
@@ -226,11 +241,15 @@ class _Compiling:
 class _Pass:
     """What Inductor calls on a graph before its own passes."""
 
-    def __init__(self, source: KernelSource, ours: Mapping[str, Any], least: float = 1.0) -> None:
-        self._source, self._ours, self._least = source, ours, least
-        self._first = least == 1.0
+    def __init__(
+        self, source: KernelSource, ours: Mapping[str, Any], allowed: frozenset[str] | None = None
+    ) -> None:
+        self._source, self._ours, self._allowed = source, ours, allowed
+        self._first = allowed is None
         """A second try searches for nothing and says nothing new."""
         self.done: Spliced | None = None
+        self.saves: dict[str, float] = {}
+        """By digest of a group that was replaced: milliseconds by which its kernel is the faster one, alone."""
 
     def uuid(self) -> None:
         """No caching of what it makes: kernels are found between one process and the next."""
@@ -263,10 +282,15 @@ class _Pass:
         if known.best is None:
             return None, "; ".join(f"{rung}: {what}" for rung, what in known.tried.items())
         why = _compared(known.best)
-        if not (self._ours["replace"] == "always" or beats_inductor(known.best.verdict, self._least)):
+        if not (self._ours["replace"] == "always" or beats_inductor(known.best.verdict)):
+            return None, why
+        digest = group.graph.digest
+        if self._allowed is not None and digest not in self._allowed:
             return None, why
         try:
-            return operator_for(group.graph, known.best.code, known.best.verdict), why
+            operator = operator_for(group.graph, known.best.code, known.best.verdict)
+            self.saves[digest] = self.saves.get(digest, 0.0) + _saved_ms(known.best.verdict)
+            return operator, why
         except (ValueError, KeyError, SyntaxError, ImportError) as error:
             logger.warning("kernelwright: a kernel for %s cannot be loaded: %s", group.operators, error)
             return None, f"cannot be loaded: {type(error).__name__}"
@@ -282,13 +306,18 @@ def _compared(answer: Answer) -> str:
     return f"{answer.rung}: {timing.candidate_ms:.4f} ms{clock}, {timing.speedup(FASTER):.2f}x ({low:.2f} to {high:.2f})"
 
 
-def beats_inductor(verdict: Verdict, least: float = 1.0) -> bool:
-    """Whether all of the interval lies above `least` times the faster of eager and torch.compile, on a clock."""
+def _saved_ms(verdict: Verdict) -> float:
+    timing = verdict.timing
+    return 0.0 if timing is None else min(timing.baseline_ms.values()) - timing.candidate_ms
+
+
+def beats_inductor(verdict: Verdict) -> bool:
+    """Whether all of the interval is faster than the faster of eager and torch.compile, on a clock."""
     timing = verdict.timing
     if timing is None or timing.kind != "measured":
         return False
     baseline = min(timing.baseline_ms, key=lambda name: timing.baseline_ms[name])
-    return timing.speedup(FASTER) > least and timing.speedup_ci[baseline][0] > least
+    return timing.speedup(FASTER) > 1.0 and timing.speedup_ci[baseline][0] > 1.0
 
 
 def _on_gpu(example_inputs: Sequence[Any]) -> bool:

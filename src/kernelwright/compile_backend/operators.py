@@ -1,6 +1,7 @@
 """A verified kernel as an operator of torch.library, so that Dynamo, AOTAutograd and Inductor can carry it.
 
-On a GPU the operator launches the kernel; elsewhere it runs the graph by ATen. It is opaque: Inductor calls it as it is.
+On a GPU the operator launches the kernel; elsewhere it runs the graph by ATen. Inductor writes the launches of a kernel for
+fixed sizes into its own wrapper (`inline.py`); any other it calls as it is.
 
 Does not judge: hand in code that a judge accepted. It is executed in this process.
 """
@@ -8,17 +9,20 @@ Does not judge: hand in code that a judge accepted. It is executed in this proce
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from kernelwright.compile_backend.inline import NotTraceable, lower_inline, traced
 from kernelwright.graph import Graph, sizes
 from kernelwright.graph.execute import DTYPES, Runner
 from kernelwright.graph.types import NumberType, TensorType
 from kernelwright.records import Verdict
 
+logger = logging.getLogger(__name__)
 NAMESPACE = "kernelwright"
 ENTRY = "kernel"
 """The function that a candidate in function form defines."""
@@ -94,6 +98,10 @@ def _register(
     torch.library.impl(f"{NAMESPACE}::{name}", "CPU", by_aten)
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake)
     overload: torch._ops.OpOverload = getattr(torch.ops.kernelwright, name).default
+    try:
+        lower_inline(overload, graph, traced(graph, kernel))
+    except NotTraceable as why:
+        logger.info("kernelwright: %s is called through Python: %s", name, why)
     return overload
 
 
