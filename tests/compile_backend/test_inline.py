@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_mutation
+from torch._subclasses import FakeTensorMode
 from torch.nn import functional
 
-from kernelwright.compile_backend.inline import NotTraceable, traced
+from kernelwright.compile_backend import inline
+from kernelwright.compile_backend.inline import NotTraceable
 from kernelwright.compile_backend.operators import load
 from kernelwright.graph import Graph
 from kernelwright.graph.capture import capture
@@ -28,17 +30,22 @@ def group() -> Graph:
     return partition(capture(Gelu(), given).graph).groups[0].graph
 
 
-def launches(graph: Graph, code: str) -> list[Any]:
-    nodes = traced(graph, load(code, "t")).graph.nodes
-    return [node for node in nodes if node.target is triton_kernel_wrapper_mutation]
+def nodes(code: str) -> list[Any]:
+    host = inline._with_stand_ins(load(code, "t"))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        examples = [inline._example(one.type, {}) for one in group().arguments]  # type: ignore[arg-type]
+        return list(inline.traced(host, examples).graph.nodes)
+
+
+def tried(graph: Graph, code: str) -> None:
+    inline._try(inline._with_stand_ins(load(code, "t")), graph)
 
 
 def test_a_library_kernel_is_one_launch_with_its_options() -> None:
-    graph = group()
-    program = program_of(graph, "h100", "default")
+    program = program_of(group(), "h100", "default")
     assert program is not None
     code = print_triton(program)
-    (launch,) = launches(graph, code)
+    (launch,) = [node for node in nodes(code) if node.target is triton_kernel_wrapper_mutation]
     kernel: Any = kernel_side_table.get_kernel(launch.kwargs["kernel_idx"])
     assert kernel.configs[0].num_warps in (4, 8)
     assert len(launch.kwargs["grid"][0]) == 3
@@ -63,11 +70,11 @@ def kernel(x, w):
     twice[(triton.cdiv(out.numel(), 128),)](out, out.numel())
     return out
 """
-    nodes = list(traced(group(), load(code, "t")).graph.nodes)
-    targets = [node.target for node in nodes if node.op == "call_function"]
+    made = nodes(code)
+    targets = [node.target for node in made if node.op == "call_function"]
     assert targets[-2:] == [torch.ops.aten.mm.default, triton_kernel_wrapper_mutation]
     assert torch.ops.aten.empty.memory_format not in targets
-    assert nodes[-1].args[0][0].target is torch.ops.aten.mm.default
+    assert made[-1].args[0][0].target is torch.ops.aten.mm.default
 
 
 @pytest.mark.parametrize(
@@ -94,4 +101,28 @@ def kernel(x, w):
     return torch.empty_like(x)
 """
     with pytest.raises(NotTraceable):
-        traced(group(), load(code, "t"))
+        tried(group(), code)
+
+
+def test_free_sizes_stay_free() -> None:
+    """Rows may be any number; a constant that follows them would tie them to one."""
+    module = torch.nn.Linear(128, 512, bias=False).to(torch.bfloat16)
+    free = capture(module, (torch.randn(256, 128, dtype=torch.bfloat16),), dynamic=True).graph
+    (graph,) = [one.graph for one in partition(free).groups]
+    assert graph.symbols
+    code = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def copy(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, at < n), at < n)
+
+def kernel(x, w):
+    out = torch.empty((x.shape[0], w.shape[0]), device=x.device, dtype=x.dtype)
+    copy[(triton.cdiv(out.numel(), 128),)](x, out, out.numel(), BLOCK=WIDTH)
+    return out
+"""
+    tried(graph, code.replace("WIDTH", "128"))
+    with pytest.raises(NotTraceable, match="one size only"):
+        tried(graph, code.replace("WIDTH", "x.shape[0]"))

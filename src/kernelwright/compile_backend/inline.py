@@ -1,17 +1,18 @@
 """A kernel's host function as a short fx graph of allocations and launches, so that Inductor launches the kernels itself.
 
-An opaque operator costs the CPU some 50 us a call: dispatch, the host function's Python, Triton's own launcher. Here the
-host function runs once, on fake tensors of the graph's sizes, with stand-ins for its kernels that note each launch as the
-higher-order operator that Inductor has for users' kernels. When Inductor lowers our operator, it lowers that graph: buffers
-come from its memory plan and launches from its wrapper. Until then the operator is one node without side effects.
+An opaque operator costs the CPU some 80 us a call: dispatch, the host function's Python, Triton's own launcher. Here the
+host function runs once, on fake tensors, with stand-ins for its kernels that note each launch as the higher-order operator
+that Inductor has for users' kernels. When Inductor lowers our operator, it lowers that graph: buffers come from its memory
+plan and launches from its wrapper. Until then the operator is one node without side effects.
 
-Only for graphs of fixed sizes. What a host function does that cannot be noted raises NotTraceable; the operator then stays opaque.
+What a host function does that cannot be noted, or that would tie a free size to one value, raises NotTraceable; the operator
+then stays opaque.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,24 +30,52 @@ class NotTraceable(Exception):
     """The host function does what Inductor could not do for it."""
 
 
-def traced(graph: Graph, function: Callable[..., Any]) -> fx.GraphModule:
-    """What `function` does on a GPU, as nodes of ATen and of `triton_kernel_wrapper_mutation`, in order. Its placeholders are
-    the graph's arguments, contiguous or as the graph lays them out. Raises NotTraceable."""
-    from torch._subclasses import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
+def lower_inline(
+    operator: torch._ops.OpOverload,
+    graph: Graph,
+    function: Callable[..., Any],
+    holds: Callable[[Sequence[Any]], bool],
+) -> None:
+    """Let Inductor lower `operator` to what `function` does on a GPU, from now on, at sizes for which `holds` of the
+    arguments; asking that of free sizes guards them. Raises NotTraceable."""
+    from torch._inductor import ir
+    from torch._inductor.lowering import fallback_handler, process_subgraph_nodes, register_lowering
+    from torch._inductor.virtualized import V
 
-    if graph.symbols or any(not isinstance(one.type, TensorType) for one in graph.arguments):
-        raise NotTraceable("sizes are not fixed")
     host = _with_stand_ins(function)
+    _try(host, graph)
+    opaque = fallback_handler(operator, add_to_fallback_set=False)
+    plain = [isinstance(one.type, TensorType) and one.type.strides is None for one in graph.arguments]
+
+    def lowered(*values: Any) -> Any:
+        known = [node.meta["val"] for node in V.graph.current_node.args]  # type: ignore[union-attr]
+        if not holds(known):
+            return opaque(*values)
+        laid = [
+            ir.ExternKernel.require_contiguous(value) if contiguous else ir.ExternKernel.realize_input(value)
+            for value, contiguous in zip(values, plain, strict=True)
+        ]
+        with V.fake_mode:
+            inside = traced(
+                host, [one.contiguous() if flat else one for one, flat in zip(known, plain, strict=True)]
+            )
+        made = process_subgraph_nodes(inside, laid)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    register_lowering(operator, type_promotion_kind=None)(lowered)
+
+
+def traced(host: Callable[..., Any], examples: Sequence[torch.Tensor]) -> fx.GraphModule:
+    """What a host function with stand-ins does, as nodes of ATen and of `triton_kernel_wrapper_mutation`, in order. Its
+    placeholders are the arguments as the kernel was verified on. Raises NotTraceable."""
+    from torch.fx.experimental.proxy_tensor import make_fx
 
     def flat(*values: torch.Tensor) -> list[torch.Tensor]:
         made = host(*values)
         return [made] if isinstance(made, torch.Tensor) else list(made)
 
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            examples = [_example(one.type) for one in graph.arguments]  # type: ignore[arg-type]
-            made = make_fx(flat)(*examples)
+        made = make_fx(flat)(*examples)
         _without_out(made.graph)
     except NotTraceable:
         raise
@@ -54,6 +83,27 @@ def traced(graph: Graph, function: Callable[..., Any]) -> fx.GraphModule:
         raise NotTraceable(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from None
     made.recompile()
     return made
+
+
+def _try(host: Callable[..., Any], graph: Graph) -> None:
+    """Trace with sizes of our own. Raises NotTraceable, also where a free size would become one value."""
+    from torch._dynamo.source import ConstantSource
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+    if any(not isinstance(one.type, TensorType) for one in graph.arguments):
+        raise NotTraceable("an argument is a number")
+    shapes = ShapeEnv()
+    free = {
+        one.name: shapes.create_unspecified_symint_and_symbol(
+            one.hint, ConstantSource(one.name), DimDynamic.DYNAMIC
+        )
+        for one in graph.symbols
+    }
+    with FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True):
+        traced(host, [_example(one.type, free) for one in graph.arguments])  # type: ignore[arg-type]
+    if shapes.replacements:
+        raise NotTraceable(f"{min(str(one) for one in shapes.replacements)} would be one size only")
 
 
 def _without_out(graph: fx.Graph) -> None:
@@ -76,33 +126,12 @@ def _without_out(graph: fx.Graph) -> None:
         graph.erase_node(into)
 
 
-def lower_inline(operator: torch._ops.OpOverload, graph: Graph, inside: fx.GraphModule) -> None:
-    """Let Inductor lower `operator` to the launches `inside`, from now on."""
-    from torch._inductor import ir
-    from torch._inductor.lowering import process_subgraph_nodes, register_lowering
-    from torch._inductor.virtualized import V
-
-    plain = [isinstance(one.type, TensorType) and one.type.strides is None for one in graph.arguments]
-
-    def lowered(*values: Any) -> Any:
-        laid = [
-            ir.ExternKernel.require_contiguous(value) if contiguous else ir.ExternKernel.realize_input(value)
-            for value, contiguous in zip(values, plain, strict=True)
-        ]
-        for node in inside.graph.nodes:  # a graph can hold the operator twice
-            V.graph.env.pop(node, None)
-        made = process_subgraph_nodes(inside, laid)
-        return made[0] if len(made) == 1 else tuple(made)
-
-    register_lowering(operator, type_promotion_kind=None)(lowered)
-
-
-def _example(type_: TensorType) -> torch.Tensor:
-    shape = [int(sizes.evaluate(size, {})) for size in type_.shape]
+def _example(type_: TensorType, free: Mapping[str, Any]) -> torch.Tensor:
+    shape = [sizes.evaluate(size, free) for size in type_.shape]
     dtype = DTYPES[type_.dtype]
     if type_.strides is None:
         return torch.empty(shape, dtype=dtype, device="cuda")
-    strides = [int(sizes.evaluate(size, {})) for size in type_.strides]
+    strides = [sizes.evaluate(size, free) for size in type_.strides]
     return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
 
 
@@ -168,7 +197,7 @@ class _Kernel:
         nodes = {
             name: value
             for name, value in plain.items()
-            if isinstance(value, torch.Tensor | int | float | bool)
+            if isinstance(value, torch.Tensor | int | float | torch.SymInt | torch.SymFloat)
         }
         rest = {name: value for name, value in plain.items() if name not in nodes}
         triton_kernel_wrapper_mutation(
@@ -192,7 +221,8 @@ class _Kernel:
         for one in params:
             if one.name not in given and not one.has_default:
                 raise NotTraceable(f"no value for {one.name}")
-            made[one.name] = given.get(one.name, one.default if one.has_default else None)
+            value = given.get(one.name, one.default)
+            made[one.name] = _fixed(value) if one.is_constexpr else value
         return made
 
     def _configured(self, options: dict[str, Any]) -> Any:
@@ -204,8 +234,15 @@ class _Kernel:
         return triton.autotune(configs=[triton.Config({}, **options)], key=[])(self._kernel)
 
 
-def _grid(grid: Any) -> tuple[int, int, int]:
-    sides = [int(one) for one in (grid if isinstance(grid, Sequence) else [grid])]
+def _fixed(value: Any) -> Any:
+    """A constant of the kernel: a size that is free is tied to the value that it has."""
+    if isinstance(value, torch.SymBool):
+        return bool(value)
+    return int(value) if isinstance(value, torch.SymInt) else value
+
+
+def _grid(grid: Any) -> tuple[Any, Any, Any]:
+    sides = list(grid) if isinstance(grid, Sequence) else [grid]
     if not 1 <= len(sides) <= 3:
         raise NotTraceable("a grid of more than three sides")
     first, second, third = [*sides, 1, 1][:3]

@@ -1,7 +1,7 @@
 """A verified kernel as an operator of torch.library, so that Dynamo, AOTAutograd and Inductor can carry it.
 
-On a GPU the operator launches the kernel; elsewhere it runs the graph by ATen. Inductor writes the launches of a kernel for
-fixed sizes into its own wrapper (`inline.py`); any other it calls as it is.
+On a GPU the operator launches the kernel; elsewhere it runs the graph by ATen. Inductor writes the launches into its own
+wrapper (`inline.py`) where the host function can be traced; else it calls the operator as it is.
 
 Does not judge: hand in code that a judge accepted. It is executed in this process.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.compile_backend.inline import NotTraceable, lower_inline, traced
+from kernelwright.compile_backend.inline import NotTraceable, lower_inline
 from kernelwright.graph import Graph, sizes
 from kernelwright.graph.execute import DTYPES, Runner
 from kernelwright.graph.types import NumberType, TensorType
@@ -81,8 +81,11 @@ def _register(
     run = Runner(graph)
     ranged = bool(graph.symbols)
 
+    def holds(values: Sequence[Any]) -> bool:
+        return not ranged or verdict is None or _inside(verdict, graph, _symbols(graph, values))
+
     def launch(*values: Any) -> Any:
-        if ranged and verdict is not None and not _inside(verdict, graph, _symbols(graph, values)):
+        if not holds(values):
             return by_aten(*values)
         return _flat(kernel(*_laid_out(graph, values)))
 
@@ -99,7 +102,7 @@ def _register(
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake)
     overload: torch._ops.OpOverload = getattr(torch.ops.kernelwright, name).default
     try:
-        lower_inline(overload, graph, traced(graph, kernel))
+        lower_inline(overload, graph, kernel, holds)
     except NotTraceable as why:
         logger.info("kernelwright: %s is called through Python: %s", name, why)
     return overload
