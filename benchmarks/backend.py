@@ -1,6 +1,9 @@
 """`torch.compile(backend="kernelwright")` beside torch.compile on five blocks, forward and a training step, in bf16.
 
-    python benchmarks/backend.py OUT [--search 40] [--only llama,vit]     # on a GPU; writes OUT/backend.jsonl as it goes
+    python benchmarks/backend.py OUT [--search 40] [--only llama,vit] [--kinds forward,training,family] [--autotune]
+
+On a GPU; writes OUT/backend.jsonl as it goes. `family` compiles once for free sizes and times other batches and lengths without
+a new search. `--autotune` adds torch.compile in mode max-autotune-no-cudagraphs.
 
 Times are medians of CUDA events over interleaved turns of ten calls in a row, as in a model of many layers; gradients are
 compared with fp64 beside eager's own error.
@@ -176,47 +179,117 @@ def gradient_error(made: nn.Module, exact: nn.Module) -> float:
     )
 
 
-def measure(name: str, search: float, kinds: Sequence[str]) -> dict[str, Any]:
+def variants(shapes: tuple[tuple[int, ...], ...]) -> list[tuple[tuple[int, ...], ...]]:
+    """The same inputs with half the batch, with a shorter sequence or smaller image, and with both."""
+    least = min(len(shape) for shape in shapes if len(shape) > 2)
+    free = range(1, 2) if least == 3 else range(2, 4)
+
+    def changed(shape: tuple[int, ...], batch: int, length: int) -> tuple[int, ...]:
+        made = [shape[0] // batch, *shape[1:]]
+        for at in free if len(shape) == least else ():
+            made[at] = made[at] * length // 4
+        return tuple(made)
+
+    return [
+        tuple(changed(shape, batch, length) for shape in shapes)
+        for batch, length in ((1, 4), (2, 4), (1, 3), (2, 3))
+    ]
+
+
+def drawn(shapes: tuple[tuple[int, ...], ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+
+
+def family(base: nn.Module, shapes: tuple[tuple[int, ...], ...], search: float) -> list[dict[str, Any]]:
+    """Forward at four sets of sizes, compiled once for free sizes: the search is at the first set."""
+    plain_of, ours_of = (copy.deepcopy(base).eval() for _ in range(2))
+    plain = torch.compile(plain_of, dynamic=True)
+    ours = torch.compile(ours_of, backend="kernelwright", dynamic=True, options={"search": search})
+    rows = []
+    for sizes in variants(shapes):
+        inputs = drawn(sizes)
+        forward(plain, inputs)()
+        began = time.perf_counter()
+        forward(ours, inputs)()
+        first = time.perf_counter() - began
+        ms = median_ms([forward(plain, inputs), forward(ours, inputs)])
+        report = last_report()
+        rows.append({"sizes": sizes, "first_call_s": first, "compile_ms": ms[0], "ours_ms": ms[1],
+                     "over_compile": ms[0] / ms[1], "kept": report.kept, "replaced": report.replaced})  # fmt: skip
+    return rows
+
+
+def fixed(
+    kind: str, base: nn.Module, inputs: tuple[torch.Tensor, ...], search: float, autotune: bool
+) -> tuple[dict[str, Any], list[nn.Module]]:
+    """One kind of call at fixed sizes, and the modules that were called: eager, torch.compile's, ours."""
+    prepare = {"forward": forward, "training": step}[kind]
+    modules = [copy.deepcopy(base) for _ in range(4)]
+    if kind == "forward":
+        for one in modules:
+            one.eval()
+    made: dict[str, Any] = {"eager": modules[0], "compile": torch.compile(modules[1])}
+    made["ours"] = torch.compile(modules[2], backend="kernelwright", options={"search": search})
+    if autotune:
+        made["autotune"] = torch.compile(modules[3], mode="max-autotune-no-cudagraphs")
+    seconds = {}
+    for name, one in made.items():
+        began = time.perf_counter()
+        prepare(one, inputs)()
+        seconds[name] = time.perf_counter() - began
+    calls = {name: prepare(one, inputs) for name, one in made.items()}
+    ms = dict(zip(calls, median_ms(list(calls.values())), strict=True))
+    report = last_report()
+    row = {
+        "ms": ms, "over": {name: ms[name] / ms["ours"] for name in ms if name != "ours"},
+        "peak_mib": {name: peak_mib(call) for name, call in calls.items()}, "compile_s": seconds,
+        "groups": sum(len(one.groups) for one in report.graphs), "replaced": report.replaced,
+        "choices": [(one.operators, one.taken, one.why) for one in report.choices],
+        "races": [(race.ours_ms, race.inductor_ms) for race in report.races], "kept": report.kept,
+    }  # fmt: skip
+    return row, [made["eager"], made["ours"]]
+
+
+def measure(name: str, search: float, kinds: Sequence[str], autotune: bool) -> dict[str, Any]:
     make, shapes = BLOCKS[name]
     torch.manual_seed(0)
     base = make().cuda().to(torch.bfloat16)
-    inputs = tuple(torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+    inputs = drawn(shapes)
     row: dict[str, Any] = {"block": name, "gpu": torch.cuda.get_device_name()}
     for kind in kinds:
-        prepare = {"forward": forward, "training": step}[kind]
         torch._dynamo.reset()
         use_source(None)
-        eager, plain_of, ours_of = (copy.deepcopy(base) for _ in range(3))
-        if kind == "forward":
-            for one in (eager, plain_of, ours_of):
-                one.eval()
-        plain = torch.compile(plain_of)
-        began = time.perf_counter()
-        prepare(plain, inputs)()
-        compile_s = time.perf_counter() - began
-        ours = torch.compile(ours_of, backend="kernelwright", options={"search": search})
-        began = time.perf_counter()
-        prepare(ours, inputs)()
-        ours_s = time.perf_counter() - began
-        calls = [prepare(one, inputs) for one in (eager, plain, ours)]
-        ms, memory = median_ms(calls), [peak_mib(call) for call in calls]
-        report = last_report()
-        row[kind] = {
-            "eager_ms": ms[0], "compile_ms": ms[1], "ours_ms": ms[2], "over_compile": ms[1] / ms[2],
-            "peak_mib": dict(zip(("eager", "compile", "ours"), memory, strict=True)),
-            "compile_s": compile_s, "ours_s": ours_s,
-            "groups": sum(len(one.groups) for one in report.graphs), "replaced": report.replaced,
-            "choices": [(one.operators, one.taken, one.why) for one in report.choices],
-            "races": [(race.ours_ms, race.inductor_ms) for race in report.races], "kept": report.kept,
-        }  # fmt: skip
+        if kind == "family":
+            row[kind] = family(base, shapes, search)
+            continue
+        row[kind], (eager, ours) = fixed(kind, base, inputs, search, autotune)
         if kind == "training":
             exact = copy.deepcopy(base).double()
-            for one in (eager, ours_of, exact):
+            for one, given in ((eager, inputs), (ours, inputs), (exact, tuple(i.double() for i in inputs))):
                 one.zero_grad()
-            for call, given in ((eager, inputs), (ours, inputs), (exact, tuple(i.double() for i in inputs))):
-                step(call, given)()
-            row["gradients"] = {"eager": gradient_error(eager, exact), "ours": gradient_error(ours_of, exact)}
+                step(one, given)()
+            row["gradients"] = {"eager": gradient_error(eager, exact), "ours": gradient_error(ours, exact)}
     return row
+
+
+def told(name: str, row: dict[str, Any]) -> None:
+    for kind in ("forward", "training"):
+        if kind in row:
+            one = row[kind]
+            times = "  ".join(f"{who} {ms:.3f}" for who, ms in one["ms"].items())
+            print(
+                f"{name:11s} {kind:9s} {times} ms  {one['over']['compile']:.3f}x  kept {one['kept']}  "
+                f"replaced {len(one['replaced'])} of {one['groups']}  {one['compile_s']['ours']:.0f} s",
+                flush=True,
+            )
+    for one in row.get("family", ()):
+        print(
+            f"{name:11s} {one['sizes']}  ours {one['ours_ms']:.3f} ms  {one['over_compile']:.3f}x  kept {one['kept']}  "
+            f"first call {one['first_call_s']:.1f} s",
+            flush=True,
+        )
+    if "gradients" in row:
+        print(f"{name:11s} gradients {row['gradients']}", flush=True)
 
 
 def main() -> None:
@@ -227,22 +300,14 @@ def main() -> None:
     parser.add_argument("--search", type=float, default=40.0)
     parser.add_argument("--only", default=",".join(BLOCKS))
     parser.add_argument("--kinds", default="forward,training")
+    parser.add_argument("--autotune", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.only.split(","):
-        row = measure(name, options.search, options.kinds.split(","))
+        row = measure(name, options.search, options.kinds.split(","), options.autotune)
         with (options.out / "backend.jsonl").open("a") as lines:
             lines.write(json.dumps(row) + "\n")
-        for kind in options.kinds.split(","):
-            one = row[kind]
-            print(
-                f"{name:11s} {kind:9s} ours {one['ours_ms']:.3f} ms  compile {one['compile_ms']:.3f}  eager {one['eager_ms']:.3f}  "
-                f"{one['over_compile']:.3f}x  kept {one['kept']}  replaced {len(one['replaced'])} of {one['groups']}  "
-                f"{one['ours_s']:.0f} s",
-                flush=True,
-            )
-        if "gradients" in row:
-            print(f"{name:11s} gradients {row['gradients']}", flush=True)
+        told(name, row)
 
 
 if __name__ == "__main__":
