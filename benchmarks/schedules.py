@@ -2,6 +2,7 @@
 
     python benchmarks/schedules.py OUT --seconds 480              # on a GPU; writes OUT/rows.jsonl as it goes, resumes
     python benchmarks/schedules.py OUT --tasks TASKS.jsonl --limit 16 --no-compile      # random graphs of `data make`, drawn schedules
+    python benchmarks/schedules.py OUT --only block/ --seconds 190 --limit 8     # groups of backend.py's blocks, by rank
     python benchmarks/schedules.py OUT --dry-run                  # here: how many, and every nest compiled for sm_90
     python benchmarks/schedules.py OUT --table src/kernelwright/synth/best.json    # the best known schedules, from rows
 
@@ -30,12 +31,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from block_problems import block_problems
 from schedule_problems import Problem, problems, problems_of
 
 from kernelwright.synth.library import key_of, nest_of, schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
+from kernelwright.synth.ranking import ranked
 from kernelwright.synth.to_triton import label_of, print_triton, source_of
 
 WAVE = 160
@@ -153,12 +156,14 @@ class Attempt:
 
 
 def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
-    """Every schedule that prints, the best known first."""
+    """Every schedule that prints, the best known first; of a block's groups those first that a search would try first."""
     found: list[Attempt] = []
     seen: set[Path] = set()
     order = schedules_of(problem.graph, precision=problem.precision)
     if problem.source:  # a sample, the best known with it
         order = order[:1] + random.Random(problem.name).sample(order[1:], len(order) - 1)
+    if problem.name.startswith("block/"):
+        order = [*order[:1], *(one for one in ranked(problem.graph, order) if one != order[0])]
     for schedule in order:
         try:
             one = Attempt(problem, schedule, folder)
@@ -394,7 +399,7 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     wanted = [part for part in given.only.split(",") if part]
-    known = problems_of(given.tasks) if given.tasks else problems()
+    known = problems_of(given.tasks) if given.tasks else [*problems(), *block_problems()]
     chosen = [one for one in known if not wanted or any(part in one.name for part in wanted)]
     chosen = [one for one in chosen if _fits(one)]
     if given.table is not None:

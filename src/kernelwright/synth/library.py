@@ -19,6 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
+from kernelwright.synth.estimate import in_order
+from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
@@ -35,13 +37,32 @@ from kernelwright.synth.program import (
 from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.row import levels_of, space_of
 from kernelwright.synth.schedules.scan import scan_of
-from kernelwright.synth.schedules.transpose import turned_dimension
+from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.source import Source
 from kernelwright.synth.to_triton import PRINTERS, source_of
 
 _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
 _ONE_PASS = 16384
 """Most elements of a row that one program holds."""
+_INSTRUCTIONS = {
+    "erf": 22,
+    "gelu": 26,
+    "silu": 14,
+    "mish": 30,
+    "softplus": 16,
+    "tanh": 14,
+    "exp": 6,
+    "log": 6,
+    "div": 8,
+    "sigmoid": 14,
+    "pow": 20,
+    "sin": 20,
+    "cos": 20,
+}
+_HEAVY = 12
+"""Instructions behind a product that another tile may suit."""
+_LIKELY = 3
+"""Schedules of a product that stand for a rule of thumb."""
 
 
 def nest_of(source: Source) -> str:
@@ -82,7 +103,10 @@ def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[A
         return
     known = _table().get(key_of(source, nest), {}).get(sheet_of(target).arch)
     if known is not None:
-        yield _SCHEDULE.validate_python(known)
+        best = _SCHEDULE.validate_python(known)
+        own = (getattr(best, "precision", "ieee") == "tf32") == (precision == "tf32")
+        if own or itemsize_of(source) == 2:  # the same sizes are measured in either precision
+            yield best
     yield from _DEFAULTS[nest](source, precision)
 
 
@@ -102,10 +126,20 @@ def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") ->
 
 
 def key_of(source: Source, nest: str) -> str:
-    """What the table is keyed by: nest, dtype and the sizes that matter, each to the nearest power of two."""
+    """What the table is keyed by: nest, dtype, the sizes that matter, each to the nearest power of two, and what runs fastest in
+    memory where that tells schedules apart."""
     dtype = source.lowered.arguments[0].dtype if source.lowered.arguments else "float32"
-    sizes = [str(1 << round(math.log2(max(size, 1)))) for size in extents_of(source, nest)]
-    return f"{nest}/{dtype}/{'x'.join(sizes)}"
+    sizes = [str(1 << round(math.log2(size))) if size else "0" for size in extents_of(source, nest)]
+    form = ""
+    if nest == "product":
+        sides = [side_of(source, product_of(source), row) for row in (True, False)]
+        form = "/" + "".join("x" if not one.argument else "k" if one.along_k else "o" for one in sides)
+        form += "+" if instructions_after(source) > _HEAVY else ""
+    elif nest == "map":
+        form = "/turned" if turned_dimension(source) is not None else ""
+    elif nest == "row" and extents_of(source, nest)[2]:
+        form = "/turned" if along_rows(source) else ""
+    return f"{nest}/{dtype}/{'x'.join(sizes)}{form}"
 
 
 def extents_of(source: Source, nest: str) -> tuple[int, ...]:
@@ -145,7 +179,16 @@ def extents_of(source: Source, nest: str) -> tuple[int, ...]:
 
 
 def itemsize_of(source: Source) -> int:
-    return 4 if any(one.dtype in ("float32", "float64") for one in source.lowered.arguments) else 2
+    """Bytes of what is multiplied; without a contraction, of the widest argument."""
+    read = [prim.args[0] for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention")]
+    return 4 if any(one.dtype in ("float32", "float64") for one in read or source.lowered.arguments) else 2
+
+
+def instructions_after(source: Source) -> int:
+    """About how many an element takes behind a product."""
+    emitter, made = source.emitter(), product_of(source).out.name
+    return sum(_INSTRUCTIONS.get(prim.op, 2) for prim in source.lowered.prims
+               if prim.op in RULES and emitter.depends(prim.out.name, frozenset({made})))  # fmt: skip
 
 
 @functools.cache
@@ -177,11 +220,12 @@ def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
     rows, columns, contiguous, levels = extents_of(source, "row")
     argument = any(prim.op in ("argmax", "argmin") for prim in source.lowered.prims)
     if not contiguous:
-        if rows < 132 * 64 and columns >= 256 and levels == 1 and not argument:
-            split = min(64, max(2, 132 * 128 // max(rows, 1)), -(-columns // 32))
-            yield from _made(RowSchedule, passes="split", rows=64, block=32, split=split, warps=4)
+        if levels == 1 and not argument:
+            yield from itertools.islice(_split_columns(source), 2)
         yield RowSchedule(passes="loop", rows=64 if rows >= 64 * 132 else 16, block=32, warps=4)
         return
+    if columns <= 2048 and along_rows(source):
+        yield from itertools.islice(_turned_rows(columns), 2)
     if rows < 132 and columns >= 8192 and levels == 1 and not argument:
         split = min(1024, max(2, 528 // max(rows, 1)), -(-columns // 2048))
         yield from _made(RowSchedule, passes="split", block=2048, split=max(split, 2), warps=8)
@@ -199,6 +243,10 @@ def _product_defaults(source: Source, precision: str) -> Iterator[Any]:
     m, n, k = extents_of(source, "product")
     wide = itemsize_of(source) == 4
     how = _precision(precision)
+    if not wide:
+        limit = min(sheet.shared_per_block for sheet in TARGETS.values() if sheet.arch.startswith("90"))
+        some = [one for one in _product_space(source, precision) if one.fits(2, limit)]
+        yield from in_order(some, m, n, k, instructions_after(source))[:_LIKELY]
     tile_m = 128 if m >= 128 else 64 if m > 32 else 32 if m > 16 else 16
     tile_n = 128 if n >= 128 else 64 if n > 32 else 32
     tiles = -(-m // tile_m) * -(-n // tile_n)
@@ -339,14 +387,13 @@ def _map_space(source: Source, precision: str) -> Iterator[Any]:
 def _row_space(source: Source, precision: str) -> Iterator[Any]:
     rows, columns, contiguous, levels = extents_of(source, "row")
     if not contiguous:
+        if levels == 1:
+            yield from _split_columns(source)
         for many, block, warps in itertools.product((32, 64, 128), (8, 32, 64), (4, 8)):
             yield from _made(RowSchedule, passes="loop", rows=many, block=block, warps=warps)
-            if levels == 1:
-                for split in (4, 16, 64):
-                    yield from _made(
-                        RowSchedule, passes="split", rows=many, block=block, split=split, warps=warps
-                    )
         return
+    if columns <= 2048 and along_rows(source):
+        yield from _turned_rows(columns)
     power = 1 << (columns - 1).bit_length()
     if columns <= 65536 and rows >= 64:
         for warps, many in itertools.product((1, 2, 4, 8, 16), (1, 2, 4, 8)):
@@ -367,6 +414,25 @@ _TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64
           (64, 256, 64, 8), (64, 128, 64, 4), (128, 64, 64, 4), (64, 64, 128, 4))  # fmt: skip
 
 
+def _split_columns(source: Source) -> Iterator[Any]:
+    """Sums over columns: lines of at least 128 bytes, each program with enough of them under way, several programs an SM."""
+    rows, columns, _, _ = extents_of(source, "row")
+    narrow = itemsize_of(source) == 2
+    tiles = ((64, 64, 4), (128, 64, 8), (64, 32, 4), (128, 32, 4), (256, 32, 8), (64, 128, 8), (64, 16, 4))
+    for busy, (many, block, warps) in itertools.product((6, 3, 12), tiles):
+        many = many if narrow else many // 2
+        split = min(-(-132 * busy * 4 // (warps * -(-rows // many))), -(-columns // block), 512)
+        if split > 1 and many < 2 * rows:
+            yield from _made(RowSchedule, passes="split", rows=many, block=block, split=split, warps=warps)
+
+
+def _turned_rows(columns: int) -> Iterator[Any]:
+    """Rows whose neighbours are neighbours in memory."""
+    for many, warps in ((32, 8), (64, 8), (64, 16), (32, 4), (128, 16), (16, 4)):
+        if many * columns <= 128 * 32 * warps:
+            yield from _made(RowSchedule, passes="one_pass", rows=many, warps=warps)
+
+
 def _product_space(source: Source, precision: str) -> Iterator[Any]:
     m, n, k = extents_of(source, "product")
     how, wide, plain = _precision(precision), itemsize_of(source) == 4, _sides(source)
@@ -383,13 +449,13 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
         tiles = -(-m // tile_m) * -(-n // tile_n)
         yield from _made(ProductSchedule, tile=tile, warps=warps, stages=3, precision=how)
         for stages in (3, 4) if plain else ():
-            for persistent, pieces in ((False, 1), (True, 1), (True, 2)):
+            for persistent, pieces in ((False, 1), (False, 2), (True, 1), (True, 2)):
                 yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, loads="descriptor",
                                  persistent=persistent, epilogue=pieces, precision=how)  # fmt: skip
-        if tiles < 132:
-            for split in (2, 4, 8, 16):
-                if k // split >= 4 * tile_k:
-                    yield from _made(ProductSchedule, tile=tile, warps=warps, stages=4, split_k=split, precision=how,
+        for split in (2, 3, 4, 6, 8, 12, 16, 24, 32) if tiles < 132 else ():
+            if k // split >= 4 * tile_k and tiles * split <= 4 * 132:
+                for stages in (3, 4):
+                    yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, split_k=split, precision=how,
                                      loads="descriptor" if plain else "pointer")  # fmt: skip
     if min(m, n) <= 64:
         for tile_m, tile_n, split in itertools.product((16, 32, 64), (32, 64, 128), (1, 4, 8, 16)):

@@ -18,7 +18,8 @@ from typing import Any
 
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
-from kernelwright.synth.library import extents_of, itemsize_of, nest_of
+from kernelwright.synth.estimate import in_order, microseconds
+from kernelwright.synth.library import extents_of, instructions_after, itemsize_of, nest_of
 from kernelwright.synth.to_triton import source_of
 
 Features = dict[str, float]
@@ -28,6 +29,10 @@ _NESTS = {"transpose": "map"}
 
 def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
     """The schedules, the one that should be fastest first; as they came where no nest fits. Raises Unsupported."""
+    source = source_of(graph)
+    if nest_of(source) == "product" and itemsize_of(source) == 2:
+        m, n, k = extents_of(source, "product")
+        return list(in_order(schedules, m, n, k, instructions_after(source)))
     return sorted(schedules, key=_guess(graph, target))
 
 
@@ -47,7 +52,12 @@ def likely(
 def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
     """What `predicted` says of a schedule of this graph. Raises Unsupported."""
     source = source_of(graph)
-    sizes, itemsize = extents_of(source, nest_of(source)), itemsize_of(source)
+    nest = nest_of(source)
+    sizes, itemsize = extents_of(source, nest), itemsize_of(source)
+    if nest == "product" and itemsize == 2:  # its sizes go far beyond those of the fit
+        m, n, k = sizes
+        after = instructions_after(source)
+        return lambda one: math.log2(microseconds(one, m, n, k, after))
     return lambda one: predicted(features(one, sizes, itemsize, target), one.nest)
 
 

@@ -31,8 +31,12 @@ class Buffer:
 class Source:
     """One candidate in the making."""
 
-    def __init__(self, lowered: Lowered, shapes: Shapes, label: str) -> None:
+    def __init__(
+        self, lowered: Lowered, shapes: Shapes, label: str, orders: dict[str, list[int]] | None = None
+    ) -> None:
         self.lowered, self.shapes = lowered, shapes
+        self.orders = orders or {}
+        """Of arguments whose dimensions are permuted in memory."""
         self.label = _identifier(label)
         self.kernels: list[str] = []
         self.helpers: set[str] = set()
@@ -119,7 +123,10 @@ class Source:
         if self.descriptors:
             imports += "from triton.tools.tensor_descriptor import TensorDescriptor\n"
         arguments = ", ".join(one.name for one in self.lowered.arguments)
-        lines = [f"{name} = {name}.contiguous()" for name in self.read]
+        lines = [
+            f"{name} = {name}.permute({', '.join(map(str, order))})" for name, order in self.orders.items()
+        ]
+        lines += [f"{name} = {name}.contiguous()" for name in self.read]
         lines += self._size_lines()
         lines += self.host
         lines.append(f"return {', '.join(buffer.name for _, buffer in self.outputs)}")

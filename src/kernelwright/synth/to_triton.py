@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernelwright.graph.types import Graph
+from kernelwright.graph.task import order_of
+from kernelwright.graph.types import Graph, Node, Ref, TensorType, Value
 from kernelwright.synth.lowering import Lowered
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
@@ -36,13 +37,54 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
 
 def source_of(graph: Graph) -> Source:
     """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes. Raises Unsupported."""
-    lowered = Lowered(graph)
+    straight, orders = straightened(graph)
+    lowered = Lowered(straight)
     try:
         shapes = Shapes(lowered)
         name_sizes(shapes, lowered)
     except (KeyError, ValueError) as error:
         raise Unsupported(f"a size that no shape tells: {error}") from None
-    return Source(lowered, shapes, label_of(graph))
+    return Source(lowered, shapes, label_of(graph), orders)
+
+
+def straightened(graph: Graph) -> tuple[Graph, dict[str, list[int]]]:
+    """The graph with arguments as their memory runs, and the order of dimensions by name of each that is permuted (channels
+    last, heads in the middle): read so, they need no copy."""
+    orders = {
+        one.name: order
+        for one in graph.arguments
+        if isinstance(one.type, TensorType) and (order := order_of(one.type, graph.symbols)) is not None
+    }
+    if not orders:
+        return graph, orders
+    arguments, nodes, names = [], [], {}
+    for one in graph.arguments:
+        order = orders.get(one.name)
+        if order is None:
+            arguments.append(one)
+            continue
+        assert isinstance(one.type, TensorType)
+        plain = one.type.model_copy(
+            update={"shape": tuple(one.type.shape[dim] for dim in order), "strides": None}
+        )
+        arguments.append(one.model_copy(update={"type": plain}))
+        back = tuple(order.index(dim) for dim in range(len(order)))
+        names[one.name] = Ref(ref=f"{one.name}_turned")
+        turned = Value(name=f"{one.name}_turned", type=one.type.model_copy(update={"strides": None}))
+        nodes.append(Node(op="aten.permute.default", args=(Ref(ref=one.name), back), outputs=(turned,)))
+    for node in graph.nodes:
+        args, kwargs = (tuple(_renamed(part, names) for part in some) for some in (node.args, node.kwargs))
+        nodes.append(node.model_copy(update={"args": args, "kwargs": kwargs}))
+    results = tuple(names[one].ref if one in names else one for one in graph.results)
+    return graph.model_copy(
+        update={"arguments": tuple(arguments), "nodes": tuple(nodes), "results": results}
+    ), orders
+
+
+def _renamed(one: Any, names: dict[str, Ref]) -> Any:
+    if isinstance(one, Ref):
+        return names.get(one.ref, one)
+    return tuple(_renamed(part, names) for part in one) if isinstance(one, tuple) else one
 
 
 def print_triton(program: Program) -> str:

@@ -45,36 +45,33 @@ class Side:
 
 
 def side_of(source: Source, prim: Prim, row: bool) -> Side:
-    """What an operand is read from."""
+    """What an operand is read from: an argument, where only views and permutations that leave a matrix lie between."""
     value: Val = prim.args[0 if row else 1]
     made = {one.out.name: one for one in source.lowered.prims}
-    turned, plain, flat, name = False, True, False, value.name
+    chain: list[Prim] = []
+    name = value.name
     while name in made:
-        step = made[name]
-        reads = step.reads()
+        reads = made[name].reads()
         if not reads:
             return Side(value, row)
-        if _turns(step):
-            # What is turned before its rows are laid out in a line has no longer the argument's rows.
-            turned, plain = not turned, plain and not flat
-        elif _flattens(step):
-            flat = True
+        chain.append(made[name])
+        name = reads[0].name
+    start = next(one for one in source.lowered.arguments if one.name == name)
+    order, plain = list(range(len(start.shape))), True
+    for step in reversed(chain):
+        if step.op == "permute":
+            order = [order[one] for one in step.attr("order")]
+        elif step.op == "view":  # of memory as it runs
+            plain = plain and order == sorted(order)
+            order = list(range(len(step.out.shape)))
         elif step.op != "alias":
             plain = False
-        name = reads[0].name
-    return Side(value, row, name if plain else "", turned != row)
-
-
-def _turns(step: Prim) -> bool:
-    rank = len(step.out.shape)
-    return step.op == "permute" and step.attr("order") == (*range(rank - 2), rank - 1, rank - 2)
-
-
-def _flattens(step: Prim) -> bool:
-    """Whether a view makes one axis of all but the last, as a linear layer does with batch and sequence."""
-    return (
-        step.op == "view" and len(step.out.shape) == 2 and step.reads()[0].shape[-1:] == step.out.shape[-1:]
+    rank = len(value.shape)
+    turned = len(order) > 1 and order[-1] != rank - 1
+    plain = (
+        plain and order[: rank - 2] == list(range(rank - 2)) and sorted(order[-2:]) == [rank - 2, rank - 1]
     )
+    return Side(value, row, name if plain else "", turned != row)
 
 
 class ProductPrinter:
@@ -106,8 +103,8 @@ class ProductPrinter:
         """Whether operands can come through descriptors at all: plain arguments, no batches."""
         if self.schedule.loads != "descriptor":
             return False
-        if not self.a.argument or not self.b.argument or self.batched:
-            raise Unsupported("descriptors of operands that are computed, or batched")
+        if not self.a.argument or self.b.argument in ("", self.a.argument) or self.batched:
+            raise Unsupported("descriptors of operands that are computed, batched, or one and the same")
         return True
 
     # -- operands ---------------------------------------------------------------------------------------------
@@ -188,11 +185,13 @@ class ProductPrinter:
     def descriptor_of(self, side: Side) -> str:
         """The host's expression for a side's descriptor."""
         m, n, k = self.schedule.tile
-        own = m if side.row else n
+        own, own_size = (m, self.m) if side.row else (n, self.n)
         block = [own, k] if side.along_k else [k, own]
-        shape = self.shapes.of[side.argument]
+        width = self.k if side.along_k else own_size
         flat = (
-            side.argument if len(shape) == 2 else f"{side.argument}.view(-1, {self.source.size(shape[-1])})"
+            side.argument
+            if len(self.shapes.of[side.argument]) == 2
+            else f"{side.argument}.view(-1, {self.source.size(width)})"
         )
         return f"TensorDescriptor.from_tensor({flat}, {block})"
 
@@ -424,8 +423,8 @@ def _print_summed(source: Source, printer: ProductPrinter, partial: Buffer) -> N
         "acc", "float32", frozenset({0}), frozenset(), ("inside",)
     )
     for value, buffer in source.outputs:
-        made = {one.out.name for one in source.lowered.prims if one.op == "permute" and one.reads()[0].name not in
-                emitter.arguments}  # fmt: skip
+        made = any(one.op == "permute" and emitter.depends(one.out.name, frozenset({printer.prim.out.name}))
+                   for one in source.lowered.prims)  # fmt: skip
         if numel(buffer.shape) != total or made:
             raise Unsupported("a split contraction whose output is turned")
         found = split(Index.whole(base), buffer.shape)

@@ -28,6 +28,8 @@ _FILL = {
     "argmax": "-inf",
     "argmin": "inf",
 }
+_JOINED = 16
+"""Rows whose parts one program of a split's second kernel puts together."""
 _EDGES = {"int64": 2**63, "int32": 2**31, "int16": 2**15, "int8": 2**7}
 
 
@@ -200,8 +202,8 @@ class RowPrinter:
         term = self._prepared(prim, self.operand(prim, self.columns_base))
         return self._finish(prim, self._masked(prim, term), term.dtype)
 
-    def _walk(self, level: list[Prim]) -> None:
-        """One loop over the columns for all reductions of a level."""
+    def _walk(self, level: list[Prim], also: Callable[[Base], None] | None = None) -> None:
+        """One loop over the columns for all reductions of a level; `also` writes more lines into it."""
         emitter = self.emitter
         self.walks += 1
         loop = f"walk{self.walks}"
@@ -226,6 +228,8 @@ class RowPrinter:
             larger = "maximum" if prim.op in ("amax", "any") else "minimum"
             emitter.line(update or f"{acc} = tl.{larger}({acc}, {masked})")
             finish.append((prim, acc, term.dtype))
+        if also is not None:
+            also(base)
         assert depth == len(emitter.scopes) - 1
         emitter.close_into(0)
         for prim, acc, dtype in finish:
@@ -269,7 +273,7 @@ class RowPrinter:
 
     def outputs(self) -> list[str]:
         """Compute and store every result; names of the outputs."""
-        emitter, names = self.emitter, []
+        names = []
         wide, narrow = [], []
         hints = self.source.shapes.hints()
         rows, columns = self.rows.value(hints), self.columns.value(hints)
@@ -282,14 +286,20 @@ class RowPrinter:
             else:
                 raise Unsupported("an output that is neither a row's value nor a whole row")
         for value, buffer in narrow:
-            coordinates = self._narrow_coordinates(value, buffer)
-            emitter.store(f"{buffer.name}_ptr", emitter.value(value, coordinates), buffer.shape, coordinates)
+            self.store_narrow(value, buffer)
         if wide:
             self._wide_outputs(wide)
         for _, buffer in self.source.outputs:
             self.source.allocate(buffer)
             names.append(buffer.name)
         return names
+
+    def store_narrow(self, value: Val, buffer: Buffer) -> None:
+        """A result of one value a row."""
+        coordinates = self._narrow_coordinates(value, buffer)
+        self.emitter.store(
+            f"{buffer.name}_ptr", self.emitter.value(value, coordinates), buffer.shape, coordinates
+        )
 
     def _narrow_coordinates(self, value: Val, buffer: Buffer) -> Coordinates:
         reductions = {prim.out.name: prim for level in self.levels for prim in level}
@@ -300,7 +310,6 @@ class RowPrinter:
 
     def _wide_outputs(self, outputs: list[tuple[Val, Buffer]]) -> None:
         emitter, base = self.emitter, self.columns_base
-        spaces = frozenset(name for name, shape in self.source.shapes.of.items() if shape == self.space.shape)
         looped = self.schedule.passes != "one_pass"
         if looped:
             for level in self.levels:
@@ -308,13 +317,18 @@ class RowPrinter:
                     emitter.value(prim.out, self._reduced_coordinates(prim))
             base = self._columns("last")
             self._open("last")
-        for value, buffer in outputs:
-            full = self.full(base, self.kept_coordinates)
-            coordinates = self._placed(value, spaces, full, buffer)
-            term = emitter.value(value, coordinates)
-            emitter.store(f"{buffer.name}_ptr", term, buffer.shape, coordinates)
+        self.store_wide(outputs, base)
         if looped:
             emitter.close()
+
+    def store_wide(self, outputs: list[tuple[Val, Buffer]], base: Base) -> None:
+        """Results as long as a row, at the columns of a base."""
+        spaces = frozenset(name for name, shape in self.source.shapes.of.items() if shape == self.space.shape)
+        full = self.full(base, self.kept_coordinates)
+        for value, buffer in outputs:
+            coordinates = self._placed(value, spaces, full, buffer)
+            term = self.emitter.value(value, coordinates)
+            self.emitter.store(f"{buffer.name}_ptr", term, buffer.shape, coordinates)
 
     def _placed(self, value: Val, spaces: frozenset[str], full: Coordinates, buffer: Buffer) -> Coordinates:
         """Where a row's elements stand in an output: as its views say, else in the same order. Either names every element once,
@@ -324,14 +338,16 @@ class RowPrinter:
                 return self.emitter.forward(value, spaces, full)
         return self.emitter.reshape(full, self.space.shape, buffer.shape)
 
+    def rows_head(self) -> list[str]:
+        """Lines that say which rows a program has."""
+        if self.wide:
+            return [f"rows = ({self.source.program()} * ROWS + tl.arange(0, ROWS))[:, None]",
+                    f"in_rows = rows < {self.emitter.size(self.rows)}"]  # fmt: skip
+        return [f"row = {self.source.program()}"] if self.rows != ONE else []
+
     def head(self) -> list[str]:
         """Lines before everything else."""
-        emitter, lines = self.emitter, []
-        if self.wide:
-            lines.append(f"rows = ({self.source.program()} * ROWS + tl.arange(0, ROWS))[:, None]")
-            lines.append(f"in_rows = rows < {emitter.size(self.rows)}")
-        elif self.rows != ONE:
-            lines.append(f"row = {self.source.program()}")
+        emitter, lines = self.emitter, self.rows_head()
         if self.schedule.passes == "one_pass":
             lines.append("cols = tl.arange(0, BLOCK)" + ("[None, :]" if self.wide else ""))
             lines.append(f"inside = cols < {emitter.size(self.columns)}")
@@ -369,21 +385,23 @@ def _print_split(source: Source, schedule: RowSchedule) -> None:
     first = RowPrinter(source, schedule)
     emitter = first.emitter
     emitter.names |= {"begin", "end", "part_size", "part"}
+    wide = _wide_results(first, levels[0])
     parts: list[Buffer] = []
     parts_size = Size.of(schedule.split)
-    first._walk(levels[0])
+    first._walk(levels[0], (lambda base: first.store_wide(wide, base)) if wide else None)
     for prim in levels[0]:
         term = first.done[prim.out.name]
-        buffer = Buffer(
-            f"{prim.out.name}_partial",
-            "int32" if term.dtype == "bool" else term.dtype,
-            (first.rows, parts_size),
-        )
+        shape = (parts_size, first.rows) if first.wide else (first.rows, parts_size)
+        buffer = Buffer(f"{prim.out.name}_partial", "int32" if term.dtype == "bool" else term.dtype, shape)
         emitter.names.add(f"{buffer.name}_ptr")
-        mask = ", mask=in_rows" if first.wide else ""
         row = f"{first.row.name} * {schedule.split} + part" if first.rows != ONE else "part"
+        if first.wide:  # neighbours in memory
+            row = f"part * {emitter.size(first.rows, True)} + rows"
+        mask = ", mask=in_rows" if first.wide else ""
         emitter.line(f"tl.store({buffer.name}_ptr + {row}, {term.text}{mask})")
         parts.append(buffer)
+        source.allocate(buffer)
+    for _, buffer in wide:
         source.allocate(buffer)
     head = [*first.head(), "part = tl.program_id(1)"]
     head += [f"part_size = tl.cdiv(tl.cdiv({emitter.size(first.columns)}, {schedule.split}), BLOCK) * BLOCK",
@@ -393,29 +411,49 @@ def _print_split(source: Source, schedule: RowSchedule) -> None:
     rows = source.size(first.rows)
     grid = f"triton.cdiv({rows}, {schedule.rows})" if first.wide else rows
     source.kernel(f"{source.label}_parts", emitter, head, constants, f"({grid}, {schedule.split})",
-                  f"num_warps={schedule.warps}", [one.name for one in parts])  # fmt: skip
+                  f"num_warps={schedule.warps}", [one.name for one in (*(buffer for _, buffer in wide), *parts)])  # fmt: skip
     _print_joined(source, schedule, levels[0], parts)
+
+
+def _wide_results(first: RowPrinter, level: list[Prim]) -> list[tuple[Val, Buffer]]:
+    """Results as long as a row, which the first kernel stores as it walks. Raises Unsupported where one waits for a reduction."""
+    sums = frozenset(prim.out.name for prim in level)
+    wide = [(value, buffer) for value, buffer in first.source.outputs if numel(buffer.shape) != first.rows]
+    if any(
+        numel(buffer.shape) != numel(first.space.shape) or first.emitter.depends(value.name, sums)
+        for value, buffer in wide
+    ):
+        raise Unsupported("split rows with outputs as long as a row that wait for its reduction")
+    return wide
 
 
 def _print_joined(source: Source, schedule: RowSchedule, level: list[Prim], parts: list[Buffer]) -> None:
     """The second kernel of a split: parts of a row to its values, and the maps after them."""
-    second = RowPrinter(source, schedule.model_copy(update={"passes": "one_pass", "rows": 1, "split": 1}))
+    many = _JOINED if schedule.rows > 1 else 1
+    second = RowPrinter(source, schedule.model_copy(update={"passes": "one_pass", "rows": many, "split": 1}))
     emitter = second.emitter
     power = 1 << (schedule.split - 1).bit_length()
+    masks = [*(["in_rows"] if second.wide else []), *(["inside"] if power != schedule.split else [])]
     for prim, buffer in zip(level, parts, strict=True):
         pointer = f"{buffer.name}_ptr"
         emitter.names.add(pointer)
         fill = second._fill(prim, buffer.dtype)
-        row = f"row * {schedule.split} + " if second.rows != ONE else ""
-        mask = f", mask=inside, other={fill}" if power != schedule.split else ""
-        emitter.root.add(f"{buffer.name} = tl.load({pointer} + {row}cols{mask})")
+        place = f"row * {schedule.split} + cols" if second.rows != ONE else "cols"
+        if second.wide:
+            place = f"cols * {emitter.size(second.rows, True)} + rows"
+        mask = f", mask={' & '.join(masks)}, other={fill}" if masks else ""
+        emitter.root.add(f"{buffer.name} = tl.load({pointer} + {place}{mask})")
         second.done[prim.out.name] = second._finish(prim, buffer.name, buffer.dtype)
-    if any(numel(buffer.shape) != second.rows for _, buffer in source.outputs):
-        raise Unsupported("split rows with outputs as long as a row")
-    names = second.outputs()
-    head = ["row = tl.program_id(0)"] if second.rows != ONE else []
-    head.append("cols = tl.arange(0, PARTS)")
+    narrow = [(value, buffer) for value, buffer in source.outputs if numel(buffer.shape) == second.rows]
+    for value, buffer in narrow:
+        second.store_narrow(value, buffer)
+        source.allocate(buffer)
+    head = second.rows_head()
+    head.append("cols = tl.arange(0, PARTS)" + ("[None, :]" if second.wide else ""))
     if power != schedule.split:
         head.append(f"inside = cols < {schedule.split}")
-    source.kernel(f"{source.label}_joined", emitter, head, {"PARTS": str(power)}, f"({source.size(second.rows)},)",
-                  "num_warps=4", names, given={f"{one.name}_ptr": one.name for one in parts})  # fmt: skip
+    rows = source.size(second.rows)
+    grid = f"(triton.cdiv({rows}, {many}),)" if second.wide else f"({rows},)"
+    constants = {"ROWS": str(many)} if second.wide else {}
+    source.kernel(f"{source.label}_joined", emitter, head, {**constants, "PARTS": str(power)}, grid,
+                  "num_warps=4", [buffer.name for _, buffer in narrow], given={f"{one.name}_ptr": one.name for one in parts})  # fmt: skip

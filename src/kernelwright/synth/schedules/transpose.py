@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
 from kernelwright.synth.index import Base, Index, split
-from kernelwright.synth.primitives import Unsupported, Val
+from kernelwright.synth.primitives import REDUCTIONS, Unsupported, Val
 from kernelwright.synth.program import TransposeSchedule
-from kernelwright.synth.sizes import ONE, product
+from kernelwright.synth.schedules.row import space_of
+from kernelwright.synth.sizes import ONE, Size, product
 from kernelwright.synth.source import Source, numel
 
 
@@ -30,18 +31,29 @@ def turned_dimension(source: Source) -> int | None:
     """The output's dimension that some input has fastest, where that is not the output's last one."""
     value, buffer = source.outputs[0]
     last = len(buffer.shape) - 1
+    found = [dim for dim in _fastest(source, value, buffer.shape) if dim != last]
+    return found[0] if found and last > 0 and buffer.shape[last] != ONE else None
+
+
+def along_rows(source: Source) -> bool:
+    """Whether what a graph reduces is read from memory that runs along what is kept."""
+    space = space_of(source)
+    reduced = [prim.reads()[0] for prim in source.lowered.prims if prim.op in REDUCTIONS]
+    return any(dim not in space.dims for dim in _fastest(source, reduced[0], space.shape))
+
+
+def _fastest(source: Source, value: Val, shape: tuple[Size, ...]) -> list[int]:
+    """The dimensions of a value that loads for it have fastest; none where it cannot be told."""
     watcher = _Watcher(source.lowered, source.shapes)
     watcher.fastest = []
     where = tuple(
-        Index.whole(Base(f"d{dim}", size)) if size != ONE else Index()
-        for dim, size in enumerate(buffer.shape)
+        Index.whole(Base(f"d{dim}", size)) if size != ONE else Index() for dim, size in enumerate(shape)
     )
     try:
         watcher.value(value, where)
     except Unsupported:
-        return None
-    found = [int(name[1:]) for name in watcher.fastest if name[1:].isdigit() and int(name[1:]) != last]
-    return found[0] if found and last > 0 and buffer.shape[last] != ONE else None
+        return []
+    return [int(name[1:]) for name in watcher.fastest if name[1:].isdigit()]
 
 
 def print_transpose(source: Source, schedule: TransposeSchedule) -> None:

@@ -1,0 +1,62 @@
+"""Groups of the blocks of `backend.py`, as its backend cuts them, that lost to the faster of eager and torch.compile on an H100.
+
+For `schedules.py --only block/`. Sizes are those of the blocks: nothing here is drawn from for a corpus. The order is that of
+interest.
+"""
+
+from __future__ import annotations
+
+import random
+
+from schedule_problems import Problem
+
+from kernelwright.synth.spelling import Spelled
+
+_GELU = "h = f32({}); main(mul(mul(h, 0.5), add(erf(mul(h, 0.7071067811865476)), 1)))"
+_GATE = "h = f32({}); main(mul(main(div(h, add(exp(neg(h)), 1))), u))"
+_NORM = (
+    "h = f32({}); v, m = var_mean(h, [-1], correction=0, keepdim=True); "
+    "n = mul(sub(h, m), rsqrt(add(v, 1e-5))); main(add(mul(n, w), c))"
+)
+_BATCH_NORM = (
+    "h = sub({}, unsqueeze(unsqueeze(f32(m), 1), 2)); r = reciprocal(sqrt(add(f32(v), 1e-5))); "
+    "h = mul(mul(h, unsqueeze(unsqueeze(r, 1), 2)), unsqueeze(unsqueeze(g, 1), 2)); relu(main(add(h, unsqueeze(unsqueeze(c, 1), 2))))"
+)
+_LARGE, _IMAGE = "[100352,256]", "[32,256,56,56]"
+_DEPTHWISE = "convolution(x, w, c, [1, 1], [3, 3], [1, 1], False, [0, 0], 256)"
+_CONVOLUTION = "convolution(x, w, None, [1, 1], [{0}, {0}], [1, 1], False, [0, 0], 1)"
+_LINES: tuple[tuple[str, str, str], ...] = (
+    ("depthwise 7x7", f"x:{_IMAGE} w:weight[n256,n1,n7,n7] c:weight[n256]", _DEPTHWISE),
+    ("weights' gradient 256x1024x100352", f"x:{_LARGE} g:[100352,1024]", "mm(t(x), g)"),
+    ("column sum 100352x1024", "x:[100352,1024]", "sum(x, [0], True)"),
+    ("gelu 9232x4096x1024", "x:[9232,1024] w:weight[4096,1024] c:weight[4096]", _GELU.format("addmm(c, x, t(w))")),
+    ("weights' gradient 1024x1024x9232", "x:[9232,1024] g:[9232,1024]", "mm(t(x), g)"),
+    ("addmm 9232x3072x1024", "x:[9232,1024] w:weight[3072,1024] c:weight[3072]", "addmm(c, x, t(w))"),
+    ("layer norm of a turned image", f"x:{_IMAGE} w:[256] c:[256]", _NORM.format("permute(x, [0, 2, 3, 1])")),
+    ("sum of a turned product", f"x:{_IMAGE} y:{_LARGE}",
+     "sum(mul(permute(x, [0, 2, 3, 1]), reshape(y, [32, 56, 56, 256])), [0, 1, 2], True)"),
+    ("sum and product, turned", f"x:{_IMAGE} y:[256]",
+     "p = mul(permute(x, [0, 2, 3, 1]), y); (p, sum(reshape(p, [100352, 256]), [0], True))"),
+    ("gelu 100352x1024x256", f"x:{_LARGE} w:weight[1024,256] c:weight[1024]", _GELU.format("addmm(c, x, t(w))")),
+    ("mm 4096x512x2048", "x:[4096,2048] w:weight[512,2048]", "mm(x, t(w))"),
+    ("mm 4096x2048x5632", "x:[4096,5632] w:weight[5632,2048]", "mm(x, w)"),
+    ("weights' gradient 1024x4096x9232", "x:[9232,1024] g:[9232,4096]", "mm(t(x), g)"),
+    ("column sum 9232x4096", "x:[9232,4096]", "sum(x, [0], True)"),
+    ("column sum of heads", "x:[48,16,577,64]",
+     "sum(reshape(permute(reshape(x, [3, 16, 16, 577, 64]), [1, 3, 0, 2, 4]), [9232, 3072]), [0], True)"),
+    ("norm's weights' gradient", f"x:{_LARGE} y:float32[32,56,56,256]", "main(sum(mul(f32(reshape(x, [32, 56, 56, 256])), y), [0, 1, 2]))"),
+    ("depthwise 7x7 turned", f"x:{_IMAGE} w:weight[n256,n1,n7,n7] c:weight[n256]", f"clone(permute({_DEPTHWISE}, [0, 2, 3, 1]))"),
+    ("convolution 3x3 batch norm", "x:[64,64,56,56] w:weight[64,64,n3,n3] m:[64] v:pos[64] g:[64] c:[64]", _BATCH_NORM.format(_CONVOLUTION.format(1))),
+    ("gate 4096x5632x2048", "x:[4096,2048] w:weight[5632,2048] u:[4096,5632]", _GATE.format("mm(x, t(w))")),
+    ("product times float32", f"x:{_LARGE} w:weight[256,1024] y:float32[32,56,56,1024]", "main(mul(f32(reshape(mm(x, w), [32, 56, 56, 1024])), y))"),
+    ("addmm and residual 9232x1024x4096", "x:[9232,4096] w:weight[1024,4096] c:weight[1024] r:[9232,1024]", "add(r, addmm(c, x, t(w)))"),
+    ("column sum 9232x1024", "x:[9232,1024]", "sum(x, [0], True)"),
+    ("convolution 1x1", "x:[64,64,56,56] w:weight[256,64,n1,n1]", _CONVOLUTION.format(0)),
+    ("weights' gradient 2048x5632x4096", "x:[4096,2048] g:[4096,5632]", "mm(t(x), g)"),
+)  # fmt: skip
+
+
+def block_problems() -> list[Problem]:
+    """All of them, in order of interest."""
+    return [Problem(f"block/{name}", Spelled(name, arguments, body, "bfloat16", random.Random(0)).graph)
+            for name, arguments, body in _LINES]  # fmt: skip

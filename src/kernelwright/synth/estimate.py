@@ -1,0 +1,104 @@
+"""How long a schedule of a product in half precision should take on a GPU of the Hopper kind, from counts alone.
+
+Tiles an SM, what a tile's loop reaches of the tensor cores' rate, the time to begin and end a tile, memory, and what a split
+contraction costs behind it. Rates are read off the rows of `benchmarks/schedule_rows.tsv`; the order of schedules is what
+counts, the milliseconds are rough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from kernelwright.synth.program import ProductSchedule
+
+_SMS, _SHARED = 132, 232448
+_RATE = 5.9e6
+"""Operations a microsecond of one SM at its best."""
+_BYTES = 3.0e6
+"""Of memory, a microsecond."""
+_CACHED = 4.5e6
+"""Of partial sums, which L2 mostly holds, a microsecond."""
+_FLYING = 64000
+"""Bytes under way that an SM needs for that."""
+_FEED = 1.15e7
+"""Of operands from L2, a microsecond."""
+_LAUNCH, _ENDS = 3.0, 2.0
+"""Microseconds: a second kernel; the pipeline's filling and the epilogue of one tile."""
+
+
+_INSTRUCTIONS = 2.2e5
+"""Of an SM's lanes, a microsecond."""
+_ALIKE = 1.04
+"""What a second schedule of the same tile must be better by to come before another tile's first."""
+
+
+def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, after: int = 0) -> float:
+    """Of a product of these sizes, with `after` instructions an element behind it."""
+    a, b, c = schedule.tile
+    split = schedule.split_k
+    tiles = -(-m // a) * -(-n // b) * split
+    own = max(1, -(-tiles // _SMS))
+    beside = 1 if schedule.persistent else min(_resident(schedule), own)
+    steps = math.ceil(k / split / c)
+    rate = _RATE * _reached(schedule, beside)
+    loop = own * steps * 2 * a * b * c / rate
+    shared = (0.4 if schedule.epilogue > 1 else 0.5) if schedule.persistent else 1 / beside
+    finish = a * b * after / _INSTRUCTIONS if split == 1 else 0.0
+    if schedule.epilogue == 1 and a * b >= 128 * 32 * schedule.warps and schedule.warps < 8:
+        finish *= 1.4  # values that do not fit registers
+    # Beside another program, one finishes while the other one's tensor cores work.
+    ends = own * (_ENDS * shared + finish * (1.0 if beside == 1 else 0.4))
+    again = (-(-n // b)) * m * k + (-(-m // a)) * n * k  # operands, as often as tiles ask for them
+    memory = max(2 * (m * k + k * n + m * n) / _BYTES, 2 * again / _FEED)
+    flying = min(tiles, _SMS * _resident(schedule)) * (schedule.stages - 1) * (min(a, m) + min(b, n)) * c * 2
+    fill = min(1.0, flying / (_SMS * _FLYING))
+    total = max(loop, memory / max(fill, 0.05)) + ends
+    if split > 1:
+        total += _LAUNCH + 8 * split * m * n / _CACHED
+    return total
+
+
+def in_order(
+    some: Sequence[ProductSchedule], m: int, n: int, k: int, after: int = 0
+) -> list[ProductSchedule]:
+    """The fastest first, tiles mixed: what differs in stages alone says little more than its like."""
+    alike: Counter[tuple[object, ...]] = Counter()
+    costs = []
+    for one in sorted(some, key=lambda one: microseconds(one, m, n, k, after)):
+        kind = (one.tile, one.warps, one.split_k, one.persistent)
+        costs.append((microseconds(one, m, n, k, after) * _ALIKE ** alike[kind], one))
+        alike[kind] += 1
+    return [one for _, one in sorted(costs, key=lambda pair: pair[0])]
+
+
+def _resident(schedule: ProductSchedule) -> int:
+    """Programs that one SM holds at once."""
+    a, b, c = schedule.tile
+    memory = schedule.stages * (a + b) * c * 2
+    registers = 32 * schedule.warps * (a * b / (32 * schedule.warps) + 48)
+    return max(1, min(_SHARED // memory, int(65536 // registers), 64 // schedule.warps, 4))
+
+
+def _reached(schedule: ProductSchedule, beside: int) -> float:
+    """The share of an SM's rate that a tile's loop reaches, so many programs beside it."""
+    a, b, c = schedule.tile
+    low, high = min(a, b), max(a, b)
+    reached = {(128, 256): 1.0, (128, 128): 0.86, (64, 256): 0.8, (64, 128): 0.64, (64, 64): 0.42}.get(
+        (low, high)
+    )
+    if reached is None:
+        reached = 0.42 * math.sqrt(low * high / 4096) if low < 64 else 0.7
+    if a > b:
+        reached *= 0.97 if low >= 128 else 0.9
+    reached *= {1: 1.0, 2: 1.1, 3: 1.16, 4: 1.2}[beside] if low * high <= 16384 else 1.0
+    if schedule.loads == "pointer":
+        reached *= 0.88
+    if c < 64:
+        reached *= 0.95
+    if schedule.stages * c < 192:
+        reached *= 0.96
+    if (low, high) == (128, 128) and schedule.warps == 8:
+        reached *= 0.95
+    return min(reached, 1.0)

@@ -1,0 +1,113 @@
+"""What backward passes are made of: weights' gradients, column sums, arguments that are permuted in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_programs import agrees, draw, graph_of, run
+
+from kernelwright.graph.types import Graph, TensorType
+from kernelwright.synth.library import candidates, key_of, nest_of, schedules_of
+from kernelwright.synth.program import ProductSchedule, Program, RowSchedule
+from kernelwright.synth.to_triton import print_triton, source_of
+
+SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}
+
+
+def weights_gradient(rows: int = 6, m: int = 40, n: int = 48) -> Graph:
+    def make(b: Any) -> Any:
+        x = b.op("aten.reshape.default", b.input("x", "bfloat16", (rows, 7, m)), (rows * 7, m))
+        return b.op(
+            "aten.mm.default",
+            b.op("aten.permute.default", x, [1, 0]),
+            b.input("g", "bfloat16", (rows * 7, n)),
+        )
+
+    return graph_of(make)
+
+
+@pytest.mark.parametrize("loads", ["pointer", "descriptor"])
+def test_a_weights_gradient_may_be_split(loads: Any, tmp_path: Path) -> None:
+    assert agrees(weights_gradient(), ProductSchedule(**SMALL, split_k=2, loads=loads), tmp_path) == ""
+
+
+def test_a_long_contraction_is_split_at_first() -> None:
+    first = next(iter(candidates(weights_gradient(14336, 256, 1024), "h200")))
+    assert first.split_k >= 4
+    assert first.loads == "descriptor"
+
+
+def test_an_argument_permuted_in_memory_is_read_in_place(tmp_path: Path) -> None:
+    def make(b: Any) -> Any:
+        heads = b.op("aten.permute.default", b.input("x", "bfloat16", (2, 4, 9, 8)), [0, 2, 1, 3])
+        return b.op(
+            "aten.mm.default",
+            b.op("aten.reshape.default", heads, (18, 32)),
+            b.input("w", "bfloat16", (32, 40)),
+        )
+
+    graph = graph_of(make)
+    kind = graph.arguments[0].type
+    assert isinstance(kind, TensorType)
+    first = graph.arguments[0].model_copy(
+        update={"type": kind.model_copy(update={"strides": (288, 8, 32, 1)})}
+    )
+    graph = graph.model_copy(update={"arguments": (first, *graph.arguments[1:])})
+    code = print_triton(Program(graph=graph, schedule=ProductSchedule(**SMALL, loads="descriptor")))
+    values = draw(graph)
+    expected = values["x"].permute(0, 2, 1, 3).reshape(18, 32).float() @ values["w"].float()
+    values["x"] = values["x"].permute(0, 2, 1, 3).contiguous().permute(0, 2, 1, 3)
+    got = run(code, values, tmp_path)[0].float()
+    assert (got - expected).abs().max() < 0.05 * expected.abs().max()
+    assert "x_desc" in code
+
+
+def test_a_column_sum_stores_what_it_sums(tmp_path: Path) -> None:
+    def make(b: Any) -> Any:
+        x, y = b.input("x", "bfloat16", (3, 24, 5, 4)), b.input("y", "bfloat16", (24,))
+        made = b.op("aten.mul.Tensor", b.op("aten.permute.default", x, [0, 2, 3, 1]), y)
+        return made, b.op("aten.sum.dim_IntList", b.op("aten.reshape.default", made, (60, 24)), [0], True)
+
+    schedule = RowSchedule(passes="split", rows=16, block=8, split=3)
+    assert agrees(graph_of(make), schedule, tmp_path) == ""
+
+
+def test_float32_behind_a_product_of_halves_leaves_it_its_tiles() -> None:
+    def make(b: Any) -> Any:
+        made = b.op(
+            "aten.mm.default", b.input("x", "bfloat16", (4096, 1024)), b.input("w", "bfloat16", (1024, 4096))
+        )
+        return b.op("aten.mul.Tensor", made, b.input("y", "float32", (4096, 4096)))
+
+    assert next(iter(candidates(graph_of(make), "h200"))).tile[2] >= 64
+
+
+def test_the_table_tells_forms_apart() -> None:
+    def key(make: Any) -> str:
+        source = source_of(graph_of(make))
+        return key_of(source, nest_of(source))
+
+    rows = key(lambda b: b.op("aten.sum.dim_IntList", b.input("x", "bfloat16", (512, 512)), [1]))
+    columns = key(lambda b: b.op("aten.sum.dim_IntList", b.input("x", "bfloat16", (512, 512)), [0]))
+    assert rows != columns
+    turned = key(lambda b: b.op("aten.mm.default", b.op("aten.t.default", b.input("x", "bfloat16", (512, 512))),
+                                b.input("w", "bfloat16", (512, 512))))  # fmt: skip
+    plain = key(
+        lambda b: b.op(
+            "aten.mm.default", b.input("x", "bfloat16", (512, 512)), b.input("w", "bfloat16", (512, 512))
+        )
+    )
+    assert turned != plain
+
+
+def test_the_table_is_read() -> None:
+    def make(b: Any) -> Any:
+        return b.op(
+            "aten.linear.default",
+            b.input("x", "bfloat16", (4096, 4096)),
+            b.input("w", "bfloat16", (4096, 4096), role="weight"),
+        )
+
+    graph = graph_of(make)
+    assert schedules_of(graph)[0].stages == 4
+    assert schedules_of(graph)[0].epilogue == 2
