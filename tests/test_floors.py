@@ -129,3 +129,15 @@ def test_nouns_import_nothing_heavy(path: Path) -> None:
 def test_every_module_says_why_it_exists(path: Path) -> None:
     text = path.read_text("utf-8")
     assert not text.strip() or ast.get_docstring(ast.parse(text)), "open the file with a docstring"
+
+
+@PARAMETERS
+def test_functions_are_short(path: Path) -> None:
+    long = [
+        f"{node.name}: {lines} lines"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and (lines := node.end_lineno - node.lineno + 1) > 60
+    ]
+    assert long == [], "split where the split has a name"

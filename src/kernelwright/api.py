@@ -102,17 +102,11 @@ def optimize(
     if found.answer is None or why:
         warnings.warn(f"{name} stays as it is: {why}", RuntimeWarning, stacklevel=2)
         return module
+    answer = found.answer
     verified = VerifiedModule(
-        name=name,
-        graph=captured.graph,
-        code=found.answer.code,
-        verdict=found.answer.verdict,
-        rows=found.rows,
-        arch=arch,
-        gpu=settings.gpu,
-        versions=versions(),
-        example=_example(captured, inputs, kwargs or {}, dynamic),
-    )
+        name=name, graph=captured.graph, code=answer.code, verdict=answer.verdict, rows=found.rows, arch=arch,
+        gpu=settings.gpu, versions=versions(), example=_example(captured, inputs, kwargs or {}, dynamic),
+    )  # fmt: skip
     made: nn.Module = drop_in(_watched(module, captured), verified, captured.part.call, _constants(captured))
     return made
 

@@ -13,7 +13,7 @@ What the agent itself said is in attempts.jsonl.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ AHEAD = 512
 """Samples that may be written and not yet judged to the end."""
 Before = Mapping[str, Sequence[Rollout]]
 """The rollouts of the evaluation before, by task."""
+_Batch = tuple[Sequence[Task], Rolling]
+"""Some tasks, and their samples on the way to their verdicts."""
 
 
 def evaluate(
@@ -57,70 +59,63 @@ def evaluate(
 ) -> dict[str, Any]:
     """`samples` completions of each task, `batch` tasks at a time. Returns what metrics.json holds.
 
-    With a later agent, `kernels` holds what the agent before said (see `rollouts_of`); the first `samples` of each
-    task go through the pipeline. `protocol` is recorded; the verifier was made with it. `migrating`: see `Rolling`. Raises UserError when
-    there is nothing to evaluate, a task is broken, or `out` holds another evaluation.
-    """
-    kernels = kernels or {}
-    given = {task.id: list(kernels.get(task.id, ()))[:samples] for task in tasks}
-    todo = list(tasks)
-    if agent != "frontend":
-        todo = [task for task in tasks if given[task.id]]
+    With a later agent, `kernels` holds what the agent before said (see `rollouts_of`); the first `samples` of each task
+    go through the pipeline. `protocol` is recorded. `migrating`: see `Rolling`. Raises UserError when there is nothing to
+    evaluate, a task is broken, or `out` holds another evaluation."""
+    given = {task.id: list((kernels or {}).get(task.id, ()))[:samples] for task in tasks}
+    todo = [task for task in tasks if agent == "frontend" or given[task.id]]
     if not todo:
         raise UserError("nothing to evaluate: no tasks" + (" with kernels to start from" if tasks else ""))
-    run = RunFolder(out)
+    run, judge = RunFolder(out), verifier if isinstance(verifier, Judge) else Judge(verifier)
     sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
-    asked: dict[str, Any] = {"style": style, "max_tokens": max_tokens, "target": target, "answer": answer}
-    facts: dict[str, Any] = {
-        "samples": samples,
-        "agent": agent,
-        "protocol": protocol,
-        "reward": reward,
-        "seed": seed,
-    }
+    asked = {"style": style, "max_tokens": max_tokens, "target": target, "answer": answer}
+    facts = {"samples": samples, "agent": agent, "protocol": protocol, "reward": reward, "seed": seed}
     run.start(_config(policy, tasks, todo, migrating, {**facts, **sampling, **asked}), resume=resume)
     expected = {task.id: samples if agent == "frontend" else len(given[task.id]) for task in todo}
     chunks = [todo[start : start + batch] for start in range(0, len(todo), batch)]
     left = _unfinished(run, chunks, expected, unjudged=agent == "frontend")
 
-    judge = verifier if isinstance(verifier, Judge) else Judge(verifier)
-    total = sum(expected.values())
-    done = total - sum(expected[task.id] for _, chunk in left for task in chunk)
-    out_there: deque[tuple[Sequence[Task], Rolling]] = deque()
-
-    def write(number: int, chunk: Sequence[Task]) -> None:
+    def write(number: int, chunk: Sequence[Task]) -> _Batch:
         """Have the chunk's samples written; each goes to the verifier at once."""
         about, prompted = _asks(agent, chunk, given, asked)
         rolling = Rolling(
             policy, prompted, about, judge, reward=reward, stage="eval", step=0, migrating=migrating
         )
         # A seed for each chunk, so that a resumed evaluation draws what an uninterrupted one would.
-        place = {**sampling, "seed": seed * 1_000_003 + number}
         if prompted:
+            place = {**sampling, "seed": seed * 1_000_003 + number}
             rolling.generate(samples if agent == "frontend" else 1, **place)
-        out_there.append((chunk, rolling))
+        return chunk, rolling
 
-    def log() -> None:
-        """Wait for the verdicts of the chunk that was written first."""
-        chunk, rolling = out_there.popleft()
-        rollouts = _judged([_named(r) for group in rolling.collect() for r in group])
-        if agent != "frontend":
-            run.append("attempts.jsonl", rollouts)
-            rollouts = _handed_on(chunk, given, rollouts)
-        run.append("rollouts.jsonl", rollouts)
-        correct = sum(r.verdict.correct for r in rollouts)
-        bar.advance(len(rollouts), f"{correct}/{len(rollouts)} correct in the last batch")
-
-    with Bar(f"eval {agent}", total, done=done, quiet=quiet) as bar:
-        for number, chunk in left:
-            write(number, chunk)
-            while sum(len(rolling.completions) for _, rolling in out_there) > AHEAD:
-                log()
-        while out_there:
-            log()
+    total, missing = sum(expected.values()), sum(expected[task.id] for _, chunk in left for task in chunk)
+    with Bar(f"eval {agent}", total, done=total - missing, quiet=quiet) as bar:
+        for chunk, rolling in _ahead(write(number, chunk) for number, chunk in left):
+            _log(run, chunk, rolling, given if agent != "frontend" else None, bar)
     summary = {**_summary(run, todo, given, agent), "agent": agent, "policy": policy.name}
     run.write_json("metrics.json", summary)
     return summary
+
+
+def _ahead(batches: Iterable[_Batch]) -> Iterator[_Batch]:
+    """The same in order, each once `AHEAD` samples are written after it, or all are."""
+    waiting: deque[_Batch] = deque()
+    for batch in batches:
+        waiting.append(batch)
+        while sum(len(rolling.completions) for _, rolling in waiting) > AHEAD:
+            yield waiting.popleft()
+    while waiting:
+        yield waiting.popleft()
+
+
+def _log(run: RunFolder, chunk: Sequence[Task], rolling: Rolling, given: Before | None, bar: Bar) -> None:
+    """Wait for a batch's verdicts and write them down; what a later agent was `given` is handed on where it is no better."""
+    rollouts = _judged([_named(r) for group in rolling.collect() for r in group])
+    if given is not None:
+        run.append("attempts.jsonl", rollouts)
+        rollouts = _handed_on(chunk, given, rollouts)
+    run.append("rollouts.jsonl", rollouts)
+    correct = sum(r.verdict.correct for r in rollouts)
+    bar.advance(len(rollouts), f"{correct}/{len(rollouts)} correct in the last batch")
 
 
 def _config(

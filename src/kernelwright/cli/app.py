@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import archive, audits, corpus, serving
+from kernelwright.cli import archive, audits, corpus, options, serving
 from kernelwright.errors import UserError
 from kernelwright.hardware import TARGETS
 
@@ -32,41 +32,6 @@ app.command()(audits.mutants)
 app.command()(serving.serve)
 app.command()(serving.mcp)
 tasks.command()(audits.audit)
-
-SUITES = (
-    "wright, wright/FAMILY-OR-NAME, kernelbench:PATH[/level1], tritonbench:PATH, FILE.py, FILE.jsonl, FILE.parquet, "
-    "a folder."
-)
-POLICIES = "default (the package's own model), a run folder, a model folder, a hub name, openai:BASE_URL#MODEL, or gold."
-LADDER = "ladder (what optimize asks), compiler, library, model (one rung of it); or "
-
-Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
-Protocol = Annotated[
-    str, typer.Option(help="strict, kernelbench or toronto; of several, with commas, the first decides.")
-]
-Precision = Annotated[
-    str,
-    typer.Option(
-        help="What the task is asked in: default (PyTorch's default flags), ieee, tf32, bf16 or fp16 (weights and inputs cast)."
-    ),
-]
-Target = Annotated[str, typer.Option(help=f"The GPU to compile and price for: {', '.join(TARGETS)}.")]
-Workers = Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)]
-JudgeAt = Annotated[
-    str,
-    typer.Option(
-        "--judge", help="Judge on servers, http://HOST:PORT with commas, or a Ray cluster, ray://HOST:PORT."
-    ),
-]
-Deadline = Annotated[
-    float, typer.Option(help="Seconds a kernel's verification may take, compilation included.", min=1.0)
-]
-Policy = Annotated[str, typer.Option("-p", "--policy", help=POLICIES)]
-Seed = Annotated[int, typer.Option(help="Of the policy's sampling; the judge's own seeds are secret.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with what a stopped run left.")]
-Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings that win over the recipe's.")
-]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -106,41 +71,20 @@ def _global(
 
 @app.command()
 def optimize(
-    module: Annotated[
-        str,
-        typer.Argument(
-            metavar="TASK|FILE|pkg:NAME",
-            help="A task's name, a .py with Model and get_inputs, or a class or function beside a get_inputs.",
-        ),
-    ],
+    module: options.Module,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Default: NAME_triton.py here.")] = None,
     seconds: Annotated[float, typer.Option(help="The budget; it holds within a tenth.", min=0.0)] = 45.0,
-    contractions: Annotated[
-        str,
-        typer.Option(
-            help="own: kernels do all the work; auto: products may stay with ATen where it is faster."
-        ),
-    ] = "own",
+    contractions: options.Contractions = "own",
     target: Annotated[str, typer.Option(help="The GPU to write for; default: the one here, else h200.")] = "",
-    kernel: Annotated[
-        Path | None,
-        typer.Option(metavar="MINE.py", help="A kernel that you have already: it is judged first."),
-    ] = None,
-    rungs: Annotated[
-        str,
-        typer.Option(
-            help="Who is asked, with commas: compiler, library, model, tune. Default: all that fit."
-        ),
-    ] = "",
-    policy: Policy = "default",
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what was found there; - is stdout.")
-    ] = None,
+    kernel: options.Mine = None,
+    rungs: options.Rungs = "",
+    policy: options.Policy = "default",
+    json_file: options.JsonFile = None,
     cache: Annotated[bool, typer.Option(help="Use the kernels that were found before.")] = True,
-    backend: Backend = "auto",
-    protocol: Protocol = "strict",
-    precision: Precision = "default",
-    workers: Workers = 0,
+    backend: options.Backend = "auto",
+    protocol: options.Protocol = "strict",
+    precision: options.Precision = "default",
+    workers: options.Workers = 0,
 ) -> int:
     """Module in, verified Triton kernels out, with the verdict of the whole: cache, compiler, library, model, tuning.
 
@@ -153,8 +97,7 @@ def optimize(
     out = read.place(
         out or Path(f"{_slug(Path(module).stem if module.endswith('.py') else module)}_triton.py")
     )
-    if json_file is not None and str(json_file) != "-":
-        read.place(json_file)
+    read.json_place(json_file)
     if out.exists() and out.resolve() in (Path(module).resolve(), kernel and kernel.resolve()):
         raise UserError(
             f"{out} is the {'module' if out.resolve() == Path(module).resolve() else 'kernel'} itself; name another file with -o"
@@ -178,42 +121,21 @@ def optimize(
 
 @app.command()
 def verify(
-    task: Annotated[
-        str, typer.Option("--task", metavar="TASK", help="A .py in the KernelBench form, or a name.")
-    ],
-    kernel: Annotated[
-        Path, typer.Option("--kernel", help="A .py with ModelNew; any other file is a completion.")
-    ],
-    backend: Backend = "auto",
-    protocol: Protocol = "strict",
-    precision: Precision = "default",
-    target: Target = "h200",
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the verdict there as JSON; - is stdout."),
-    ] = None,
-    deadline: Deadline = 30.0,
-    judge_at: JudgeAt = "",
-    sanitize: Annotated[
-        bool, typer.Option("--sanitize", help="Have what is accepted watched by compute-sanitizer as well.")
-    ] = False,
+    task: options.OneTask,
+    kernel: options.Kernel,
+    backend: options.Backend = "auto",
+    protocol: options.Protocol = "strict",
+    precision: options.Precision = "default",
+    target: options.Target = "h200",
+    json_file: options.JsonFile = None,
+    deadline: options.Deadline = 30.0,
+    judge_at: options.JudgeAt = "",
+    sanitize: options.Sanitize = False,
     proof: Annotated[
         bool, typer.Option(help="Without a GPU: run what is accepted in exact arithmetic as well.")
     ] = True,
-    gradients: Annotated[
-        bool,
-        typer.Option(
-            "--gradients", help="Ask for the backward pass, too: gradients of inputs and parameters."
-        ),
-    ] = False,
-    sizes: Annotated[
-        str,
-        typer.Option(
-            "--sizes",
-            metavar="N=1:4096,...",
-            help="Ask for a family of sizes: constants of TASK with least:most.",
-        ),
-    ] = "",
+    gradients: options.Gradients = False,
+    sizes: options.Sizes = "",
 ) -> int:
     """One verdict on one kernel, with its evidence.
 
@@ -221,12 +143,10 @@ def verify(
     """
     from kernelwright.cli import read, show
     from kernelwright.rollouts import in_module
-    from kernelwright.runs import write_text
     from kernelwright.verify import opened
     from kernelwright.verify.gpu.sanitizer import unavailable
 
-    if json_file is not None and str(json_file) != "-":
-        read.place(json_file)
+    read.json_place(json_file)
     candidate = read.kernel(kernel)
     reference = read.one_task(task, precision)
     if gradients:
@@ -238,12 +158,7 @@ def verify(
         if sanitize and (why := unavailable(pool.backend)):
             typer.echo(why, err=True)
         verdict = pool.verify(reference, in_module(reference, candidate))
-    text = verdict.model_dump_json(indent=2) + "\n"
-    if str(json_file) == "-":
-        typer.echo(text, nl=False)
-    else:
-        if json_file is not None:
-            write_text(json_file, text)
+    if not read.write_json(json_file, verdict.model_dump_json(indent=2)):
         show.console().print(show.verdict(verdict))
     # A kernel that this backend cannot run was not judged: that is no rejection.
     return 0 if verdict.correct else 1 if verdict.outcome.judged else 3
@@ -267,7 +182,7 @@ SCALES = (1, 8, 32)
 @app.command()
 def train(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="See recipes/.")],
-    overrides: Overrides = None,
+    overrides: options.Overrides = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/RECIPE.")] = None,
     evaluate: Annotated[bool, typer.Option(help="Evaluate after each stage, as the recipe says.")] = True,
     dry_run: Annotated[
@@ -282,7 +197,7 @@ def train(
             help="Run once for each of these seeds, such as 0,1,2, on the same data, into RUN/seed-N."
         ),
     ] = "",
-    resume: Resume = False,
+    resume: options.Resume = False,
 ) -> int:
     """Run a recipe: data, its stages, evaluations.
 
@@ -322,44 +237,29 @@ def train(
 
 @app.command("eval")
 def evaluate(
-    suite: Annotated[str, typer.Option("-s", "--suite", help=SUITES)],
-    policy: Annotated[str, typer.Option("-p", "--policy", help=LADDER + POLICIES)] = "default",
+    suite: options.Suite,
+    policy: options.Asked = "default",
     samples: Annotated[int, typer.Option("-n", "--samples", help="Completions a task.", min=1)] = 1,
     agent: Annotated[str, typer.Option(help="frontend, midend or backend.")] = "frontend",
-    kernels: Annotated[
-        Path | None,
-        typer.Option(
-            "--kernels", metavar="RUN", help="For midend and backend: whose verified kernels to improve."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Run folder; default: runs/eval-SUITE-POLICY.")
-    ] = None,
-    protocol: Protocol = "strict",
-    precision: Precision = "default",
-    backend: Backend = "auto",
-    target: Target = "h200",
+    kernels: options.Before = None,
+    out: options.EvalFolder = None,
+    protocol: options.Protocol = "strict",
+    precision: options.Precision = "default",
+    backend: options.Backend = "auto",
+    target: options.Target = "h200",
     reward: Annotated[str, typer.Option(help="Reward preset that is logged.")] = "wright",
     temperature: Annotated[float, typer.Option(min=0.0)] = 1.0,
     top_p: Annotated[float, typer.Option(min=0.0, max=1.0)] = 1.0,
     max_tokens: Annotated[int, typer.Option(help="Longest completion.", min=1)] = 1024,
-    limit: Annotated[int, typer.Option(help="At most so many tasks; 0: all.", min=0)] = 0,
-    workers: Workers = 0,
-    deadline: Deadline = 30.0,
-    judge_at: JudgeAt = "",
-    seed: Seed = 0,
-    migrate: Annotated[
-        bool,
-        typer.Option(
-            "--migrate",
-            help="Rewrite names that PyTorch has removed; what is right then counts as `migrated`.",
-        ),
-    ] = False,
-    seconds: Annotated[
-        float, typer.Option(help="Of search a task, for the ladder and its rungs.", min=1.0)
-    ] = 60.0,
+    limit: options.Limit = 0,
+    workers: options.Workers = 0,
+    deadline: options.Deadline = 30.0,
+    judge_at: options.JudgeAt = "",
+    seed: options.Seed = 0,
+    migrate: options.Migrate = False,
+    seconds: options.SearchSeconds = 60.0,
     contractions: Annotated[str, typer.Option(help="own or auto, for the ladder and its rungs.")] = "own",
-    resume: Resume = False,
+    resume: options.Resume = False,
 ) -> int:
     """Sample and verify every task of a suite; with -p ladder, compiler, library or model search for each.
 
@@ -375,26 +275,17 @@ def evaluate(
         agent=agent,
         kernels=kernels,
         judge={
-            "backend": backend,
-            "protocol": protocol,
-            "target": target,
-            "workers": workers,
-            "deadline_s": deadline,
+            "backend": backend, "protocol": protocol, "target": target, "workers": workers, "deadline_s": deadline,
             "addresses": judge_at,
         },
         sampling={
-            "samples": samples,
-            "reward": reward,
-            "temperature": temperature,
-            "top_p": top_p,
-            "max_tokens": max_tokens,
-            "seed": seed,
-            "migrating": migrate,
+            "samples": samples, "reward": reward, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens,
+            "seed": seed, "migrating": migrate,
         },
         resume=resume,
         console=show.console(),
         search={"seconds": seconds, "contractions": contractions, "precision": precision},
-    )
+    )  # fmt: skip
 
 
 @app.command()
@@ -464,7 +355,7 @@ def doctor(
 
 
 @tasks.command("list")
-def list_tasks(suite: Annotated[str, typer.Argument(help=SUITES)] = "wright") -> int:
+def list_tasks(suite: Annotated[str, typer.Argument(help=options.SUITES)] = "wright") -> int:
     """The tasks of a suite, and what of it is none, with the reasons."""
     from kernelwright.cli import show
     from kernelwright.tasks import left_out, load_suite

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write everything there as JSON; - is stdout.")
-]
+from kernelwright.cli import options
 
 _PATIENCE_S = 120.0
 """Wall-clock limit of one verification: a mutant that is only slow, on a busy machine, must not count as found."""
@@ -22,11 +19,11 @@ def mutants(
     tasks: Annotated[str, typer.Option(help="Only these names or families, separated by commas.")] = "",
     kinds: Annotated[str, typer.Option(help="Only these kinds of faults, separated by commas.")] = "",
     per_kind: Annotated[int, typer.Option(help="Faults of each kind in each gold, at most.", min=1)] = 2,
-    backend: Annotated[str, typer.Option(help="auto, interpret or cuda.")] = "auto",
+    backend: options.Backend = "auto",
     protocol: Annotated[str, typer.Option(help="strict, kernelbench or toronto.")] = "strict",
-    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+    workers: options.Workers = 0,
     seed: Annotated[int, typer.Option(help="Of the choice of faults.")] = 0,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
 ) -> int:
     """Plant bugs in gold kernels and count how many the judge finds.
 
@@ -38,8 +35,7 @@ def mutants(
     from kernelwright.progress import Bar
     from kernelwright.tasks import load_suite
 
-    if json_file is not None and str(json_file) != "-":
-        read.place(json_file)
+    read.json_place(json_file)
     # By default a convolution may be made in TF32, and a product that loses its digits is no fault.
     found = [asked_in(task, "ieee") for task in load_suite(f"{suite}/{tasks}" if tasks else suite)]
     planted = work.plant(found, per_kind, seed, [kind for kind in kinds.split(",") if kind])
@@ -53,7 +49,7 @@ def mutants(
     summary = work.summary(judged)
     settings = {"suite": suite, "tasks": tasks, "per_kind": per_kind, "seed": seed, "protocol": protocol}
     whole = {**settings, "backend": pool.backend, **summary, "mutants": [m.to_json() for m in judged]}
-    if not _write(json_file, whole):
+    if not read.write_json(json_file, json.dumps(whole, indent=1)):
         console = show.console()
         console.print(_rates("kind", summary["kinds"]))
         console.print()
@@ -85,8 +81,8 @@ def audit(
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(help="CPU time for one task.", min=0.1)] = 20.0,
-    limit: Annotated[int, typer.Option(help="At most so many tasks; 0: all.", min=0)] = 0,
-    json_file: JsonFile = None,
+    limit: options.Limit = 0,
+    json_file: options.JsonFile = None,
 ) -> int:
     """Find tasks that a wrong answer passes: zeros, a constant, an input, another seed's output, stale memory.
 
@@ -100,14 +96,14 @@ def audit(
     from kernelwright.tasks import load_suite
     from kernelwright.verify.protocol import PROTOCOLS
 
-    if json_file is not None and str(json_file) != "-":
-        read.place(json_file)
+    read.json_place(json_file)
     chosen = list(tolerance or PROTOCOLS)
     tasks = load_suite(suite)[: limit or None]
     with Bar("audit", len(tasks)) as bar:
         found = work.audit(tasks, chosen, seconds, advance=lambda note: bar.advance(1, note))
     rows = [dataclasses.asdict(finding) for finding in found]
-    if not _write(json_file, {"suite": suite, "protocols": chosen, "tasks": len(tasks), "findings": rows}):
+    whole = {"suite": suite, "protocols": chosen, "tasks": len(tasks), "findings": rows}
+    if not read.write_json(json_file, json.dumps(whole, indent=1)):
         table = show.table("task", "tolerance", "finding", "holds at", right=())
         for finding in found:
             table.add_row(finding.task_id, finding.protocol, finding.detail, _where(finding))
@@ -133,17 +129,3 @@ def _rates(title: str, rows: Mapping[str, Mapping[str, Any]]) -> Any:
         rates = ("–" if row[rate] is None else f"{row[rate]:.1%}" for rate in ("rate", "raw"))
         table.add_row(name, *rates, *(str(row[state]) for state in columns[3:]))
     return table
-
-
-def _write(path: Path | None, whole: Mapping[str, Any]) -> bool:
-    """Write as JSON where asked for. Whether it took the place of the tables."""
-    if path is None:
-        return False
-    text = json.dumps(whole, indent=1) + "\n"
-    if str(path) == "-":
-        typer.echo(text, nl=False)
-        return True
-    from kernelwright.runs import write_text
-
-    write_text(path, text)
-    return False

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelwright.cli import options
 from kernelwright.errors import UserError
 from kernelwright.progress import Bar
 
@@ -95,7 +96,7 @@ def validate(
     folder: Folder,
     sample: Annotated[int, typer.Option(help="Pairs, drawn; 0: all.", min=0)] = 200,
     seed: Annotated[int, typer.Option(help="Of the sample.")] = 0,
-    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+    workers: options.Workers = 0,
 ) -> int:
     """Put a corpus's answers before the judge again, under another secret: how many still pass."""
     from kernelwright.data.validate import validate as work
@@ -116,9 +117,9 @@ def import_(
         str,
         typer.Argument(metavar="SOURCE", help="Pairs in KernelBook's form: .parquet, .jsonl or a hub name."),
     ],
-    out: Annotated[Path, typer.Option("--output", "-o", help="Accepted examples, one JSON line each.")],
+    out: options.Output,
     limit: Annotated[int, typer.Option(help="At most so many rows; 0: all.", min=0)] = 0,
-    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+    workers: options.Workers = 0,
 ) -> int:
     """Bring in pairs that an older Inductor made: names that are gone rewritten, judged, kept when right."""
     from kernelwright.data.importing import bring
@@ -136,13 +137,13 @@ def import_(
 def distill(
     suite: Annotated[str, typer.Option(help="Tasks to ask for: any suite, such as wright or tasks.jsonl.")],
     policy: Annotated[str, typer.Option(help="Who is asked: openai:BASE_URL#MODEL.")],
-    out: Annotated[Path, typer.Option("--output", "-o", help="Accepted examples, one JSON line each.")],
+    out: options.Output,
     turns: Annotated[int, typer.Option(help="Answers to a task at most.", min=1)] = 3,
     requests: Annotated[int, typer.Option(help="Budget of requests; 0: none.", min=0)] = 0,
     instruction: Annotated[str, typer.Option(help="Added to every question.")] = "",
     max_tokens: Annotated[int, typer.Option(help="Tokens of an answer at most.", min=1)] = 4096,
     parallel: Annotated[int, typer.Option(help="Tasks asked for at once.", min=1)] = 8,
-    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+    workers: options.Workers = 0,
 ) -> int:
     """Have a language model write kernels; what the judge rejects goes back to it with the reason."""
     from kernelwright.data.distill import Teacher

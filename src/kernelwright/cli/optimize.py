@@ -131,19 +131,14 @@ def as_json(case: Case, found: Found) -> dict[str, Any]:
 
 def command(wanted: Asked, out: Path, json_file: Path | None) -> int:
     """The whole command. Returns the exit code."""
-    from kernelwright.cli import show
+    from kernelwright.cli import read, show
 
     folder = RunFolder(out.with_suffix(".run"))
     found, rows = run(wanted, folder)
     console = show.console(stderr=str(json_file) == "-")
     if found.rows:
         console.print(show.groups(found.rows, found.answer.verdict if found.answer else None))
-    if json_file is not None:
-        text = json.dumps(as_json(wanted.case, found), indent=2) + "\n"
-        if str(json_file) == "-":
-            print(text, end="")
-        else:
-            write_text(json_file, text)
+    read.write_json(json_file, json.dumps(as_json(wanted.case, found), indent=2))
     report = f"report {folder.path}/report.html"
     if found.answer is None:
         show.unsolved(console, f"{wanted.case.name}: {found.reason}", rows)

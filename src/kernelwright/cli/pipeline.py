@@ -214,12 +214,9 @@ def evaluate_suite(
     rewards.check_preset(sampling["reward"])
     if agent != "frontend" and kernels is None:
         raise UserError(f"{agent} improves verified kernels; name whose with --kernels RUN")
-    shown = None
-    if kernels is not None:
-        log = kernels / "rollouts.jsonl"
-        if not log.exists():
-            raise UserError(f"{log}: no such file; --kernels wants a folder that eval or optimize wrote")
-        shown = rollouts_of(log)
+    log = kernels and kernels / "rollouts.jsonl"
+    if log is not None and not log.exists():
+        raise UserError(f"{log}: no such file; --kernels wants a folder that eval or optimize wrote")
     if spec in POLICIES:
         return _evaluate_rungs(tasks, spec, out, judge, search or {}, resume, console)
     named = agents_of(spec, judge["target"])
@@ -233,7 +230,7 @@ def evaluate_suite(
             out,
             verifier=pool,
             agent=agent,
-            kernels=shown,
+            kernels=rollouts_of(log) if log else None,
             protocol=judge["protocol"],
             style=style_of(policy),
             target=judge["target"],

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
+from kernelwright.runs import write_text
 from kernelwright.shapes import constants
 from kernelwright.tasks import load_suite, small_shapes
 from kernelwright.tasks.form import read_text
@@ -198,6 +199,21 @@ def place(path: Path) -> Path:
     if (path.exists() and not path.is_file()) or path.absolute().is_relative_to("/dev"):
         raise UserError(f"{path} is no regular file; name one")
     return path
+
+
+def json_place(path: Path | None) -> None:
+    """As `place`, for `--json FILE`, which may be left out, or - for stdout."""
+    if path is not None and str(path) != "-":
+        place(path)
+
+
+def write_json(path: Path | None, text: str) -> bool:
+    """Write JSON where `--json` asked for it. Whether it is on stdout, in place of tables."""
+    if str(path) == "-":
+        print(text)
+    elif path is not None:
+        write_text(path, text + "\n")
+    return str(path) == "-"
 
 
 def _explain(task: Task) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kernelwright.cli import options
 from kernelwright.errors import UserError
 from kernelwright.verify.remote import TOKEN_VARIABLE
 
@@ -17,19 +17,17 @@ from kernelwright.verify.remote import TOKEN_VARIABLE
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0: any free one.", min=0, max=65535)] = 8040,
-    suite: Annotated[
-        list[str] | None, typer.Option("-s", "--suite", help="Tasks that clients can name; several allowed.")
-    ] = None,
+    suite: options.Suites = None,
     token: Annotated[
         list[str] | None,
         typer.Option(
             help=f"Let in who sends it; several allowed. Default: ${TOKEN_VARIABLE}, separated by commas."
         ),
     ] = None,
-    backend: Annotated[str, typer.Option(help="auto, interpret or cuda.")] = "auto",
+    backend: options.Backend = "auto",
     protocol: Annotated[str, typer.Option(help="strict, kernelbench or toronto.")] = "strict",
-    target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",
-    workers: Annotated[int, typer.Option(help="Candidates judged at once; 0: one a core.", min=0)] = 0,
+    target: options.Target = "h200",
+    workers: options.Workers = 0,
     deadline_s: Annotated[
         float, typer.Option("--deadline-s", help="Seconds that a verdict may take.", min=1)
     ] = 30.0,
@@ -39,15 +37,8 @@ def serve(
     per_token: Annotated[int, typer.Option("--per-token", help="Of one token.", min=1)] = 128,
     largest_body: Annotated[int, typer.Option("--largest-body", help="Bytes of a request.", min=1024)] = 4
     << 20,
-    store: Annotated[
-        Path | None, typer.Option(help="SQLite file of verdicts; without one they end with the server.")
-    ] = None,
-    allow_source: Annotated[
-        bool,
-        typer.Option(
-            "--allow-source", help="Execute task sources that clients send. Only for clients you trust."
-        ),
-    ] = False,
+    store: options.Store = None,
+    allow_source: options.AllowSource = False,
 ) -> int:
     """Judge candidates over HTTP until Ctrl-C. See /docs on the server for its routes."""
     try:
@@ -89,8 +80,8 @@ def mcp(
     judge: Annotated[
         str, typer.Option("--judge", help="Judge on these servers: http://HOST:PORT, with commas.")
     ] = "",
-    backend: Annotated[str, typer.Option(help="auto, interpret or cuda.")] = "auto",
-    target: Annotated[str, typer.Option(help="The GPU to compile and price for.")] = "h200",
+    backend: options.Backend = "auto",
+    target: options.Target = "h200",
 ) -> int:
     """Tools for coding agents over stdio: verify, profile, compare, optimise, tasks."""
     try:

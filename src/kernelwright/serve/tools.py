@@ -13,9 +13,9 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp.server import MCPServer
 
@@ -26,6 +26,7 @@ from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.tasks import load_suite
 
+T = TypeVar("T")
 _INSTRUCTIONS = (
     "Judges Triton kernels. A kernel file defines class ModelNew(nn.Module) with @triton.jit kernels that do all of the "
     "work; a task is a built-in name (see tasks) or a .py file with class Model, get_inputs and get_init_inputs. "
@@ -33,58 +34,45 @@ _INSTRUCTIONS = (
 )
 
 
-def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPServer[Any]:
-    """The server around a judge. `read_task` turns a name or a path into a task with sizes that can be judged."""
-    server: MCPServer[Any] = MCPServer(
-        "kernelwright", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
-    )
+class Tools:
+    """What agents may call; each docstring is what they read."""
 
-    async def judged(task: str, kernel: str) -> Verdict:
+    def __init__(self, verifier: Verifier, read_task: Callable[[str], Task]) -> None:
+        self._verifier, self._read_task = verifier, read_task
+
+    async def _judged(self, task: str, kernel: str) -> Verdict:
         candidate = Candidate(code=_code(kernel))
-        found = await asyncio.to_thread(read_task, task)
-        return await asyncio.to_thread(lambda: verifier.submit(found, candidate).result())
+        found = await asyncio.to_thread(self._read_task, task)
+        return await asyncio.to_thread(lambda: self._verifier.submit(found, candidate).result())
 
-    @server.tool()
-    async def verify(task: str, kernel: str) -> str:
+    async def verify(self, task: str, kernel: str) -> str:
         """Judge a kernel: is it right, honest and fast?
 
         Args:
             task: A built-in name such as wright/rmsnorm, or the path of a .py task.
             kernel: The kernel file's text, or its path.
         """
-        return await _answer(
-            judged(task, kernel), lambda verdict: f"{feedback(verdict)}\n{_as_json(verdict)}"
-        )
+        return await _answer(self._judged(task, kernel), lambda v: f"{feedback(v)}\n{_as_json(v)}")
 
-    @server.tool(name="profile")
-    async def profile_kernel(task: str, kernel: str) -> str:
+    async def profile(self, task: str, kernel: str) -> str:
         """Where a correct kernel's time goes: bytes, operations, launches, occupancy, share of the roofline.
 
         Args:
             task: As for verify.
             kernel: As for verify.
         """
-        return await _answer(
-            judged(task, kernel),
-            lambda verdict: profile(verdict) if verdict.correct else feedback(verdict),
-        )
+        return await _answer(self._judged(task, kernel), lambda v: profile(v) if v.correct else feedback(v))
 
-    @server.tool()
-    async def compare(task: str, kernels: list[str]) -> str:
+    async def compare(self, task: str, kernels: list[str]) -> str:
         """Judge several kernels for one task and list them, the fastest correct one first.
 
         Args:
             task: As for verify.
             kernels: Texts or paths of kernel files.
         """
+        return await _answer(asyncio.gather(*(self._judged(task, kernel) for kernel in kernels)), _ranked)
 
-        async def every() -> list[Verdict]:
-            return list(await asyncio.gather(*(judged(task, kernel) for kernel in kernels)))
-
-        return await _answer(every(), _ranked)
-
-    @server.tool()
-    async def optimise(task: str, seconds: float = 45.0) -> str:
+    async def optimise(self, task: str, seconds: float = 45.0) -> str:
         """Search for a fast verified kernel with the package's own ladder. Returns its code and verdict.
 
         Args:
@@ -93,8 +81,7 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
         """
         return await _searched(task, seconds)
 
-    @server.tool()
-    async def tasks(suite: str = "wright") -> str:
+    async def tasks(self, suite: str = "wright") -> str:
         """Names of the tasks of a suite, with their families.
 
         Args:
@@ -103,6 +90,15 @@ def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPSe
         found = asyncio.to_thread(load_suite, suite)
         return await _answer(found, lambda listed: "\n".join(f"{task.id}  {task.family}" for task in listed))
 
+
+def create_server(verifier: Verifier, read_task: Callable[[str], Task]) -> MCPServer[Any]:
+    """The server around a judge. `read_task` turns a name or a path into a task with sizes that can be judged."""
+    tools = Tools(verifier, read_task)
+    server: MCPServer[Any] = MCPServer(
+        "kernelwright", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
+    )
+    for tool in (tools.verify, tools.profile, tools.compare, tools.optimise, tools.tasks):
+        server.add_tool(tool)
     return server
 
 
@@ -120,7 +116,7 @@ async def _searched(task: str, seconds: float) -> str:
         return out.read_text(encoding="utf-8")
 
 
-async def _answer(asked: Any, word: Callable[[Any], str]) -> str:
+async def _answer(asked: Awaitable[T], word: Callable[[T], str]) -> str:
     """What came of it in words; what the user or the judge got wrong is an answer too, not a crash."""
     try:
         return word(await asked)
@@ -150,7 +146,7 @@ def _as_json(verdict: Verdict) -> str:
     )
 
 
-def _ranked(verdicts: list[Verdict]) -> str:
+def _ranked(verdicts: Sequence[Verdict]) -> str:
     order = sorted(
         range(len(verdicts)), key=lambda i: (not verdicts[i].correct, -(verdicts[i].speedup() or 0.0))
     )

@@ -81,12 +81,8 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
 
         self.recipe, self.stage, self.rl = recipe, stage, recipe.rl(stage)
         self.chosen = self.rl
-        self.curriculum, self.judge, self.run_folder, self.curves = (
-            curriculum,
-            judge_of(recipe, verifier),
-            run,
-            curves,
-        )
+        self.curriculum, self.run_folder, self.curves = curriculum, run, curves
+        self.judge = judge_of(recipe, verifier)
         self.compact = recipe.compact_checkpoints
         self._known = {ask.task.digest: ask.best_us for ask in curriculum.asks}
         """Microseconds of the best kernel that is known, by the task's digest, and by the kind of clock that the judge has."""

@@ -13,10 +13,10 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.children import on_all_cores
 from kernelwright.config import Recipe
@@ -27,6 +27,9 @@ from kernelwright.rewards import UNTIMED
 from kernelwright.rollouts import Verifier
 from kernelwright.runs import RunFolder
 from kernelwright.train import processes
+
+if TYPE_CHECKING:
+    from kernelwright.train.prompts import Ask
 
 
 def train(
@@ -109,17 +112,8 @@ def _reinforce(
     steps_dir: Path,
     curves: Any,
 ) -> Any:
-    from kernelwright.policy.text import prompt_ids
     from kernelwright.train.curriculum import Curriculum
     from kernelwright.train.grpo import run_grpo
-    from kernelwright.train.prompts import (
-        as_asked,
-        frontend_asks,
-        informed,
-        midend_asks,
-        read_tasks,
-        refuse_heldout,
-    )
 
     rl = recipe.rl(stage)
     if not recipe.judging(stage).priced and rl.reward not in UNTIMED:
@@ -128,39 +122,8 @@ def _reinforce(
             f"or {stage}.reward to one of {', '.join(sorted(UNTIMED))}"
         )
     logged = run.rows("rollouts.jsonl", Rollout)
-    tasks = read_tasks(recipe.tasks_in(run.path))
-    if stage == "frontend":
-        asks = frontend_asks(tasks or [example.task for example in examples], rl.families, examples)
-    else:
-        accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]
-        target = recipe.verify.target if stage == "backend" else ""
-        asks = midend_asks(examples, tasks, accepted, rl.families, target=target)
-    if not asks:
-        raise UserError(
-            f"{stage}: the examples and the stages before leave nothing to ask"
-            f"{' of these families' if rl.families else ''}; "
-            + (
-                f"add tasks, or widen {stage}.families"
-                if stage == "frontend"
-                else f"add examples of kind improve (two schedules a graph or more), or widen {stage}.families"
-            )
-        )
-    asks = informed(asks, recipe, rl.contrast)
-    refuse_heldout(asks, recipe.examples_in(run.path))
-    asks = [replace(ask, task=as_asked(ask.task, recipe)) for ask in asks]
-    room = recipe.model.context - rl.max_tokens
-    lengths = on_all_cores(
-        lambda ask: len(
-            prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens, recipe.answer(stage)))
-        ),
-        asks,
-    )
-    fitting = [ask for ask, length in zip(asks, lengths, strict=True) if length <= room]
-    if not fitting:
-        raise UserError(
-            f"{stage}: none of {len(asks)} prompts leaves {rl.max_tokens} tokens of the {recipe.model.context} of "
-            f"the context; lower {stage}.max_tokens, raise model.context, or widen {stage}.families"
-        )
+    asks = _asks_of(recipe, run, stage, examples, logged)
+    fitting = _fitting(asks, recipe, stage, tokenizer)
     if len(fitting) < len(asks) and processes.first() and not curves.quiet:
         print(f"{stage}: {len(asks) - len(fitting)} of {len(asks)} prompts are too long", file=sys.stderr)
     curriculum = Curriculum(
@@ -178,6 +141,56 @@ def _reinforce(
 
     with open_pool(processes.share_of_judge(recipe.judging(stage))) as pool:
         return run_grpo(recipe, stage, model, tokenizer, curriculum, pool, run, steps_dir, curves)
+
+
+def _asks_of(
+    recipe: Recipe, run: RunFolder, stage: str, examples: list[Supervised], logged: Sequence[Rollout]
+) -> list[Ask]:
+    """What a stage asks its policy. Raises UserError where that is nothing, or holds what is held out."""
+    from kernelwright.train import prompts
+
+    rl = recipe.rl(stage)
+    tasks = prompts.read_tasks(recipe.tasks_in(run.path))
+    if stage == "frontend":
+        asks = prompts.frontend_asks(tasks or [example.task for example in examples], rl.families, examples)
+    else:
+        accepted = [r for r in logged if r.stage in recipe.stages[: recipe.stages.index(stage)]]
+        target = recipe.verify.target if stage == "backend" else ""
+        asks = prompts.midend_asks(examples, tasks, accepted, rl.families, target=target)
+    if not asks:
+        raise UserError(
+            f"{stage}: the examples and the stages before leave nothing to ask"
+            f"{' of these families' if rl.families else ''}; "
+            + (
+                f"add tasks, or widen {stage}.families"
+                if stage == "frontend"
+                else f"add examples of kind improve (two schedules a graph or more), or widen {stage}.families"
+            )
+        )
+    asks = prompts.informed(asks, recipe, rl.contrast)
+    prompts.refuse_heldout(asks, recipe.examples_in(run.path))
+    return [replace(ask, task=prompts.as_asked(ask.task, recipe)) for ask in asks]
+
+
+def _fitting(asks: list[Ask], recipe: Recipe, stage: str, tokenizer: Any) -> list[Ask]:
+    """Those whose prompts leave room for an answer. Raises UserError where none does."""
+    from kernelwright.policy.text import prompt_ids
+
+    rl = recipe.rl(stage)
+    room = recipe.model.context - rl.max_tokens
+    lengths = on_all_cores(
+        lambda ask: len(
+            prompt_ids(tokenizer, ask.prompt(recipe.data.style, rl.max_tokens, recipe.answer(stage)))
+        ),
+        asks,
+    )
+    fitting = [ask for ask, length in zip(asks, lengths, strict=True) if length <= room]
+    if not fitting:
+        raise UserError(
+            f"{stage}: none of {len(asks)} prompts leaves {rl.max_tokens} tokens of the {recipe.model.context} of "
+            f"the context; lower {stage}.max_tokens, raise model.context, or widen {stage}.families"
+        )
+    return fitting
 
 
 def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:

@@ -118,16 +118,8 @@ class GpuCases:
         self.special: list[Case] = []
         """Cases of special values, for the interpreter: kernels are the same there, and a GPU shows nothing more."""
         if found is not None and protocol.affine:
-            made = special_cases(
-                name,
-                self._reference,
-                self._module,
-                found,
-                self._protocol,
-                plan[0][1],
-                position,
-                first.expected,
-            )
+            drawn = (found, self._protocol, plan[0][1], position, first.expected)
+            made = special_cases(name, self._reference, self._module, *drawn)
             self.special = [_in_host_memory(case) for case in made]
 
     def __len__(self) -> int:

@@ -779,85 +779,124 @@ def make_case(
     """
     drawn = callable(inputs)
     draw: Callable[[], Any] = inputs if drawn else lambda: inputs
-    native = copy.deepcopy(module)
-    given = draw() if drawn else convert(inputs, torch.clone)
     modelled, native_choices, exact_choices = Rounded(protocol.precision), Choices(), Choices()
-    versions = [tensor._version for tensor in flatten(given)]
-    state_versions = {name: value._version for name, value in native.state_dict().items()}
     try:
-        with runs_reference(), _as_asked(given, protocol, modelled), native_choices:
-            output = native(*given)
+        run = _run_as_asked(
+            module,
+            draw() if drawn else convert(inputs, torch.clone),
+            draw,
+            protocol,
+            modelled,
+            native_choices,
+        )
     except NotModelled:
         if scale == 1.0:
             raise
         return None
-    flat, originals = flatten(given), flatten(draw())
-    owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
-    honest = [tensor.detach() for tensor in flatten(output)]
-    aliases = [owners.get(tensor.untyped_storage()._cdata, -1) for tensor in honest]
-    changed = [i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)]
-    before = module.state_dict()
-    held = {name: value for name, value in native.state_dict().items() if name in before}
-    state_changed = [name for name, value in held.items() if not _same(value, before[name])]
-    written: set[int | str] = {*changed, *state_changed}
-    written.update(index for index, tensor in enumerate(flat) if tensor._version != versions[index])
-    written.update(name for name, value in held.items() if value._version != state_versions.get(name))
-    kept: dict[int | str, torch.Tensor] = dict(enumerate(flat))
-    kept.update(held)
-    left: list[int | str] = [*changed, *state_changed]
-    after = {key: kept[key].detach().clone() for key in left}
-    structure = skeleton(output)
-    shared = sharing(honest)
-    floating = [tensor for tensor in (*flat, *held.values()) if tensor.is_floating_point()]
-    narrowest = max((torch.finfo(tensor.dtype).eps for tensor in floating), default=0.0)
-    largest = max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0)
-    del native, given, flat, originals, output, before, held, kept, floating
-    exact, exact_after = honest, after
+    exact, exact_after = run.outputs, run.after
     if protocol.calibrated:
-        with _where_possible(), torch.no_grad():
-            double = copy.deepcopy(module).double()
-            given = convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
-            with _drawing(given), Wide(), exact_choices:
-                wide = flatten(double(*given))
-            if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in honest]:
-                exact = [tensor.detach() for tensor in wide]
-                kept = dict(enumerate(flatten(given)))
-                kept.update(double.state_dict())
-                exact_after = {key: kept[key].detach() for key in after}
-                del kept
-            del double, wide, given
+        exact, exact_after = _run_in_double(module, draw, run, exact_choices)
     slack = _FAR_SLACK if abs(scale) > _FAR else 1.0
     expected = [
         dataclasses.replace(
             expected_of(e, h),
             slack=slack,
-            terms=max(1.0, largest / max(h.numel(), 1)),
-            chosen=chosen(h, native_choices.made, exact_choices.made, set(owners)),
+            terms=max(1.0, run.largest / max(h.numel(), 1)),
+            chosen=chosen(h, native_choices.made, exact_choices.made, run.owners),
         )
-        for e, h in zip(exact, honest, strict=True)
+        for e, h in zip(exact, run.outputs, strict=True)
     ]
     if not all(_has_meaning(one, special) for one in expected):
         return None
     if protocol.calibrated:
         expected = _unlucky(module, draw, protocol, expected, exact)
-        expected = _with_digits(module, draw, protocol, expected, exact, modelled.used, narrowest)
+        expected = _with_digits(module, draw, protocol, expected, exact, modelled.used, run.narrowest)
+    after = {
+        key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
+        for key, held in run.after.items()
+    }
+    aliases, shared = run.aliases, sharing(run.outputs)
     return Case(
-        name,
-        None if drawn else inputs,
-        structure,
-        expected,
-        aliases,
-        shared,
-        changed,
-        frozenset(written),
-        {
-            key: dataclasses.replace(expected_of(exact_after[key], held), slack=slack)
-            for key, held in after.items()
-        },
-        scale,
-        module,
-        protocol.precision,
+        name, None if drawn else inputs, run.structure, expected, aliases, shared, run.changed, run.written, after,
+        scale, module, protocol.precision,
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """What one run of a reference showed; its inputs are gone."""
+
+    outputs: list[torch.Tensor]
+    structure: Any
+    aliases: list[int]
+    changed: list[int]
+    written: frozenset[int | str]
+    after: dict[int | str, torch.Tensor]
+    """Inputs by number and state by name that hold other values than before."""
+    owners: set[int]
+    """The inputs' storages."""
+    narrowest: float
+    """The coarsest spacing of numbers among its dtypes."""
+    largest: int
+    """Elements of the largest input."""
+
+
+def _run_as_asked(
+    module: torch.nn.Module,
+    given: Any,
+    draw: Callable[[], Any],
+    protocol: Protocol,
+    modelled: Rounded,
+    choices: Choices,
+) -> _Run:
+    """A copy of the reference on `given`, in the protocol's precision; `draw` gives the same inputs untouched."""
+    native = copy.deepcopy(module)
+    versions = [tensor._version for tensor in flatten(given)]
+    state_versions = {name: value._version for name, value in native.state_dict().items()}
+    with runs_reference(), _as_asked(given, protocol, modelled), choices:
+        output = native(*given)
+    flat, originals = flatten(given), flatten(draw())
+    owners = {tensor.untyped_storage()._cdata: index for index, tensor in enumerate(flat)}
+    outputs = [tensor.detach() for tensor in flatten(output)]
+    changed = [i for i, (a, b) in enumerate(zip(flat, originals, strict=True)) if not _same(a, b)]
+    before = module.state_dict()
+    held = {name: value for name, value in native.state_dict().items() if name in before}
+    left: list[int | str] = [
+        *changed,
+        *(name for name, value in held.items() if not _same(value, before[name])),
+    ]
+    written = {*left, *(index for index, tensor in enumerate(flat) if tensor._version != versions[index])}
+    written.update(name for name, value in held.items() if value._version != state_versions.get(name))
+    kept: dict[int | str, torch.Tensor] = dict(enumerate(flat)) | held
+    floating = [tensor for tensor in (*flat, *held.values()) if tensor.is_floating_point()]
+    return _Run(
+        outputs=outputs,
+        structure=skeleton(output),
+        aliases=[owners.get(tensor.untyped_storage()._cdata, -1) for tensor in outputs],
+        changed=changed,
+        written=frozenset(written),
+        after={key: kept[key].detach().clone() for key in left},
+        owners=set(owners),
+        narrowest=max((torch.finfo(tensor.dtype).eps for tensor in floating), default=0.0),
+        largest=max((tensor.numel() for tensor in flat if tensor.is_floating_point()), default=0),
     )
+
+
+def _run_in_double(
+    module: torch.nn.Module, draw: Callable[[], Any], run: _Run, choices: Choices
+) -> tuple[list[torch.Tensor], dict[int | str, torch.Tensor]]:
+    """(outputs, what it leaves of inputs and state) in float64; those of `run` where the reference cannot be run so."""
+    exact, after = run.outputs, run.after
+    with _where_possible(), torch.no_grad():
+        double = copy.deepcopy(module).double()
+        given = convert(draw(), lambda t: t.double() if t.is_floating_point() else t.clone())
+        with _drawing(given), Wide(), choices:
+            wide = flatten(double(*given))
+        if [tuple(t.shape) for t in wide] == [tuple(t.shape) for t in run.outputs]:
+            exact = [tensor.detach() for tensor in wide]
+            kept: dict[int | str, torch.Tensor] = dict(enumerate(flatten(given))) | double.state_dict()
+            after = {key: kept[key].detach() for key in run.after}
+    return exact, after
 
 
 def _with_digits(

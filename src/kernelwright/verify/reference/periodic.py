@@ -245,22 +245,39 @@ def patch(
     if whole is None:
         return None
     values |= whole
+    most_bytes = _MOST_INDEXED if whole else _MOST_BYTES
+    small = _fitting(
+        axes, periods, [extent for (extent,) in extents], shapes, values, base.contraction_flops, most_bytes
+    )
+    if small is None:
+        return None
+    seed = dice.randrange(2**62)
+    uneven = _scales(axes, periods, values, dice)
+    made = _made(task, base, values, small, protocol, seed, uneven) if uneven else None
+    return made or _made(task, base, values, small, protocol, seed)
+
+
+def _fitting(
+    axes: Sequence[Axis],
+    periods: list[int],
+    extents: Sequence[int],
+    shapes: Mapping[int | str, list[int]],
+    values: Mapping[int | str, torch.Tensor],
+    flops: float,
+    most_bytes: int,
+) -> dict[int | str, list[int]] | None:
+    """Shapes of one period, which is shortened in place, longest first of the largest tensor, until it can be computed."""
     while True:
         small, share = {name: list(shape) for name, shape in shapes.items()}, 1.0
-        for item, period, (extent,) in zip(axes, periods, extents, strict=True):
+        for item, period, extent in zip(axes, periods, extents, strict=True):
             for name, axis in item.given:
                 small[name][axis] = period
             share *= period / extent
         sizes = {name: math.prod(shape) * values[name].element_size() for name, shape in small.items()}
         long = max(periods) > _SHORT
-        most_bytes = _FEW_BYTES if long else _MOST_INDEXED if whole else _MOST_BYTES
-        if sum(sizes.values()) <= most_bytes and base.contraction_flops * share <= (
-            _FEW_FLOPS if long else _MOST_FLOPS
-        ):
-            seed = dice.randrange(2**62)
-            uneven = _scales(axes, periods, values, dice)
-            made = _made(task, base, values, small, protocol, seed, uneven) if uneven else None
-            return made or _made(task, base, values, small, protocol, seed)
+        most_flops = _FEW_FLOPS if long else _MOST_FLOPS
+        if sum(sizes.values()) <= (_FEW_BYTES if long else most_bytes) and flops * share <= most_flops:
+            return small
         largest = max(sizes, key=lambda name: sizes[name])
         left = [place for place, period in enumerate(periods) if period > 1]
         if not left:

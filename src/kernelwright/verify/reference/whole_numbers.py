@@ -144,9 +144,8 @@ def _changes(
     if named:
         held = torch.tensor(named)
         yield some(lambda _: held[drawn(0, len(named) - 1)])
-    if (
-        low >= 0 and "index" not in names
-    ):  # from the end of a table: kernels that only count forward are honest
+    # Not from the end of a table: kernels that only count forward are honest.
+    if low >= 0 and "index" not in names:
         yield some(lambda old: -1 - old)
     if not any(word in name for name in names for word in _COUNTING):
         most = 1 << _WIDE.get(tensor.element_size(), 13)
