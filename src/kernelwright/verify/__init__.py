@@ -37,7 +37,7 @@ def pool_at(where: str, **options: Any) -> RemotePool | ClusterPool:
     return RemotePool(where)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "VerifierPool":
         from kernelwright.verify.pool import VerifierPool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, as_completed
-from typing import Any, Self
+from typing import Self
 
 from kernelwright.records import Candidate, Task, Verdict
 
@@ -29,7 +29,7 @@ class Pool(ABC):
     def verify_many(
         self,
         pairs: Sequence[tuple[Task, Candidate]],
-        on_result: Callable[[int, Verdict], Any] | None = None,
+        on_result: Callable[[int, Verdict], object] | None = None,
     ) -> list[Verdict]:
         """As the function below."""
         return verify_many(self.submit, pairs, on_result)
@@ -44,7 +44,7 @@ class Pool(ABC):
 def verify_many(
     submit: Callable[[Task, Candidate], Future[Verdict]],
     pairs: Sequence[tuple[Task, Candidate]],
-    on_result: Callable[[int, Verdict], Any] | None = None,
+    on_result: Callable[[int, Verdict], object] | None = None,
 ) -> list[Verdict]:
     """Verdicts in the order of `pairs`; identical candidates for one task are judged once.
 

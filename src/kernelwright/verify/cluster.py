@@ -71,7 +71,7 @@ class ClusterPool(Pool):
     gpus: tuple[()] = ()
     backend = "remote"
 
-    def __init__(self, address: str = "auto", at_once: int = 0, **options: Any) -> None:
+    def __init__(self, address: str = "auto", at_once: int = 0, **options: object) -> None:
         try:
             import ray
         except ImportError:
@@ -156,7 +156,7 @@ class ClusterPool(Pool):
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, name: str, actor: Any) -> None:
+    def _serve(self, name: str, actor: object) -> None:
         """Hand cases to one actor until the pool is closed or the actor is gone for good."""
         while (case := self._cases.get()) is not None:
             if not (case.lost or case.future.set_running_or_notify_cancel()):
@@ -225,7 +225,7 @@ def _reach(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
 
 
-def _own(error: Any) -> Exception:
+def _own(error: object) -> Exception:
     """What the pool raised there: a broken task is the user's, all else the judge's."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, UserError | InfrastructureError):

@@ -28,7 +28,7 @@ _COPIES = 2
 class Stop(Exception):
     """The verification is over."""
 
-    def __init__(self, outcome: Outcome, gate: Gate, detail: str, **evidence: Any) -> None:
+    def __init__(self, outcome: Outcome, gate: Gate, detail: str, **evidence: object) -> None:
         super().__init__(detail)
         self.outcome, self.gate, self.detail, self.evidence = outcome, gate, detail, evidence
 
@@ -91,7 +91,7 @@ class Confined:
             raise self._refused(gate, answer)
         return answer, outputs
 
-    def _refused(self, gate: Gate, answer: dict[str, Any]) -> Stop | InfrastructureError:
+    def _refused(self, gate: Gate, answer: dict[str, object]) -> Stop | InfrastructureError:
         try:
             outcome = Outcome(str(answer["outcome"]))
         except ValueError:
@@ -116,7 +116,7 @@ class Confined:
         return status
 
 
-def plain(text: Any, length: int) -> str:
+def plain(text: object, length: int) -> str:
     """Text from a process, as far as it can be written to a file."""
     return str(text)[:length].encode("utf-8", "replace").decode()
 

@@ -85,7 +85,7 @@ def attach(module: torch.nn.Module, positions: Sequence[int]) -> torch.nn.Module
     return module
 
 
-def cotangents_of(module: torch.nn.Module, arguments: Sequence[Any]) -> list[tuple[int, torch.Tensor]]:
+def cotangents_of(module: torch.nn.Module, arguments: Sequence[object]) -> list[tuple[int, torch.Tensor]]:
     """(position, output without data) of each output of a reference on meta tensors that has a gradient.
 
     Raises UserError where none has: then there is no backward pass to ask for.
@@ -101,7 +101,7 @@ def cotangents_of(module: torch.nn.Module, arguments: Sequence[Any]) -> list[tup
     return found
 
 
-def label(position: int, structure: Any) -> str:
+def label(position: int, structure: object) -> str:
     """What the tensor at a flat position of a `WithGradients` result is, for people; empty for the module's own outputs."""
     if not isinstance(structure, dict) or set(structure) != {"outputs", "inputs", "parameters"}:
         return ""
@@ -114,7 +114,7 @@ def label(position: int, structure: Any) -> str:
     return f"the gradient of parameter {position - own - inputs}"
 
 
-def _tensors(form: Any) -> int:
+def _tensors(form: object) -> int:
     """How many tensors a skeleton stands for."""
     if form == "*":
         return 1

@@ -50,10 +50,10 @@ class Kept:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._entries: OrderedDict[object, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         with self._lock:
             return key in self._entries and self._entries[key].made
 
@@ -180,7 +180,7 @@ class Judge:
             found += self._hidden(task, shapes, found)
         return found
 
-    def _hidden(self, task: Task, shapes: list[str], own: Sequence[Any]) -> list[Any]:
+    def _hidden(self, task: Task, shapes: list[str], own: Sequence[object]) -> list[Any]:
         """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
         from kernelwright.verify.reference import oracle
 
@@ -200,7 +200,7 @@ class Judge:
                 break
         return found
 
-    def named_cases(self, task: Task, code: str) -> list[Any]:
+    def named_cases(self, task: Task, code: str) -> list[object]:
         """Cases at multiples of the numbers that a candidate names, and above the bounds (`reference/hidden_sizes.py`)."""
         from kernelwright.verify.reference import oracle
 

@@ -60,14 +60,14 @@ def _widened(value: Any) -> Any:
 
 
 class _Computed(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         return computed(func, args, kwargs or {})
 
 
 class _Complete(torch.nn.Module):
     """Mixed into a reference's class."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         held = (*flatten((args, kwargs)), *self.parameters(), *self.buffers())
         if not any(_narrow(one) and one.device.type == "cpu" for one in held):
             return super().forward(*args, **kwargs)

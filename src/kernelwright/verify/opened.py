@@ -64,7 +64,7 @@ def judge_at(
 ) -> Iterator[VerifierPool | RemotePool | ClusterPool]:
     """The judge on servers, where `addresses` are given; else `judge`, here. Servers judge by their own settings."""
     if addresses:
-        decides: Any = protocol.split(",")[0]
+        decides: object = protocol.split(",")[0]
         with pool_at(
             addresses, backend=backend, protocol=decides, target=target, deadline_s=deadline_s
         ) as pool:

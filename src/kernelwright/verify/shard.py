@@ -9,7 +9,6 @@ import sys
 import threading
 from concurrent.futures import CancelledError, Future
 from multiprocessing.connection import Connection
-from typing import Any
 
 from kernelwright.records import Verdict
 from kernelwright.verify.pool import VerifierPool
@@ -34,7 +33,7 @@ def main(fd: int) -> None:
     def tell(number: int, future: Future[Verdict]) -> None:
         waiting.pop(number, None)
         try:
-            answer: tuple[Any, ...] = (number, future.result(), None)
+            answer: tuple[object, ...] = (number, future.result(), None)
         except CancelledError:
             return
         except Exception as error:

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.records import Candidate, Task, Verdict
@@ -48,7 +47,7 @@ class Shards:
         self,
         workers: int,
         judges: int,
-        options: dict[str, Any],
+        options: dict[str, object],
         failed: Callable[[Task, Candidate, str], Verdict],
     ) -> None:
         """`workers` are all there shall be, `judges` the processes they are dealt out to, `options` those of
@@ -77,7 +76,7 @@ class Shards:
 class _Shard:
     """One process, and the thread that listens to it. A process that dies is replaced, and asked again once."""
 
-    def __init__(self, options: dict[str, Any], failed: Callable[[Task, Candidate, str], Verdict]) -> None:
+    def __init__(self, options: dict[str, object], failed: Callable[[Task, Candidate, str], Verdict]) -> None:
         self._options, self._failed = options, failed
         self._lock = threading.Lock()
         self._pending: dict[int, _Case] = {}

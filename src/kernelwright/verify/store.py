@@ -41,7 +41,7 @@ class Store:
             return None
         return dict(found["value"]) if isinstance(found, dict) and found.get("key") == key else None
 
-    def put(self, value: dict[str, Any], **key: str) -> None:
+    def put(self, value: dict[str, object], **key: str) -> None:
         """Remember `value` where that can be done; says once on stderr where it cannot."""
         path = self._path(key)
         fresh = path.with_name(f".{path.stem}.{secrets.token_hex(8)}")

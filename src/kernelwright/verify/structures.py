@@ -30,7 +30,7 @@ def convert(tree: Any, function: Any) -> Any:
     return tree
 
 
-def _like(tree: tuple[Any, ...], items: list[Any]) -> Any:
+def _like(tree: tuple[Any, ...], items: list[Any]) -> object:
     """A tuple of those items, of the kind of `tree`: a named tuple keeps its names."""
     if hasattr(tree, "_fields"):
         return type(tree)(*items)
@@ -39,7 +39,7 @@ def _like(tree: tuple[Any, ...], items: list[Any]) -> Any:
     return tuple(items)
 
 
-def with_numbers_of(first: Any, tree: Any) -> Any:
+def with_numbers_of(first: object, tree: object) -> Any:
     """`tree` with the tensors that it has, and whatever else `first` has in their places."""
     if isinstance(first, torch.Tensor):
         return tree
@@ -51,7 +51,7 @@ def with_numbers_of(first: Any, tree: Any) -> Any:
     return first
 
 
-def describe(tree: Any) -> Any:
+def describe(tree: object) -> Any:
     """A nest as shapes, strides and dtypes: all that a candidate's process learns of its inputs."""
     if isinstance(tree, torch.Tensor):
         dtype = str(tree.dtype).removeprefix("torch.")
@@ -71,7 +71,7 @@ def describe(tree: Any) -> Any:
     return {"value": tree}
 
 
-def skeleton(tree: Any) -> Any:
+def skeleton(tree: object) -> object:
     """The nest's form: tensors as `*`, scalars as themselves, named tuples as tuples."""
     if isinstance(tree, torch.Tensor):
         return "*"

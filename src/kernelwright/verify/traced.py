@@ -61,7 +61,7 @@ class Trace:
         """Storages that the steady call uses and is not given, in the order in which they came up."""
         return sorted(set(self.tape.foreign) - {view.storage for view in self.inputs})
 
-    def _work(self) -> list[Any]:
+    def _work(self) -> list[object]:
         """What the steady call does, its memory named by the part that it plays."""
         names: dict[int, Any] = {view.storage: ("weight", name) for name, view in self.traced.state.items()}
         names |= {view.storage: ("input", place) for place, view in enumerate(self.inputs)}

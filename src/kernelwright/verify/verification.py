@@ -95,7 +95,7 @@ class Verification:
         found = []
         for protocol in self.judge.beside:
             fallen = self._fallen.get(protocol.name)
-            change: dict[str, Any] = {"protocol": protocol.name}
+            change: dict[str, object] = {"protocol": protocol.name}
             if fallen is not None:
                 change |= {
                     "outcome": fallen.outcome,
@@ -107,7 +107,7 @@ class Verification:
         return tuple(found)
 
     def _word(
-        self, outcome: Outcome, gate: Gate, detail: str, facts: dict[str, Any], timing: Timing | None
+        self, outcome: Outcome, gate: Gate, detail: str, facts: dict[str, object], timing: Timing | None
     ) -> Verdict:
         return Verdict(
             task_id=self.task.id,
@@ -237,7 +237,7 @@ class Verification:
         if again.same >= 0 and not elsewhere.does_the_same_in(again.same):
             self._of_one_tensor = elsewhere, again.same
 
-    def _when_evaluating(self, device: Confined, shape: Any, case: Any) -> None:
+    def _when_evaluating(self, device: Confined, shape: object, case: object) -> None:
         """What the candidate does in evaluation mode, where that is something else but the same to the reference. Raises
         Stop where it is wrong."""
         if (trace := self._evaluated) is None:
@@ -249,7 +249,7 @@ class Verification:
             for call in (*trace.warm_up(), -1):
                 self._interpret(device, Gate.SMALL, Run(key, call), case)
 
-    def _when_given_one_tensor(self, device: Confined, shape: Any, case: Any) -> None:
+    def _when_given_one_tensor(self, device: Confined, shape: object, case: Any) -> None:
         """What the candidate does where inputs that are alike are one tensor, where that is something else. Raises Stop where
         it is wrong."""
         from kernelwright.verify.reference import oracle
@@ -573,7 +573,7 @@ class Verification:
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
         return worst, answer, outputs[: len(case.expected)]
 
-    def _other_configurations(self, device: Confined, gate: Gate, key: str, case: Any, tried: int) -> None:
+    def _other_configurations(self, device: Confined, gate: Gate, key: str, case: object, tried: int) -> None:
         """Those that autotuning may choose and no case has met are right as well. Raises Stop."""
         for number in range(tried, min(self._configurations, _MOST_CONFIGURATIONS)):
             self._interpret(device, gate, Run(key, configuration=number), case, 0, 0)
@@ -643,13 +643,13 @@ class Verification:
         return Outcome(kind)
 
 
-def _some_alike(inputs: Any) -> bool:
+def _some_alike(inputs: object) -> bool:
     """Whether two of the tensors that `structures.describe` tells of have one form."""
     found = [str(spec) for spec in _specs(inputs)]
     return len(set(found)) < len(found)
 
 
-def _specs(spec: Any) -> Iterator[Any]:
+def _specs(spec: object) -> Iterator[object]:
     if isinstance(spec, dict):
         if "meta" in spec:
             yield spec["meta"]
@@ -661,7 +661,7 @@ def _specs(spec: Any) -> Iterator[Any]:
             yield from _specs(one)
 
 
-def _short(form: Any) -> str:
+def _short(form: object) -> str:
     return str(form).replace("'*'", "tensor")[:120]
 
 

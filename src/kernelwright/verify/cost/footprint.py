@@ -36,9 +36,9 @@ class Live(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.now = self.peak = 0
-        self._known: dict[int, weakref.ref[Any]] = {}
+        self._known: dict[int, weakref.ref[object]] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         given = {tensor.untyped_storage()._cdata for tensor in _tensors([args, kwargs])}
         out = func(*args, **(kwargs or {}))
         for tensor in _tensors(out):
@@ -51,12 +51,12 @@ class Live(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
         return out
 
-    def _gone(self, key: int, size: int, _: Any) -> None:
+    def _gone(self, key: int, size: int, _: object) -> None:
         self.now -= size
         del self._known[key]
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
+def _tensors(tree: object) -> list[torch.Tensor]:
     if isinstance(tree, torch.Tensor):
         return [tree]
     items = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()

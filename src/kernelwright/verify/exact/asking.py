@@ -46,7 +46,7 @@ class Posed:
             return error
 
 
-def question(shape: Any, secret: int) -> Posed:
+def question(shape: object, secret: int) -> Posed:
     """What `ask` gives or raises."""
     from kernelwright.verify.exact.proof import ask  # torch's tracer takes seconds to import
 

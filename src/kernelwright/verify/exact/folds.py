@@ -124,7 +124,7 @@ def scanned(
     fold: Fold,
     values: Sequence[tl.tensor],
     data: Callable[[interpreter.TensorHandle], Any],
-) -> Any:
+) -> object:
     """What `ScanOps.apply_impl` does."""
     axis = fold.axis
     given = [calculator.number(data(value.handle)) for value in values]

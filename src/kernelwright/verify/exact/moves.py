@@ -45,7 +45,7 @@ MOVES = frozenset([
 ])  # fmt: skip
 
 
-def move(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def move(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> object:
     """Elements are numbered from 1; 0 is the literal 0, or what `constant_pad_nd` pads with."""
     name = function._schema.name.split("::")[-1]
     pad: Any = 0.0
@@ -58,7 +58,7 @@ def move(calculator: Calculator, function: Any, args: Sequence[Any], kwargs: dic
     given: list[Exact] = []
     start = 1
 
-    def numbered(value: Any) -> Any:
+    def numbered(value: object) -> Any:
         nonlocal start
         if isinstance(value, list | tuple):
             return type(value)(map(numbered, value))

@@ -49,7 +49,7 @@ class Unknown:
     """A result that nothing exact is known of."""
 
 
-def _leaves(tree: Any) -> list[Any]:
+def _leaves(tree: object) -> list[object]:
     if isinstance(tree, list | tuple):
         return [leaf for item in tree for leaf in _leaves(item)]
     if isinstance(tree, dict):
@@ -57,7 +57,7 @@ def _leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def _known(value: Any) -> Any:
+def _known(value: object) -> object:
     return torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
 
 
@@ -117,7 +117,7 @@ def _variance(
 
 def _variance_and_mean(
     c: Calculator, x: Operand, dims: Dims = None, *, correction: float | None = None, keepdim: bool = False
-) -> Any:
+) -> object:
     return _variance(c, x, dims, correction=correction, keepdim=keepdim), _mean(c, x, dims, keepdim)
 
 
@@ -141,7 +141,7 @@ def _norm(
 
 
 def _extreme(along: str) -> Handler:
-    def handler(c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False) -> Any:
+    def handler(c: Calculator, x: Operand, dims: Dims = None, keepdim: bool = False) -> object:
         made = _reduced(exact(c, x), dims, keepdim, getattr(c, along))
         return made if dims is None or isinstance(dims, list | tuple) else (made, Unknown())
 
@@ -311,7 +311,7 @@ def _clamp(c: Calculator, x: Operand, low: Operand | None = None, high: Operand 
     return value if high is None else c.minimum(value, plain(high))
 
 
-def _cast(c: Calculator, x: Operand, dtype: torch.dtype | None = None, **rest: Any) -> Any:
+def _cast(c: Calculator, x: Operand, dtype: torch.dtype | None = None, **rest: Any) -> object:
     dtype = rest.get("dtype", dtype)
     value = exact(c, x)
     if dtype is None:
@@ -410,7 +410,7 @@ def _index_put(
 def _shaped(fill: Callable[..., torch.Tensor]) -> Handler:
     """What asks only for a shape."""
 
-    def handler(c: Calculator, x: Operand, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def handler(c: Calculator, x: Operand, *args: object, **kwargs: object) -> torch.Tensor:
         options = {"dtype": kwargs.get("dtype") or torch.float32}
         return fill(exact(c, x).shape, *args, **options)
 
@@ -418,7 +418,9 @@ def _shaped(fill: Callable[..., torch.Tensor]) -> Handler:
 
 
 def _new(fill: Callable[..., torch.Tensor]) -> Handler:
-    def handler(c: Calculator, x: Operand, shape: Sequence[int], *args: Any, **kwargs: Any) -> torch.Tensor:
+    def handler(
+        c: Calculator, x: Operand, shape: Sequence[int], *args: object, **kwargs: object
+    ) -> torch.Tensor:
         return fill(shape, *args, dtype=kwargs.get("dtype") or torch.float32)
 
     return handler
@@ -427,7 +429,7 @@ def _new(fill: Callable[..., torch.Tensor]) -> Handler:
 # -- the table ---------------------------------------------------------------------------------------------------
 
 
-def _one(name: str, *fixed: Any) -> Handler:
+def _one(name: str, *fixed: object) -> Handler:
     """A method of the calculator on one array."""
     return lambda c, x, *_, **__: getattr(c, name)(exact(c, x), *fixed)
 

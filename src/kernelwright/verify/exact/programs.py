@@ -46,7 +46,7 @@ _LOGICAL = {np.bitwise_and: "both", np.bitwise_or: "either", np.bitwise_xor: "di
 _UNARY = {
     np.negative: "negative", np.exp: "exp", np.exp2: "exp2", np.log: "log", np.sqrt: "sqrt", np.abs: "absolute",
 }  # fmt: skip
-_NAMED: dict[Any, tuple[str, Parity]] = {
+_NAMED: dict[object, tuple[str, Parity]] = {
     np.sin: ("sin", "odd"), np.cos: ("cos", "even"), np.floor: ("floor", ""), np.ceil: ("ceil", ""),
 }  # fmt: skip
 _LIBRARY_PARITY: dict[str, Parity] = {
@@ -68,7 +68,7 @@ class Programs:
     def installed(self) -> Iterator[None]:
         """Raises nothing of its own; `NotExact` comes out of kernels that cannot be followed."""
         builder, reduce, scan = interpreter.InterpreterBuilder, interpreter.ReduceOps, interpreter.ScanOps
-        patches: list[tuple[Any, str, Method]] = [
+        patches: list[tuple[object, str, Method]] = [
             (reduce, "apply_impl", self._folded(reduce.apply_impl, folds.reduced)),
             (scan, "apply_impl", self._folded(scan.apply_impl, folds.scanned)),
             (builder, "create_masked_load", self._load(builder.create_masked_load)),
@@ -123,7 +123,7 @@ class Programs:
     def _begun(self, own: Method) -> Method:
         """A program begins: its comparisons are counted with those of its neighbours."""
 
-        def set_grid_idx(builder: interpreter.InterpreterBuilder, *index: int) -> Any:
+        def set_grid_idx(builder: interpreter.InterpreterBuilder, *index: int) -> object:
             self.calculator.site = self.calculator.site
             return own(builder, *index)
 
@@ -140,12 +140,12 @@ class Programs:
         return argument
 
     @staticmethod
-    def _extreme(own: Method, name: str, op: Any) -> Method:
+    def _extreme(own: Method, name: str, op: object) -> Method:
         """Triton's own compares the bits of floats."""
 
         def atomic(
             semantic: TritonSemantic, ptr: Handle, val: Handle, mask: Handle, sem: object, scope: object
-        ) -> Any:
+        ) -> object:
             if not val.dtype.is_floating():
                 return own(semantic, ptr, val, mask, sem, scope)
             ptr, val, mask = semantic.atom_red_typechecking_impl(ptr, val, mask, name)
@@ -329,7 +329,7 @@ class Programs:
             other: Handle,
             *rest: object,
             **kwargs: object,
-        ) -> Any:
+        ) -> object:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
             region, dtype = self._region(ptrs, lanes, "read")
             if region is None:
@@ -377,7 +377,7 @@ class Programs:
             mask: Handle,
             *rest: object,
             **kwargs: object,
-        ) -> Any:
+        ) -> object:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptrs.data.shape)
             region, dtype = self._region(ptrs, lanes, "write")
             data = isinstance(value.data, Exact)
@@ -398,13 +398,13 @@ class Programs:
     def _update(self, own: Method) -> Method:
         def create(
             builder: interpreter.InterpreterBuilder,
-            op: Any,
+            op: object,
             ptr: Handle,
             val: Handle,
             mask: Handle,
             sem: object,
             scope: object,
-        ) -> Any:
+        ) -> object:
             lanes = np.broadcast_to(_plain_mask(mask.data), ptr.data.shape)
             region, dtype = self._region(ptr, lanes, "atomic access")
             if region is None:
@@ -455,7 +455,7 @@ def _elements(pointers: np.ndarray, width: int) -> np.ndarray:
 def _where_exact(own: Method, exact: Method) -> Method:
     """`exact` where an argument is data, `own` elsewhere."""
 
-    def method(builder: interpreter.InterpreterBuilder, *args: object, **kwargs: object) -> Any:
+    def method(builder: interpreter.InterpreterBuilder, *args: object, **kwargs: object) -> object:
         for arg in args:
             if isinstance(arg, interpreter.TensorHandle):
                 if isinstance(arg.data, Exact):
@@ -470,7 +470,7 @@ def _where_exact(own: Method, exact: Method) -> Method:
 
 
 def _refused(name: str) -> Method:
-    def method(*args: Any, **kwargs: Any) -> Any:
+    def method(*args: object, **kwargs: object) -> object:
         raise NotExact(f"{name.removeprefix('create_')} of data")
 
     return method

@@ -45,14 +45,14 @@ class Traced:
     """Of the tower: how often an exponential is taken of an exponential, and one."""
 
 
-def traced(module: torch.nn.Module, inputs: Sequence[Any]) -> Traced:
+def traced(module: torch.nn.Module, inputs: Sequence[object]) -> Traced:
     """Raises NotExact for what cannot be traced."""
     state = {name: value.detach() for name, value in module.state_dict(keep_vars=True).items()}
     names = tuple(state)
     leaves, spec = pytree.tree_flatten(tuple(inputs))
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-    def forward(*tensors: torch.Tensor) -> Any:
+    def forward(*tensors: torch.Tensor) -> object:
         filled = list(leaves)
         for place, tensor in zip(places, tensors, strict=False):
             filled[place] = tensor
@@ -82,7 +82,7 @@ _KEPT = frozenset([
 """Operators with a form here that is better than what they are decomposed into."""
 
 
-def _name(op: Any) -> str:
+def _name(op: object) -> str:
     return str(op).split(".")[1] if "." in str(op) else str(op)
 
 
@@ -97,12 +97,14 @@ def _depth(graph: torch.fx.GraphModule) -> int:
     return max(found.values(), default=0)
 
 
-def run(traced: Traced, calculator: Calculator, inputs: Sequence[Any], state: Mapping[str, Any]) -> list[Any]:
+def run(
+    traced: Traced, calculator: Calculator, inputs: Sequence[object], state: Mapping[str, object]
+) -> list[Any]:
     """The outputs, flat, as `Exact` or tensors of known numbers. Raises NotExact."""
     values: dict[Any, Any] = {}
     given = iter([*inputs, *(state[name] for name in traced.names)])
 
-    def filled(tree: Any) -> Any:
+    def filled(tree: object) -> Any:
         if isinstance(tree, torch.fx.Node):
             return values[tree]
         if isinstance(tree, list | tuple):

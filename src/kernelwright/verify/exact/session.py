@@ -117,7 +117,7 @@ class ExactSession(Session):
                 self.provide(view.storage, view.end)
             self.put(view, value)
 
-    def _value(self, item: Any) -> Any:
+    def _value(self, item: object) -> object:
         if isinstance(item, dict) and "view" in item:
             return self.get(View.read(item["view"]))
         return [self._value(part) for part in item] if isinstance(item, list) else scalar(item)
@@ -172,7 +172,7 @@ def _array(value: torch.Tensor) -> np.ndarray:
 
 def answered(
     body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor], built: dict[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The command `exact` of the interpreter's process; see `verification.py`."""
     count = body["blobs"]
     deadline = time.monotonic() + body["limit_s"]

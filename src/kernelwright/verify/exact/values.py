@@ -93,7 +93,7 @@ class Exact:
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         return self.mapped(lambda planes: planes.reshape(len(planes), *wanted))
 
-    def astype(self, dtype: Any) -> Exact:
+    def astype(self, dtype: object) -> Exact:
         raise NotExact("an address or an integer from data")
 
     def tobytes(self) -> bytes:
@@ -102,17 +102,17 @@ class Exact:
     def copy(self) -> Exact:
         return self
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, function: object, types: object, args: Any, kwargs: Any) -> object:
         if function is np.transpose:
             axes = args[1] if len(args) > 1 else kwargs.get("axes")
             order = tuple(range(self.ndim))[::-1] if axes is None else tuple(axes)
             return self.mapped(lambda planes: planes.transpose(0, *(axis + 1 for axis in order)))
         raise NotExact(f"numpy's {getattr(function, '__name__', function)} on data")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **kwargs: object) -> object:
         raise NotExact(f"numpy's {ufunc.__name__} on data")
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> object:
         raise NotExact("data read as numbers")
 
     def __bool__(self) -> bool:

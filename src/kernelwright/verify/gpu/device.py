@@ -142,7 +142,7 @@ class CudaSession(Session):
         runner = kernel[launch.grid]
         return lambda: runner(**arguments, **launch.options)
 
-    def _tune(self, kernel: Any, launches: list[Launch]) -> int:
+    def _tune(self, kernel: object, launches: list[Launch]) -> int:
         """Index of the fastest configuration. Writes over memory: play the tape afresh afterwards."""
         times = []
         for launch in launches:
@@ -158,7 +158,7 @@ class CudaSession(Session):
 
     def prepared(self, tape: Tape) -> Side:
         """The tape as one call that allocates nothing, to be timed, and what poisons its memory before each call."""
-        steps: list[tuple[bool, Callable[[], Any]]] = []
+        steps: list[tuple[bool, Callable[[], object]]] = []
         fresh: list[tuple[torch.Tensor, str]] = []
         for place, operation in enumerate(tape.operations):
             if operation.kind == "alloc":
@@ -217,7 +217,7 @@ class CudaSession(Session):
         memory = torch.empty(0, dtype=torch.uint8, device=self.device)
         return memory.set_(self.storages[storage], 0, (self.storages[storage].nbytes(),), (1,))
 
-    def _step(self, operation: Operation, place: int) -> Callable[[], Any]:
+    def _step(self, operation: Operation, place: int) -> Callable[[], object]:
         fields = operation.fields
         if operation.kind == "launch":
             launches: list[Launch] = fields["launches"]
@@ -290,7 +290,7 @@ class CudaDevice(Service):
         if failures and len(failures) == len(launches):
             raise failures[0]
 
-    def _arena_command(self, handle: str, size: int, flags: dict[str, bool]) -> dict[str, Any]:
+    def _arena_command(self, handle: str, size: int, flags: dict[str, bool]) -> dict[str, object]:
         """Map the judge's arena, set the precision flags: the same for candidate and reference."""
         set_flags(**flags)
         self.arena = open_arena(handle, size, self._index)
@@ -314,7 +314,7 @@ class CudaDevice(Service):
 
     def _open_command(
         self, key: str, trace: dict[str, Any], state: dict[str, Any], blobs: list[Any]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Memory for one shape, with constants as given and weights as the reference has them."""
         assert self.arena is not None
         candidate = Candidate(trace)
@@ -357,7 +357,7 @@ class CudaDevice(Service):
             locate(self.arena, described).copy_(session.tensor(view))
         return {"changed": changed}
 
-    def _compare_state_command(self, key: str, state: dict[str, Any]) -> dict[str, Any]:
+    def _compare_state_command(self, key: str, state: dict[str, Any]) -> dict[str, object]:
         """Names of the weights that are not as the arena has them."""
         assert self.arena is not None
         session, candidate = self.sessions[key]
@@ -377,7 +377,7 @@ class CudaDevice(Service):
     # -- the clock ---------------------------------------------------------------------------------------------
 
     def _reference_command(
-        self, key: str, task: dict[str, Any], sizes: dict[str, int], inputs: Any, own: bool
+        self, key: str, task: dict[str, object], sizes: dict[str, int], inputs: object, own: bool
     ) -> dict[str, Any]:
         """The task's own module beside the candidate, to be called on the inputs that its session holds."""
         session, candidate = self.sessions[key]
@@ -394,8 +394,8 @@ class CudaDevice(Service):
         return {}
 
     def _compile_reference_command(
-        self, task: dict[str, Any], sizes: dict[str, int], seed: int
-    ) -> dict[str, Any]:
+        self, task: dict[str, object], sizes: dict[str, int], seed: int
+    ) -> dict[str, object]:
         """A reference under torch.compile and as it is, without any candidate."""
         reference = oracle.Reference(Task.model_validate(task), sizes, self.device)
         set_flags(**reference.precision.flags)
@@ -406,7 +406,7 @@ class CudaDevice(Service):
             side.call()
         return {}
 
-    def _time_reference_command(self) -> dict[str, Any]:
+    def _time_reference_command(self) -> dict[str, object]:
         return self._clock.rounds(self._sides, Inputs([], [], []))
 
     def _time_command(
@@ -417,7 +417,7 @@ class CudaDevice(Service):
         outputs: list[Any],
         anew: bool,
         precision: float,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """See `Clock.rounds`. What the audited call wrote is copied to the places given."""
         assert self.arena is not None
         arena = self.arena
@@ -439,18 +439,18 @@ class CudaDevice(Service):
             raise Failure(Outcome.STATEFUL, detail)
         return answer | {"binaries": [_report(binary) for binary in session.binaries.values() if binary]}
 
-    def _batch_command(self, reference: bool, calls: int, most: int) -> dict[str, Any]:
+    def _batch_command(self, reference: bool, calls: int, most: int) -> dict[str, object]:
         """One batch, behind the delay of the largest, so that a line through batches has the calls' slope alone."""
         cycles, least = self._clock.batch_delay(self._sides, most)
         self._clock.batch(self._sides[int(reference)], calls, cycles)
         return {"delay_ms": least}
 
-    def _share_command(self) -> dict[str, Any]:
+    def _share_command(self) -> dict[str, object]:
         """Share of the GPU time of a call that is spent in the candidate's kernels."""
         kernels, whole = self._clock.share(self._sides[0])
         return {"share": kernels / whole}
 
-    def _flush_command(self, calls: int) -> dict[str, Any]:
+    def _flush_command(self, calls: int) -> dict[str, object]:
         return {"ms": self._clock.flush_ms(calls)}
 
     @contextlib.contextmanager
@@ -534,7 +534,7 @@ def _prune(folder: Path) -> None:
         total -= size
 
 
-def _report(binary: Any) -> dict[str, Any]:
+def _report(binary: Any) -> dict[str, object]:
     """What the driver says of a loaded kernel."""
     return {
         "kernel": str(binary.name),

@@ -37,14 +37,14 @@ class _Handle(ctypes.Structure):
 
 
 @functools.cache
-def _driver() -> Any:
+def _driver() -> object:
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         raise InfrastructureError(f"no CUDA driver: {error}") from None
 
 
-def _call(name: str, *args: Any) -> None:
+def _call(name: str, *args: object) -> None:
     status = getattr(_driver(), name)(*args)
     if status == _NO_MEMORY:
         raise OutOfMemory(f"{name} found no GPU memory (CUDA error {status})")
@@ -64,7 +64,7 @@ def enter_context(device: int) -> None:
 class Raw:
     """Lets torch see foreign GPU memory without a copy (the CUDA array interface, version 3)."""
 
-    def __init__(self, pointer: int, size: int, owner: Any) -> None:
+    def __init__(self, pointer: int, size: int, owner: object) -> None:
         self.owner = owner
         self.__cuda_array_interface__ = {
             "shape": (size,),

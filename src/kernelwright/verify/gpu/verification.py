@@ -127,7 +127,7 @@ class MeasuredVerification(Verification):
         device.deadline = self.deadline
 
     @contextlib.contextmanager
-    def _held(self, resource: AbstractContextManager[Any], device: Confined) -> Iterator[Any]:
+    def _held(self, resource: AbstractContextManager[object], device: Confined) -> Iterator[Any]:
         """Hold what others may hold now."""
         with contextlib.ExitStack() as held:
             with self._unclocked():
@@ -263,7 +263,7 @@ class MeasuredVerification(Verification):
                 raise
         self._not_summed_in_half(shape.name)
 
-    def _look_at_full_size(self, device: Confined, trace: Trace, case: Any) -> None:
+    def _look_at_full_size(self, device: Confined, trace: Trace, case: object) -> None:
         """A few program instances without memory: no value is known, but every address is."""
         body = {"command": "model", "trace": trace.answer, "compile": "", "samples": _MODEL_SAMPLES}
         try:
@@ -274,12 +274,17 @@ class MeasuredVerification(Verification):
                 raise
 
     def _special(
-        self, device: Confined, shape: GpuCases | ShapeCases, case: Any, position: int, configuration: int = 0
+        self,
+        device: Confined,
+        shape: GpuCases | ShapeCases,
+        case: object,
+        position: int,
+        configuration: int = 0,
     ) -> None:
         """One call on special values: rows of ties, of zeros, far from zero."""
         self._interpret(device, Gate.SMALL, Run(shape.name, configuration=configuration), case, position, 1)
 
-    def _interpreted(self, device: Confined, shape: GpuCases, case: Any, call: int, position: int) -> None:
+    def _interpreted(self, device: Confined, shape: GpuCases, case: object, call: int, position: int) -> None:
         """One call with its programs in reverse order; what is right in the usual order only is a race."""
 
         def run(races: bool) -> None:
@@ -507,7 +512,7 @@ class MeasuredVerification(Verification):
 
 
 @contextlib.contextmanager
-def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+def _both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
     with first, second:
         yield
 

@@ -16,7 +16,7 @@ from kernelwright.verify.trace.kernels import HELPERS, tree_of
 
 _LANGUAGE: dict[tuple[str, ...], list[tuple[Any, str, Any]]] = {}
 """By the libraries that are loaded: each attribute of Triton's language that the interpreter replaces, and by what."""
-_REWRITTEN: dict[Any, Callable[..., Any]] = {}
+_REWRITTEN: dict[object, Callable[..., object]] = {}
 LOOPS: dict[str, Callable[..., Any]] = {"range": range}
 """What `range` means in kernels: the loop of the engine that is installed."""
 
@@ -46,7 +46,7 @@ def _extern_packages() -> list[Any]:
     return [sys.modules[name] for name in names if name in sys.modules]
 
 
-def _implemented(value: Any) -> Any:
+def _implemented(value: Any) -> object:
     """CUDA's libdevice for Triton's empty front of it, which only the compiler replaces."""
     front, real = (
         sys.modules.get(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice")
@@ -60,7 +60,7 @@ def _implemented(value: Any) -> Any:
     return value
 
 
-def rewritten(function: jit.JITFunction) -> Callable[..., Any]:
+def rewritten(function: jit.JITFunction) -> Callable[..., object]:
     """The kernel's body as a Python function over interpreter tensors (Triton's own rewriting, cached)."""
     body = _REWRITTEN.get(function.fn)
     if body is None:
@@ -81,7 +81,9 @@ def rewritten(function: jit.JITFunction) -> Callable[..., Any]:
     return body
 
 
-def _compiled(function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]) -> Callable[..., Any]:
+def _compiled(
+    function: jit.JITFunction, tree: ast.FunctionDef, names: dict[str, Any]
+) -> Callable[..., object]:
     """A candidate's kernel: the tree that was checked, rewritten as Triton does, in a scope of its own."""
     module = ast.Module([interpreter.ASTTransformer().visit(copy.deepcopy(tree))], type_ignores=[])
     names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)}

@@ -90,7 +90,7 @@ def _call(engine: Engine, code: str, graph: Graph, target: Target) -> list[Trace
     return engine.launches
 
 
-def _argument(kind: Any) -> Any:
+def _argument(kind: object) -> Any:
     if not isinstance(kind, TensorType):
         return 1
     return torch.empty(tuple(int(one) for one in kind.shape), dtype=getattr(torch, kind.dtype), device="meta")

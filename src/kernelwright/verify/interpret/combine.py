@@ -23,7 +23,7 @@ _KNOWN = ("_sum_combine", "_prod_combine", "_elementwise_max", "_elementwise_min
 """Of `tl.standard`: what Triton's interpreter does at once."""
 
 
-def reduce(operator: Any, values: Sequence[Any], own: Callable[..., Any], drawn: int) -> Any:
+def reduce(operator: Any, values: Sequence[Any], own: Callable[..., object], drawn: int) -> object:
     """What `tl.reduce` gives. `drawn` decides on the brackets; `own` is Triton's reduction, for what it does at once."""
     if operator.axis is None or at_once(operator.combine_fn):
         return own(operator, values)
@@ -46,7 +46,7 @@ def reduce(operator: Any, values: Sequence[Any], own: Callable[..., Any], drawn:
     return [operator.to_tensor(block, kind) for block, kind in zip(blocks, kinds, strict=True)]
 
 
-def scan(operator: Any, values: Sequence[Any], own: Callable[..., Any]) -> Any:
+def scan(operator: Any, values: Sequence[Any], own: Callable[..., object]) -> Any:
     """What `tl.associative_scan` gives; `own` is Triton's scan."""
     if at_once(operator.combine_fn):
         return own(operator, values)

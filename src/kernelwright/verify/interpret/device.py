@@ -65,7 +65,9 @@ def summarise(launch: TracedLaunch) -> cost.Work:
 class InterpretedSession(Session):
     """Launches go to the interpreter; tuning picks the configuration that the model prices lowest, or another one."""
 
-    def __init__(self, device: str, kernels: Kernels, engine: Engine, prices: dict[Any, list[float]]) -> None:
+    def __init__(
+        self, device: str, kernels: Kernels, engine: Engine, prices: dict[object, list[float]]
+    ) -> None:
         """`prices` are of configurations, by what is tuned: kept from session to session."""
         super().__init__(device, kernels)
         self.engine, self.prices = engine, prices
@@ -108,7 +110,7 @@ class InterpretedSession(Session):
         self._launch(kernel, launches[others[self.configuration % len(usable) - 1]])
         del self.engine.launches[before:]  # compiled is what is priced
 
-    def _launch(self, kernel: Any, launch: Launch) -> None:
+    def _launch(self, kernel: object, launch: Launch) -> None:
         arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
         self.engine.launch(kernel, launch.grid, (), {**arguments, **launch.options})
 
@@ -131,12 +133,12 @@ class InterpretDevice(Service):
         self._state: dict[str, dict[str, torch.Tensor]] = {}
         """Weights as they were given, by shape."""
         self._prices: dict[Any, list[float]] = {}
-        self._assembled: dict[str, dict[str, Any]] = {}
+        self._assembled: dict[str, dict[str, object]] = {}
         self._compiled: set[str] = set()
         self._played: set[str] = set()
         """Shapes of which a call was run."""
         self._built: dict[str, Any] = {}
-        self._large: dict[Any, list[dict[str, Any]]] = {}
+        self._large: dict[object, list[dict[str, object]]] = {}
         """By kernel, the constants of its launches at full size, in order."""
 
     def answer(
@@ -289,7 +291,7 @@ class InterpretDevice(Service):
         self.engine.false_hints, self.engine.believing = False, play.believing
         self.engine.brackets, self.engine.atomics = play.brackets, False
 
-    def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, Any]:
+    def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, object]:
         """Play the steady call without memory: launches with their work. They are compiled as far as `depth` says:
         to "assembly", whose text comes with them, to "ir", or not at all ("")."""
         candidate = Candidate(trace)
@@ -366,7 +368,7 @@ class InterpretDevice(Service):
         sizes = {storage: size for storage, size, _ in candidate.constants} | candidate.steady.foreign | known
         for storage, size in sizes.items():
             session.provide(storage, size)
-        answer: dict[str, Any] = {}
+        answer: dict[str, object] = {}
         try:
             with self._failures():
                 self._plan(session, candidate, sampled)
@@ -479,9 +481,9 @@ class InterpretDevice(Service):
         self.engine.launches, self.engine.counted, session.tuned = [], {}, []
         session.play(candidate.steady)
 
-    def _assemblies(self, launches: list[TracedLaunch]) -> dict[str, dict[str, Any]]:
+    def _assemblies(self, launches: list[TracedLaunch]) -> dict[str, dict[str, object]]:
         """Assembler text of every distinct specialisation, or the compiler's complaint."""
-        done: dict[str, dict[str, Any]] = {}
+        done: dict[str, dict[str, object]] = {}
         self.engine.uninstall()
         try:
             for launch in launches:
@@ -557,7 +559,7 @@ class InterpretDevice(Service):
         return Failure(Outcome.UNSUPPORTED, f"compiles, but is not interpreted: {error}")
 
 
-def _as_text(item: tuple[Any, ...]) -> str:
+def _as_text(item: tuple[object, ...]) -> str:
     """Constants of a kernel, or a decision in it, as text."""
     name, *rest = item
     if len(rest) == 2:

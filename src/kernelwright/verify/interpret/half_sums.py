@@ -33,7 +33,7 @@ def product(made: Any, accumulator: Any) -> Any:
     return made
 
 
-def carried(made: Any, *operands: Any) -> Any:
+def carried(made: Any, *operands: Any) -> object:
     """`made`, with what its operands are sums of."""
     notes = [one.attr[_NOTE] for one in operands if _NOTE in one.attr]
     if notes:
@@ -45,7 +45,7 @@ def carried(made: Any, *operands: Any) -> Any:
     return made
 
 
-def rounded(made: Any, *operands: Any) -> bool:
+def rounded(made: Any, *operands: object) -> bool:
     """Notes that `made` is its operands' sum in half precision; whether this place keeps it there product by product."""
     carried(made, *operands)
     if _NOTE not in made.attr:

@@ -12,7 +12,7 @@ Not covered: promises about pointers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import triton.language as tl
@@ -27,7 +27,7 @@ _WIDEST = 16
 """Elements that one instruction moves at most: longer runs are promised, and shorter ones made use of."""
 
 
-def units(values: Any, dimensions: int) -> list[int]:
+def units(values: object, dimensions: int) -> list[int]:
     """The promised number for each axis."""
     given = values if isinstance(values, list | tuple | tl.tuple) else [values]
     plain = [one.value if isinstance(one, tl.constexpr) else one for one in given]

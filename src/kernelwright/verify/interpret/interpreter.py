@@ -124,7 +124,7 @@ class TracedLaunch:
         return math.prod(self.grid)
 
 
-def _type(launch: TracedLaunch, name: str, path: Path, value: Any, specialise: bool = True) -> Any:
+def _type(launch: TracedLaunch, name: str, path: Path, value: object, specialise: bool = True) -> object:
     """Triton's type for an argument; what it specialises on is entered in `launch`. Raises TypeError, Unsupported."""
     if value is None or isinstance(value, tl.constexpr) or (type(value) is int and value == 1 and specialise):
         launch.constexprs[path if path[1:] else name] = plain(value)
@@ -177,7 +177,7 @@ class Engine:
         self.units: set[str] = set()
         """Units of arithmetic that were used, as `hardware.Target` names them."""
         self._watch: Races | None = None
-        self._stored: dict[Any, set[str]] = {}
+        self._stored: dict[object, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
         self._storing: set[str] = set()
         self.stored: set[int] = set()
@@ -188,7 +188,7 @@ class Engine:
         """By storage that `torch.arange` has filled: bytes before it, width, first number and step."""
         self._sampled_programs: list[int] = []
         """The instances of the launch at hand that were looked at."""
-        self.arrivals: dict[Any, int] = {}
+        self.arrivals: dict[object, int] = {}
         """By kernel, how many instances meet at one counter, where that was planned."""
         self._ticket = Ticket()
         self.samples = SAMPLED_PROGRAMS
@@ -274,7 +274,7 @@ class Engine:
                 made.signature[parameter.name] = _type(made, parameter.name, (number,), value, specialise)
         return made
 
-    def _argument(self, name: str, value: Any) -> Any:
+    def _argument(self, name: str, value: object) -> Any:
         if isinstance(value, tuple):
             return tuple(self._argument(f"{name}[{place}]", item) for place, item in enumerate(value))
         if isinstance(value, torch.Tensor):
@@ -292,7 +292,7 @@ class Engine:
             return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
         return interpreter._implicit_cvt(value)
 
-    def _descriptor(self, name: str, value: TensorDescriptor) -> Any:
+    def _descriptor(self, name: str, value: TensorDescriptor) -> object:
         """A host-side descriptor over checked memory, as Triton's own interpreter makes it."""
         strides = [interpreter._implicit_cvt(plain(stride)) for stride in value.strides]
         strides[-1] = tl.constexpr(1)
@@ -672,7 +672,7 @@ class Engine:
     def deciding(self, own: patches.Decision) -> patches.Decision:
         """`own`, which Python asks where a kernel decides, and a note of what was decided where."""
 
-        def decide(tensor: tl.tensor) -> Any:
+        def decide(tensor: tl.tensor) -> object:
             found = own(tensor)
             if self.mode == "execute":
                 self.seen.add((self._at[0], deciding_line(), outcome_of(found)))
@@ -682,7 +682,7 @@ class Engine:
 
     # -- autotuning -----------------------------------------------------------------------------------------
 
-    def bench(self, call: Callable[[], Any]) -> float:
+    def bench(self, call: Callable[[], object]) -> float:
         """Modelled milliseconds of one configuration, without running it for real."""
         mode, launches, flops = self.mode, self.launches, self.flops
         self.mode, self.launches, self.benching = "model", [], True
@@ -727,7 +727,7 @@ def _waits(function: jit.JITFunction) -> bool:
     return known
 
 
-_WAITS: dict[Any, bool] = {}
+_WAITS: dict[object, bool] = {}
 
 
 def _has_waiting_loop(function: jit.JITFunction) -> bool:
@@ -739,7 +739,7 @@ def _has_waiting_loop(function: jit.JITFunction) -> bool:
     )
 
 
-def declared(launch: TracedLaunch) -> dict[str, Any]:
+def declared(launch: TracedLaunch) -> dict[str, object]:
     """What a kernel is compiled with, as its source declares it."""
     named = {parameter.name for parameter in launch.function.params if parameter.is_constexpr}
     return {str(name): value for name, value in launch.constexprs.items() if name in named}
@@ -756,7 +756,7 @@ def _offsets(pointers: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return active & np.uint64((1 << REGION_BITS) - 1)
 
 
-def handle_of(mask: Handle) -> Any:
+def handle_of(mask: Handle) -> object:
     """A mask as Triton's handle: descriptors and block pointers of Triton 3.6 hand on the bare array."""
     return interpreter.TensorHandle(mask, tl.int1) if isinstance(mask, np.ndarray) else mask
 

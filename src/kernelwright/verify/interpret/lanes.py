@@ -128,7 +128,7 @@ class _Player(InterpretDevice):
         return self.witness.accesses
 
 
-def alike(target: Target, shapes: Sequence[Any], one: Tapes, two: Tapes) -> bool:
+def alike(target: Target, shapes: Sequence[object], one: Tapes, two: Tapes) -> bool:
     """Whether candidate `two` does all that `one` does and no more that shows; both were accepted at `shapes`."""
     first, second = _Player(target), _Player(target)
     try:

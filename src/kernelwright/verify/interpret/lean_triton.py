@@ -24,13 +24,13 @@ _own_tensor_init = core.tensor.__init__
 _own_broadcast = semantic.TritonSemantic.broadcast_impl_value
 _own_check = interpreter.TensorHandle.__post_init__
 
-_blocks: dict[tuple[int, tuple[Any, ...]], dict[str, Any]] = {}
+_blocks: dict[tuple[int, tuple[object, ...]], dict[str, object]] = {}
 """By identity of the element type (which the entry holds, so that it stays its own) and shape: the type's fields."""
-_extents: dict[tuple[int, ...], tuple[Any, Any]] = {}
+_extents: dict[tuple[int, ...], tuple[object, object]] = {}
 """By shape: what a tensor has as `shape` and `numel`."""
 
 
-def _block_init(self: Any, element_ty: Any, shape: Any) -> None:
+def _block_init(self: object, element_ty: object, shape: Any) -> None:
     values = shape.values if type(shape) is core.tuple else shape
     sizes = tuple([size.value if type(size) is core.constexpr else size for size in values])
     if {*map(type, sizes)} != {int}:
@@ -43,7 +43,7 @@ def _block_init(self: Any, element_ty: Any, shape: Any) -> None:
     self.__dict__.update(known)
 
 
-def _block_eq(self: Any, other: Any) -> Any:
+def _block_eq(self: Any, other: Any) -> object:
     if type(other) is core.block_type and self.shape is other.shape:
         return bool(self.element_ty == other.element_ty)
     return _own_block_eq(self, other)
@@ -60,14 +60,14 @@ def _tensor_init(self: Any, handle: Any, type: Any) -> None:  # Triton's own nam
         self.shape, self.numel = known
 
 
-def _broadcast(self: Any, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+def _broadcast(self: object, lhs: Any, rhs: Any) -> tuple[object, object]:
     one, other = lhs.type, rhs.type
     if one.is_block():
         if other.is_block() and one.shape.values == other.shape.values:
             return lhs, rhs
     elif not other.is_block():
         return lhs, rhs
-    own: tuple[Any, Any] = _own_broadcast(self, lhs, rhs)
+    own: tuple[object, object] = _own_broadcast(self, lhs, rhs)
     return own
 
 
@@ -77,7 +77,7 @@ def _handle_init(self: Any, data: Any, dtype: Any, attr: Any = None) -> None:
         _own_check(self)
 
 
-def _erf(self: Any, arg: Any) -> Any:
+def _erf(self: object, arg: Any) -> object:
     """Of doubles, as Triton's own is, which calls Python's for each element."""
     made = torch.erf(torch.from_numpy(np.asarray(arg.data, dtype=np.float64))).numpy()
     narrow = np.float32 if arg.data.dtype == np.float32 else np.float64

@@ -126,7 +126,7 @@ def install(engine: Watcher) -> Callable[[], None]:
     return restore
 
 
-def _call(function: jit.JITFunction, *args: Any, **kwargs: Any) -> Any:
+def _call(function: jit.JITFunction, *args: object, **kwargs: object) -> Any:
     kwargs.pop("_semantic", None)
     return rewritten(function)(*args, **kwargs)
 
@@ -404,7 +404,7 @@ def _foreign(engine: Watcher) -> list[Patch]:
 def _promised(engine: Watcher, kind: hints.Kind) -> Callable[[tl.tensor, Any], tl.tensor]:
     own = getattr(tl, hints.NAMES[kind])
 
-    def promise(input: tl.tensor, values: Any) -> tl.tensor:
+    def promise(input: tl.tensor, values: object) -> tl.tensor:
         given = own(input, values)  # raises where there are too few values
         if engine.mode not in ("execute", "sample") or not isinstance(given, tl.tensor):
             return given

@@ -106,7 +106,7 @@ class ProgramMap:
         recording: Recording,
         recorded: int,
         grid: tuple[int, ...],
-        itemsize: Callable[[Any], int],
+        itemsize: Callable[[object], int],
     ) -> None:
         """`itemsize` says how many bytes the elements behind a handle of pointers have."""
         if math.prod(grid) > MOST_PROGRAMS:
@@ -125,7 +125,7 @@ class ProgramMap:
         self.ranked = False
         """Whether what an atomic access found reaches something that is stored or decided."""
         self.data_decides = False
-        self.branches: set[tuple[int, Any]] = set()
+        self.branches: set[tuple[int, object]] = set()
         """(line, outcome) of every condition that no loaded value decides."""
         self._walk(recording)
 
@@ -190,7 +190,7 @@ class ProgramMap:
             self.branches.add((line, outcome))
 
     def _step(
-        self, label: str, given: list[Value], raw: list[Any], recording: Recording, places: Any, out: Any
+        self, label: str, given: list[Value], raw: list[Any], recording: Recording, places: Any, out: object
     ) -> Value:
         if label == "create_get_program_id":
             axis = self._axes[int(raw[0])]
@@ -283,7 +283,7 @@ class ProgramMap:
             ranks = [np.where(ranks[0] == ranks[1], -1, ranks[0])]
         return Value(None, None, keys | self._key(ranks[0].astype(np.int64)))
 
-    def _accesses(self, label: str, given: list[Value], handle: Any) -> Value:
+    def _accesses(self, label: str, given: list[Value], handle: object) -> Value:
         kind, place, masked = _CALLS[label]
         pointers = given[place]
         if pointers.at is None:
@@ -312,7 +312,7 @@ class ProgramMap:
             self.ranked |= any(value.rank for value in given)
         return Value(None, None, keys, True, kind == "atomic" or any(value.rank for value in given))
 
-    def _decides(self, value: Value, line: int, outcome: Any) -> None:
+    def _decides(self, value: Value, line: int, outcome: object) -> None:
         self.ranked |= value.rank
         if value.data or value.rank:
             self.data_decides = True
@@ -345,7 +345,7 @@ def _origin(pointers: Value, active: np.ndarray) -> int:
     return int((active if active.size else pointers.at).reshape(-1)[0])
 
 
-def _array(value: Any) -> np.ndarray | None:
+def _array(value: object) -> np.ndarray | None:
     data = getattr(value, "data", None)
     return data if isinstance(data, np.ndarray) else None
 

@@ -42,7 +42,7 @@ class Recording:
     """The list of one instance. `record` is used around its interpretation, `play` for another instance."""
 
     def __init__(
-        self, arguments: dict[str, Any], flops: Callable[[float], float], keep: bool = False
+        self, arguments: dict[str, object], flops: Callable[[float], float], keep: bool = False
     ) -> None:
         """`arguments` are the launch's, the same for every instance; `flops(x)` adds to the operations done, and says how
         many there are. `keep` what the recorded instance made of each step, for `program_map.py`."""
@@ -53,9 +53,9 @@ class Recording:
         """By step: the builder's name for it, or `pack`, `decide`, `reduce`."""
         self.made: dict[int, Any] = {}
         """By place: the recorded instance's handle, where they are kept."""
-        self.decisions: list[tuple[int, Any]] = []
+        self.decisions: list[tuple[int, object]] = []
         """(line, outcome) of each step `decide`, in order."""
-        self.branches: list[tuple[int, Any]] = []
+        self.branches: list[tuple[int, object]] = []
         """(line, outcome) of each decision that is the same for every instance."""
         self._keep = keep
         self._flops = flops
@@ -71,7 +71,7 @@ class Recording:
         """Operations of an instance that are not done again."""
         self._first: tuple[int, Callable[[Any], Any]] | None = None
         """The step that decides first, and how what it decides on is read."""
-        self.decision: Any = None
+        self.decision: object = None
         """What that was when it was recorded; None where nothing decides."""
         self._wrote = False
         self._inside = 0
@@ -97,7 +97,7 @@ class Recording:
             self._places.clear()
             self._kept.clear()
 
-    def _called(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _called(self, name: str, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         """Do a call of the builder's, and note it unless it can be done once and for all."""
         if self._inside:
             return function(*args, **kwargs)
@@ -124,7 +124,7 @@ class Recording:
         self._note(name, function, args, kwargs, made)
         return made
 
-    def _note(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, made: Any) -> None:
+    def _note(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, made: object) -> None:
         if any(id(one) in self._places for one in _handles(kwargs)):
             args, kwargs, function = (
                 (*args, *kwargs.values()),
@@ -150,7 +150,7 @@ class Recording:
         self.steps.append((function, tuple(places), kwargs, out))
         self.labels.append(name)
 
-    def _place(self, one: Any) -> int:
+    def _place(self, one: object) -> int:
         known = self._places.get(id(one)) if isinstance(one, _Handle) else None
         if known is not None:
             return known
@@ -167,7 +167,7 @@ class Recording:
         self.values.append(None)
         return len(self.values) - 1
 
-    def _hook(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    def _hook(self, name: str, own: Callable[..., Any]) -> Callable[..., object]:
         """For what reads or makes tensors beside the builder."""
         if name in ("__index__", "__bool__"):
 
@@ -184,7 +184,7 @@ class Recording:
                     self.replayable &= not self._wrote
                     place, kind = self._places[id(tensor.handle)], tensor.type
 
-                    def read(handle: Any) -> Any:
+                    def read(handle: object) -> Any:
                         return own(tl.tensor(handle, kind))
 
                     if self._first is None:
@@ -194,7 +194,7 @@ class Recording:
 
             return decided
 
-        def applied(operator: Any, values: Any) -> Any:
+        def applied(operator: Any, values: Any) -> object:
             if self._inside:
                 return own(operator, values)
             given = values if isinstance(values, tuple) else (values,)
@@ -214,7 +214,7 @@ class Recording:
 
     # -- playing ------------------------------------------------------------------------------------------------
 
-    def decides(self) -> Any:
+    def decides(self) -> object:
         """What `decision` is for the instance that the builder stands at: all of a launch's do the same until then."""
         if self._first is None:
             return None
@@ -255,11 +255,11 @@ class Instances:
         self.making: Recording | None = None
         """What is being recorded."""
         self._flops = flops
-        self._known: dict[Any, dict[Any, list[Recording]] | None] = {}
+        self._known: dict[object, dict[object, list[Recording]] | None] = {}
         """By launch, its recordings by what they decide first; None where there can be none."""
-        self._launch: Any = None
+        self._launch: object = None
 
-    def begin(self, function: Any, grid: tuple[int, ...], arguments: dict[str, Any]) -> None:
+    def begin(self, function: object, grid: tuple[int, ...], arguments: dict[str, object]) -> None:
         """What follows are instances of this launch."""
         self._launch = (function, grid, tuple((name, _identity(value)) for name, value in arguments.items()))
         try:
@@ -271,7 +271,7 @@ class Instances:
                 self._known.clear()
             self._known[self._launch] = {}
 
-    def run(self, body: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    def run(self, body: Callable[..., object], arguments: dict[str, object]) -> None:
         """The instance that the builder stands at."""
         ways = self._known[self._launch]
         if ways is None:
@@ -306,12 +306,12 @@ def deciding_line() -> int:
     return frame.f_lineno if frame.f_code.co_filename.startswith("<kernel") else 0
 
 
-def outcome_of(found: Any) -> Any:
+def outcome_of(found: object) -> object:
     """What a decision comes to, beside the number of a loop's rounds: a truth value, and whether a number is 0."""
     return found if isinstance(found, bool) else f"{'no ' if not found else ''}number"
 
 
-def _identity(value: Any) -> Any:
+def _identity(value: object) -> Any:
     """What tells an argument from others, by value."""
     if isinstance(value, tl.tensor):
         return str(value.type), value.handle.data.tobytes()
@@ -328,7 +328,7 @@ _METHODS = tuple(
     if not name.startswith("__") and callable(getattr(interpreter.InterpreterBuilder, name))
 )
 """The builder's: while an instance is recorded, its own attributes of these names come first."""
-_HOOKS: tuple[tuple[Any, str], ...] = (
+_HOOKS: tuple[tuple[object, str], ...] = (
     (tl.tensor, "__index__"),
     (tl.tensor, "__bool__"),
     (interpreter.ReduceOps, "apply_impl"),
@@ -336,14 +336,14 @@ _HOOKS: tuple[tuple[Any, str], ...] = (
 )
 
 
-def _handles(value: Any) -> list[Any]:
+def _handles(value: object) -> list[Any]:
     """Every handle in a nest."""
     found: list[Any] = []
     _gather(value, found)
     return found
 
 
-def _gather(value: Any, found: list[Any]) -> None:
+def _gather(value: object, found: list[object]) -> None:
     if isinstance(value, _Handle):
         found.append(value)
     elif isinstance(value, tl.tensor):
@@ -366,15 +366,15 @@ def _acts(name: str) -> tuple[bool, bool]:
     return writes or name in _SPEAKS or any(word in name for word in _READS), writes
 
 
-def _by_name(function: Callable[..., Any], count: int, names: list[str]) -> Callable[..., Any]:
+def _by_name(function: Callable[..., object], count: int, names: list[str]) -> Callable[..., object]:
     return lambda *args: function(*args[:count], **dict(zip(names, args[count:], strict=True)))
 
 
-def _pack(kind: type) -> Callable[..., Any]:
+def _pack(kind: type) -> Callable[..., object]:
     return lambda *parts: kind(parts)
 
 
-def _check(read: Callable[[Any], Any], expected: Any, handle: Any) -> None:
+def _check(read: Callable[[object], object], expected: object, handle: object) -> None:
     """Raises _Diverged where a value decides otherwise."""
     if read(handle) != expected:
         raise _Diverged

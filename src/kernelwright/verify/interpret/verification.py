@@ -122,7 +122,7 @@ class InterpretedVerification(Verification):
             self._prove(device, shapes, traces)
         return timing
 
-    def _prove(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
+    def _prove(self, device: Confined, shapes: list[object], traces: list[Trace]) -> None:
         """Whether it computes the same over the reals, in exact arithmetic. No reason to reject."""
         from kernelwright.verify.exact.asking import prove
 
@@ -180,7 +180,7 @@ class InterpretedVerification(Verification):
 
     # -- compile and model -------------------------------------------------------------------------------------
 
-    def _model(self, device: Confined, full: Trace | None) -> list[dict[str, Any]] | None:
+    def _model(self, device: Confined, full: Trace | None) -> list[dict[str, object]] | None:
         """Launches at full size with their work, and every specialisation through compiler and assembler; where no binary
         is asked for, through the compiler's front end."""
         if full is None:
@@ -239,7 +239,7 @@ class InterpretedVerification(Verification):
         device: Confined,
         shape: Any,
         trace: Trace,
-        case: Any,
+        case: object,
         position: int = 0,
         number: int = 0,
         races: bool = False,
@@ -394,7 +394,7 @@ class InterpretedVerification(Verification):
         sizes: dict[str, int],
         host: Confined,
         device: Confined,
-        shapes: list[Any],
+        shapes: list[object],
         traces: list[Trace],
     ) -> None:
         """Of a family of sizes, one set more, looked at as the full size is. Raises Stop."""
@@ -482,12 +482,12 @@ class InterpretedVerification(Verification):
     def _covered(
         self,
         device: Confined,
-        base: Any,
+        base: object,
         full: Trace,
         launches: list[dict[str, Any]],
         shape: Any,
         small: Trace,
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """At full size, where values are not checked here, the kernels must write the output and read the inputs.
 
         What they do there is held against the output's size, and against what they read at the small size. A first

@@ -123,7 +123,7 @@ class _Fused(TorchFunctionMode):
         super().__init__()
         self.recorder = recorder
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         if func not in (functional.scaled_dot_product_attention, functional.rms_norm, torch.rms_norm):
             return func(*args, **kwargs)
@@ -160,7 +160,7 @@ class _Recorder(TorchDispatchMode):
         self._made_of: dict[int, frozenset[int]] = {}
         """By storage that a pointwise operator has written: those it was made of, an element of an element."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         try:
@@ -347,7 +347,7 @@ def _view_bytes(view: View) -> float:
     return float(view.numel * view.itemsize)
 
 
-def _on_meta(item: Any) -> Any:
+def _on_meta(item: object) -> Any:
     """An operator's argument, tensors without data."""
     if isinstance(item, dict) and "view" in item:
         view = View.read(item["view"])

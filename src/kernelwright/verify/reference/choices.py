@@ -42,7 +42,7 @@ class Choices(TorchDispatchMode):
         super().__init__()
         self.made: list[Choice] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         out = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
         if name in _FREE or name in _FIRST:

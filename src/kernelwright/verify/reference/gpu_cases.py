@@ -188,7 +188,7 @@ class GpuCases:
             return [plain]
         return [_Draw(scale, seed, uneven=True), _Draw(abs(scale), seed, uneven=True), plain]
 
-    def _inputs(self, draw: _Draw) -> Any:
+    def _inputs(self, draw: _Draw) -> object:
         made = self._reference.inputs(draw.seed)
         return uneven(made, draw.seed, draw.scale) if draw.uneven else scaled(made, draw.scale)
 

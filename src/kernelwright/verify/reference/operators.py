@@ -49,7 +49,7 @@ class _Names(TorchDispatchMode):
         self.seen: list[str] = []
         self.numbers: list[float] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         name = func._schema.name.removeprefix("aten::")
         self.seen.append(name)
         given = (*args, *(kwargs or {}).values())
@@ -69,7 +69,7 @@ class _Sides(TorchDispatchMode):
         self.found: set[tuple[int, int, bool]] = set()
         self._calls = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         if name in _BOUNDED or name == "softplus":
             self._calls += 1
@@ -123,7 +123,7 @@ def operators(module: torch.nn.Module, inputs: Any, modes: bool = False) -> Oper
     return found
 
 
-def sides(module: torch.nn.Module, inputs: Any) -> set[tuple[int, int, bool]]:
+def sides(module: torch.nn.Module, inputs: object) -> set[tuple[int, int, bool]]:
     """(number of a threshold in the order of calls, of its bound, whether above it) of all that some value reaches. Raises
     what the reference raises."""
     found = _Sides()
@@ -133,5 +133,5 @@ def sides(module: torch.nn.Module, inputs: Any) -> set[tuple[int, int, bool]]:
     return found.found
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -228,7 +228,7 @@ class Reference:
         """Numbers of Python's among the inputs are those of the next draw."""
         self._first = None
 
-    def init_inputs(self) -> list[Any]:
+    def init_inputs(self) -> list[object]:
         maker = self.namespace.get("get_init_inputs")
         return list(maker()) if callable(maker) else []
 
@@ -442,7 +442,7 @@ def _of_whole_numbers(
     reference: Reference,
     module: torch.nn.Module,
     found: Operators,
-    drawn: Any,
+    drawn: object,
     protocol: Protocol,
     seed: int,
 ) -> Iterator[Case]:
@@ -460,13 +460,13 @@ def _of_whole_numbers(
             yield case
 
 
-def _random_masks(drawn: Any, again: Any) -> bool:
+def _random_masks(drawn: object, again: object) -> bool:
     """Whether truth values among the inputs are others in another draw: else they are a structure to rely on."""
     pairs = zip(flatten(drawn), flatten(again), strict=True)
     return any(one.dtype == torch.bool and not torch.equal(one, other) for one, other in pairs)
 
 
-def _reaching(module: torch.nn.Module, found: Operators, drawn: Any, tried: Sequence[Any]) -> Any:
+def _reaching(module: torch.nn.Module, found: Operators, drawn: object, tried: Sequence[object]) -> object:
     """The inputs, rows of them so scaled that bounds in the reference are crossed that those `tried` leave on one side;
     None where there are none."""
     if special_values.sensitive(found) or not sides(module, drawn):
@@ -530,7 +530,7 @@ def _each_its_own(expected: Expected, usual: Expected) -> Expected:
     return dataclasses.replace(expected, honest_error=error, typical=min(expected.typical, usual.typical))
 
 
-def _of_infinities(expected: Expected, inputs: Any) -> Expected:
+def _of_infinities(expected: Expected, inputs: object) -> Expected:
     """Where an infinity goes in, one must come out if the reference has one; what is finite there may be anything, for a
     product with 0 is as good a way to drop a value as a comparison, and gives NaN."""
     from_infinity = special_values.infinite(inputs, expected.shape)
@@ -542,7 +542,7 @@ def _of_infinities(expected: Expected, inputs: Any) -> Expected:
     return dataclasses.replace(expected, judged=finite & ~from_infinity.to(value.device), infinite=infinite)
 
 
-def _within_reach(expected: Expected, inputs: Any) -> Expected:
+def _within_reach(expected: Expected, inputs: object) -> Expected:
     """Of several operators that round, brackets are free: a product may come before the function that tames it. So a finite
     number is asked for only where no product of the inputs there, whatever its order, leaves the type."""
     value = expected.value
@@ -559,7 +559,7 @@ def _within_reach(expected: Expected, inputs: Any) -> Expected:
 
 
 def special_kinds(
-    module: torch.nn.Module, found: Operators, drawn: Any, position: int, wanted: list[str] | None = None
+    module: torch.nn.Module, found: Operators, drawn: object, position: int, wanted: list[str] | None = None
 ) -> list[str]:
     """Which kinds of special values a shape set gets, those `wanted` if that is said."""
     given = convert(drawn, torch.clone)
@@ -614,14 +614,14 @@ def case_name(shape: str, scale: float) -> str:
     return f"{shape} below zero" if scale == BELOW_ZERO else f"{shape} x{scale:g}"
 
 
-def scaled(inputs: Any, scale: float) -> Any:
+def scaled(inputs: object, scale: float) -> object:
     """The inputs with every floating-point tensor multiplied by `scale`, or put below zero."""
     if scale == BELOW_ZERO:
         return _below(inputs)
     return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
 
 
-def _below(inputs: Any) -> Any:
+def _below(inputs: object) -> object:
     """The inputs with every value below zero, and the largest ones along the edges, where masks go wrong.
 
     A single floating-point input is put so far below that the exponential of each value is 0 in single precision. Of
@@ -644,7 +644,7 @@ def _below(inputs: Any) -> Any:
     return convert(inputs, change)
 
 
-def uneven(inputs: Any, seed: int, sign: float = 1.0) -> Any:
+def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
     """The inputs with a few places along the first and the longest other axis so much larger that they hold about half of
     each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
 
@@ -728,7 +728,7 @@ def of_one_tensor(case: Case, protocol: Protocol) -> Case | None:
     """`case` with inputs that are alike given as one; None where the reference does not take that, or writes to one."""
     if case.changed:
         return None
-    known: dict[Any, torch.Tensor] = {}
+    known: dict[object, torch.Tensor] = {}
 
     def first(tensor: torch.Tensor) -> torch.Tensor:
         return known.setdefault((tuple(tensor.shape), tensor.stride(), tensor.dtype), tensor)
@@ -943,7 +943,7 @@ def _with_digits(
     return [digits(item, far) for item, far in zip(expected, reached, strict=True)]
 
 
-def _strayed_nearby(module: torch.nn.Module, draw: Callable[[], Any], protocol: Protocol) -> list[float]:
+def _strayed_nearby(module: torch.nn.Module, draw: Callable[[], object], protocol: Protocol) -> list[float]:
     """By output, the most that the reference strays from fp64 at inputs that are a rounding away: of few elements one run
     tells by luck."""
     most: list[float] = []
@@ -974,7 +974,7 @@ def _has_meaning(expected: Expected, special: bool) -> bool:
 
 def _unlucky(
     module: torch.nn.Module,
-    draw: Callable[[], Any],
+    draw: Callable[[], object],
     protocol: Protocol,
     expected: list[Expected],
     exact: list[torch.Tensor],
@@ -1018,14 +1018,14 @@ def _nudged(tensor: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _running(inputs: Any, precision: Precision) -> Iterator[None]:
+def _running(inputs: object, precision: Precision) -> Iterator[None]:
     """How a reference is run here: under the flags of a precision, as in the process that clocks it."""
     with torch.no_grad(), flags(**precision.flags), _drawing(inputs):
         yield
 
 
 @contextlib.contextmanager
-def _as_asked(inputs: Any, protocol: Protocol, modelled: Rounded) -> Iterator[None]:
+def _as_asked(inputs: object, protocol: Protocol, modelled: Rounded) -> Iterator[None]:
     """In the task's precision; TF32 is modelled where errors are calibrated, which is the same on every machine."""
     if not protocol.calibrated:
         with _running(inputs, protocol.precision):
@@ -1035,7 +1035,7 @@ def _as_asked(inputs: Any, protocol: Protocol, modelled: Rounded) -> Iterator[No
         yield
 
 
-def _drawing(inputs: Any) -> contextlib.AbstractContextManager[Any]:
+def _drawing(inputs: object) -> contextlib.AbstractContextManager[Any]:
     """For a call of a reference: what it draws on a GPU (a live dropout does) it draws while nobody captures a graph there,
     and nobody draws the inputs of another task under their seed."""
     on_gpu = any(tensor.is_cuda for tensor in flatten(inputs))

@@ -202,7 +202,7 @@ class _Partial(torch.nn.Module):
         for number, name in enumerate(self._names):
             self.register_buffer(f"state_{number}", state[name])
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: object) -> object:
         state = {name: getattr(self, f"state_{number}") for number, name in enumerate(self._names)}
         return torch.func.functional_call(self._whole[0], state, inputs)
 
@@ -290,7 +290,7 @@ def _fitting(
 class _OnlyWhole(TorchFunctionMode):
     """Makes tensors of integers, and others without data."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         if func not in (torch.randint, torch.randperm, torch.arange):
             return func(*args, **kwargs)

@@ -111,7 +111,7 @@ def flags(products: bool, convolutions: bool) -> Iterator[None]:
             before.restore()
 
 
-def cast(tree: Any, precision: Precision) -> Any:
+def cast(tree: object, precision: Precision) -> Any:
     """A nest of tensors in the dtype that a precision casts to; integers and booleans as they are."""
     if not precision.cast:
         return tree
@@ -138,7 +138,7 @@ class Rounded(TorchDispatchMode):
         self.used = False
         """Whether any operand was changed."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         first = self._places.get(func._schema.name.removeprefix("aten::"))
         if first is not None:
             operands = args[first : first + 2]
@@ -150,7 +150,7 @@ class Rounded(TorchDispatchMode):
 class Wide(TorchDispatchMode):
     """In an fp64 run, casts to narrower floats do not round, and floats that are made anew are fp64 as well."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         if func._schema.name.removeprefix("aten::") not in _MAKES:

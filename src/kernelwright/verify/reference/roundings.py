@@ -43,7 +43,7 @@ def _elu(x: torch.Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: f
     return torch.where(x > 0, x * scale, ((x * input_scale).exp() - 1.0) * (alpha * scale))
 
 
-_ELEMENTARY: Mapping[str, Callable[..., Any]] = MappingProxyType(
+_ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
         "aten::log1p": _log1p,
         "aten::expm1": lambda x: x.exp() - 1.0,
@@ -67,7 +67,7 @@ class _Rounding(TorchDispatchMode):
         self._seed = seed
         self._generators: dict[torch.device, torch.Generator] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         if spelled := _ELEMENTARY.get(func._schema.name):
             with self:

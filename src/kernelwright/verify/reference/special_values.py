@@ -106,7 +106,7 @@ _DIRECT = 2
 
 
 def kinds(
-    operators: Sequence[str], inputs: Any, whole_outputs: bool, landmarks: Sequence[float] = ()
+    operators: Sequence[str], inputs: object, whole_outputs: bool, landmarks: Sequence[float] = ()
 ) -> list[str]:
     """Which cases there are for a reference of these aten operators. `whole_outputs`: some output is of integers."""
     names = set(operators) - _quiet()
@@ -178,7 +178,7 @@ def _tiny_constants(landmarks: Sequence[float]) -> list[float]:
 
 
 def changed(
-    inputs: Any,
+    inputs: object,
     kind: str,
     seed: int,
     landmarks: Sequence[float],
@@ -247,7 +247,7 @@ def pointwise(operators: Sequence[str]) -> bool:
     return bool(operators) and all(name in quiet or _tagged(name) for name in operators)
 
 
-def infinite(inputs: Any, shape: Sequence[int]) -> torch.Tensor | None:
+def infinite(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
     """By element of an output of that shape, whether an input's element is infinite; None where shapes do not tell."""
     found = torch.zeros(tuple(shape), dtype=torch.bool)
     for tensor in flatten(inputs):
@@ -259,7 +259,7 @@ def infinite(inputs: Any, shape: Sequence[int]) -> torch.Tensor | None:
     return found
 
 
-def product_of_magnitudes(inputs: Any, shape: Sequence[int]) -> torch.Tensor | None:
+def product_of_magnitudes(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
     """By element of an output of that shape, the product of the inputs' magnitudes, those below 1 as 1 and infinities left
     out; None where shapes do not tell."""
     found = torch.ones(tuple(shape), dtype=torch.float64)
@@ -440,7 +440,7 @@ def _masked(
     return x.masked_fill(torch.rand(x.shape, generator=generator) < share, -math.inf)
 
 
-def scaled_rows(inputs: Any, factors: Sequence[float]) -> Any:
+def scaled_rows(inputs: object, factors: Sequence[float]) -> object:
     """The inputs with their rows multiplied by one factor after the other, the same in every tensor."""
 
     def special(tensor: torch.Tensor) -> torch.Tensor:

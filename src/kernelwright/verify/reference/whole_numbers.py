@@ -49,9 +49,9 @@ def named_in(source: str) -> list[int]:
 
 
 def wider(
-    inputs: Any,
-    again: Any,
-    call: Callable[[Any], list[torch.Tensor]],
+    inputs: object,
+    again: object,
+    call: Callable[[object], list[torch.Tensor]],
     operators: Sequence[str],
     named: Sequence[int],
     seed: int,
@@ -87,7 +87,7 @@ def _finite(outputs: Sequence[torch.Tensor]) -> float:
     return sum(float(torch.isfinite(one).sum()) for one in floating) / count if count else 1.0
 
 
-def _with(inputs: Any, place: int, change: Change) -> Any:
+def _with(inputs: object, place: int, change: Change) -> object:
     """The inputs with one tensor changed."""
     number = iter(range(len(flatten(inputs))))
     return convert(

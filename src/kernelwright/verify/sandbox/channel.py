@@ -54,7 +54,7 @@ def tensor_bytes(tensor: torch.Tensor) -> bytes:
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
-def send(sock: socket.socket, body: dict[str, Any], tensors: list[torch.Tensor] | None = None) -> None:
+def send(sock: socket.socket, body: dict[str, object], tensors: list[torch.Tensor] | None = None) -> None:
     """Write one message. `body` must be plain JSON data."""
     blobs = [tensor_bytes(tensor) for tensor in tensors or []]
     described = [
@@ -69,7 +69,9 @@ def send(sock: socket.socket, body: dict[str, Any], tensors: list[torch.Tensor] 
         raise ChannelClosed(str(error)) from None
 
 
-def receive(sock: socket.socket, max_payload: int = MAX_PAYLOAD) -> tuple[dict[str, Any], list[torch.Tensor]]:
+def receive(
+    sock: socket.socket, max_payload: int = MAX_PAYLOAD
+) -> tuple[dict[str, object], list[torch.Tensor]]:
     """Read one message. Raises ChannelClosed on silence or EOF, ChannelError on anything that is not a message."""
     limit = sock.gettimeout()
     deadline = None if limit is None else time.monotonic() + limit
@@ -82,7 +84,7 @@ def receive(sock: socket.socket, max_payload: int = MAX_PAYLOAD) -> tuple[dict[s
 
 def _receive(
     sock: socket.socket, max_payload: int, deadline: float | None
-) -> tuple[dict[str, Any], list[torch.Tensor]]:
+) -> tuple[dict[str, object], list[torch.Tensor]]:
     magic, header_size, payload_size = _HEAD.unpack(_exactly(sock, _HEAD.size, deadline))
     if magic != _MAGIC or header_size > MAX_HEADER or payload_size > max_payload:
         raise ChannelError("bad frame")
@@ -128,7 +130,7 @@ def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearr
     return data
 
 
-def encode(tree: Any, tensors: list[torch.Tensor]) -> Any:
+def encode(tree: object, tensors: list[torch.Tensor]) -> Any:
     """Plain JSON for a nest of lists, tuples, dicts, scalars and tensors; tensors are appended to `tensors`.
 
     Raises TypeError for anything else.

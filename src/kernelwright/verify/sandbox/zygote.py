@@ -114,7 +114,7 @@ class Zygote:
         self._number = 0
         """Of the last request: its answer bears it too."""
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, object]:
         """The answer to the last request; one that comes late, after its request was given up, is passed over."""
         while True:
             try:
@@ -129,7 +129,7 @@ class Zygote:
             if answer["number"] == self._number:
                 return answer
 
-    def _request(self, fds: list[int], **fields: Any) -> dict[str, Any]:
+    def _request(self, fds: list[int], **fields: object) -> dict[str, Any]:
         self._number += 1
         try:
             socket.send_fds(self._socket, [json.dumps({"number": self._number, **fields}).encode()], fds)
@@ -341,7 +341,7 @@ def _serve(control: socket.socket, target_name: str) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fork(control: socket.socket, fd: int, request: dict[str, Any], target_name: str) -> dict[str, Any]:
+def _fork(control: socket.socket, fd: int, request: dict[str, object], target_name: str) -> dict[str, Any]:
     """What the judge is told: the pid, or why there is none."""
     try:
         pid = os.fork()

@@ -63,7 +63,7 @@ def varied(seed: int) -> Iterator[Callable[[torch.nn.Module], None]]:
     """
     with _LOCK, _Drawn() as drawn:
         blank, vary = _Blank(), _Variation(seed, drawn)
-        changed: list[tuple[Any, str, Callable[..., None]]] = [
+        changed: list[tuple[object, str, Callable[..., None]]] = [
             (torch, "empty", blank.note),
             (torch.nn.Module, "register_parameter", functools.partial(vary.registered, blank)),
             (_NormBase, "reset_running_stats", vary.statistics),
@@ -88,7 +88,7 @@ class _Drawn(TorchDispatchMode):
     def __contains__(self, tensor: torch.Tensor) -> bool:
         return tensor.untyped_storage()._cdata in self._storages
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
@@ -112,7 +112,7 @@ class _Blank:
     def __init__(self) -> None:
         self._storages: dict[int, torch.UntypedStorage] = {}
 
-    def note(self, made: Any, *_: Any, **__: Any) -> None:
+    def note(self, made: object, *_: object, **__: object) -> None:
         """`made` was just allocated."""
         if isinstance(made, torch.Tensor) and not made.is_meta:
             storage = made.untyped_storage()
@@ -122,11 +122,13 @@ class _Blank:
         return tensor.untyped_storage()._cdata in self._storages
 
 
-def _followed(original: Callable[..., Any], then: Callable[..., None], thread: int) -> Callable[..., Any]:
+def _followed(
+    original: Callable[..., object], then: Callable[..., None], thread: int
+) -> Callable[..., object]:
     """`original`, and in that thread `then` of what it gave and what it was given."""
 
     @functools.wraps(original)
-    def both(*args: Any, **kwargs: Any) -> Any:
+    def both(*args: object, **kwargs: object) -> Any:
         result = original(*args, **kwargs)
         if threading.get_ident() == thread:
             with torch.no_grad(), torch._C.DisableTorchFunction():
@@ -141,7 +143,7 @@ class _Variation:
 
     def __init__(self, seed: int, drawn: _Drawn) -> None:
         self._seed, self._drawn = seed, drawn
-        self._seen: collections.Counter[Any] = collections.Counter()
+        self._seen: collections.Counter[object] = collections.Counter()
 
     def registered(
         self, blank: _Blank, _: None, module: torch.nn.Module, name: str, param: Any = None
@@ -152,7 +154,7 @@ class _Variation:
                 param.data.clone(), param.requires_grad
             )  # what it was made of may serve for something else
 
-    def initialised(self, tensor: Any, /, *_: Any, **__: Any) -> None:
+    def initialised(self, tensor: Any, /, *_: object, **__: object) -> None:
         """One of torch's initialisers has filled a parameter."""
         if self._may_vary(tensor):
             self._vary(tensor.data, tensor.requires_grad)
@@ -173,7 +175,7 @@ class _Variation:
             for parameter in module.parameters():
                 self.initialised(parameter)
 
-    def _may_vary(self, tensor: Any) -> bool:
+    def _may_vary(self, tensor: object) -> bool:
         if not isinstance(tensor, torch.nn.Parameter) or not tensor.is_floating_point():
             return False
         if tensor.is_meta or tensor.numel() == 0 or tensor.data in self._drawn:
@@ -183,7 +185,7 @@ class _Variation:
     def _vary(self, tensor: torch.Tensor, learns: bool) -> torch.Tensor:
         """In place: values drawn around those that `tensor` holds; of what `learns`, wild ones under a wild seed."""
         shape, fan_in = tuple(tensor.shape), math.prod(tensor.shape[1:])
-        known: Any = float(tensor[(0,) * tensor.ndim])
+        known: object = float(tensor[(0,) * tensor.ndim])
         if not _constant(tensor):
             known = zlib.crc32(tensor.detach().double().cpu().contiguous().numpy().tobytes())
         key = (shape, known)

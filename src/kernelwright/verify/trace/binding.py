@@ -48,6 +48,6 @@ def bind(function: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return Bound(values, options, (x, y, z))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The value of a `tl.constexpr`, or the value itself."""
     return value.value if isinstance(value, constexpr) else value

@@ -43,12 +43,12 @@ _TRITONS = frozenset(
 class Counters:
     """Of one module and the namespace that it was made in. `note` after each call, then `jump`."""
 
-    def __init__(self, module: torch.nn.Module, namespace: dict[str, Any]) -> None:
-        self._roots: tuple[Any, ...] = (module, namespace)
+    def __init__(self, module: torch.nn.Module, namespace: dict[str, object]) -> None:
+        self._roots: tuple[object, ...] = (module, namespace)
         self._name = namespace.get("__name__", "")
-        self._notes: list[dict[Place, tuple[Any, Put]]] = []
-        self._streams: dict[int, Any] = {}
-        self._undo: list[tuple[Put, Any]] = []
+        self._notes: list[dict[Place, tuple[object, Put]]] = []
+        self._streams: dict[int, object] = {}
+        self._undo: list[tuple[Put, object]] = []
 
     def note(self) -> None:
         """Note every value as it is now."""
@@ -83,9 +83,9 @@ class Counters:
         for put, value in self._undo:
             put(value)
 
-    def _values(self) -> Iterator[tuple[Place, Any, Put]]:
+    def _values(self) -> Iterator[tuple[Place, object, Put]]:
         seen: set[int] = set()
-        queue: deque[tuple[Any, int, bool]] = deque((root, 0, True) for root in self._roots)
+        queue: deque[tuple[object, int, bool]] = deque((root, 0, True) for root in self._roots)
         while queue and len(seen) < _NODES:
             one, depth, own = queue.popleft()
             if id(one) in seen or depth > _DEPTH:
@@ -110,7 +110,7 @@ class Counters:
                 if own or mine:  # of a library's objects only what was hung on them
                     queue.append((value, depth + 1, mine))
 
-    def _is_own(self, one: Any) -> bool:
+    def _is_own(self, one: object) -> bool:
         """Whether an object is the candidate's, or one of Python's containers."""
         kind = type(one)
         return (
@@ -122,7 +122,7 @@ class Counters:
             or kind.__module__ == "functools"
         )
 
-    def _inside(self, one: Any) -> Iterator[tuple[Any, Any, Put]]:
+    def _inside(self, one: object) -> Iterator[tuple[Any, Any, Put]]:
         """(key, value, how to put another one there) of what an object holds."""
         if isinstance(one, dict):
             for key, value in list(dict.items(one)):
@@ -156,7 +156,7 @@ class Counters:
         elif not isinstance(one, types.ModuleType):
             yield from self._held(one)
 
-    def _held(self, one: Any) -> Iterator[tuple[Any, Any, Put]]:
+    def _held(self, one: object) -> Iterator[tuple[Any, Any, Put]]:
         """Of an object: its class, attributes and slots; and what a library's object holds without a name."""
         yield "class", type(one), _nowhere
         held = getattr(one, "__dict__", None)
@@ -177,12 +177,12 @@ class Counters:
                     yield place, value, _nowhere
 
 
-def _iterates(one: Any) -> bool:
+def _iterates(one: object) -> bool:
     """Whether an object is an iterator of Python's own."""
     return type(one).__module__ in ("builtins", "itertools") and hasattr(type(one), "__next__")
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray):
         return isinstance(other, np.ndarray) and one.shape == other.shape and bool((one == other).all())
     if isinstance(one, tuple) and isinstance(other, tuple):
@@ -192,7 +192,7 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other)  # objects are looked into by themselves
 
 
-def _further(values: list[Any], times: int) -> Any:
+def _further(values: list[Any], times: int) -> object:
     """What `times` more steps of the mean kind would make of the last of some values; None where nobody knows."""
     now, kinds = values[-1], set(map(type, values))
     if len(kinds) > 1 or isinstance(now, bool):
@@ -220,7 +220,7 @@ def _further(values: list[Any], times: int) -> Any:
     return None
 
 
-def _further_tuple(values: list[Any], times: int) -> Any:
+def _further_tuple(values: list[Any], times: int) -> object:
     now = values[-1]
     grown = (len(now) - len(values[0])) // (len(values) - 1)
     if grown > 0:
@@ -265,8 +265,8 @@ def _into(held: Any, key: Any) -> Put:
     return put
 
 
-def _onto(owner: Any, name: str) -> Put:
-    def put(value: Any) -> None:
+def _onto(owner: object, name: str) -> Put:
+    def put(value: object) -> None:
         setattr(owner, name, value)
 
     return put
@@ -280,14 +280,14 @@ def _seeded(generator: torch.Generator) -> Put:
 
 
 def _filled(array: np.ndarray) -> Put:
-    def put(value: Any) -> None:
+    def put(value: object) -> None:
         if array.flags.writeable:
             array[...] = value
 
     return put
 
 
-def _nowhere(value: Any) -> None:
+def _nowhere(value: object) -> None:
     """For what cannot be replaced."""
 
 

@@ -191,7 +191,7 @@ class HostWorker(Service):
         }
 
     def _call_another(
-        self, init: Any, asked: Building, inputs: Any, recorder: Recorder, real: PretendCuda
+        self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
     ) -> list[dict[str, Any]]:
         """Build another module of the kind, with other weights, and call it: what that does."""
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
@@ -205,7 +205,7 @@ class HostWorker(Service):
 
     def _build(
         self,
-        init: Any,
+        init: object,
         state: dict[str, torch.Tensor],
         asked: Building,
         recorder: Recorder,
@@ -222,8 +222,8 @@ class HostWorker(Service):
     def _calls(
         self,
         module: torch.nn.Module,
-        inputs: Any,
-        fresh: Any,
+        inputs: object,
+        fresh: object,
         state: dict[str, torch.Tensor],
         asked: Building,
         recorder: Recorder,
@@ -255,11 +255,11 @@ class HostWorker(Service):
         return tapes, given
 
     def _blank_inputs(
-        self, inputs: Any, cuda: PretendCuda, elsewhere: bool = False, same: bool = False
+        self, inputs: object, cuda: PretendCuda, elsewhere: bool = False, same: bool = False
     ) -> Any:
         """Tensors like those of `inputs` that were never seen. `elsewhere`: they begin later in their memory, as a part of a
         batch does. `same`: those that are alike are one tensor."""
-        known: dict[Any, torch.Tensor] = {}
+        known: dict[object, torch.Tensor] = {}
 
         def made(like: torch.Tensor) -> torch.Tensor:
             key = tuple(like.shape), like.stride(), like.dtype
@@ -293,7 +293,7 @@ class HostWorker(Service):
         return output
 
     def _call_far_ahead(
-        self, module: Callable[..., Any], inputs: Any, recorder: Recorder, counters: Counters
+        self, module: Callable[..., object], inputs: object, recorder: Recorder, counters: Counters
     ) -> Any:
         """A call after counters of calls were moved on; as it was, where it cannot stand that."""
         before = list(recorder.operations)
@@ -394,20 +394,22 @@ def matched(module: torch.nn.Module, wanted: list[str], state: dict[str, torch.T
 def _patch_triton(worker: HostWorker) -> None:
     """Launches and autotuning come to the worker's recorder, for the life of this process."""
 
-    def run(function: jit.JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> CompiledKernel:
+    def run(
+        function: jit.JITFunction, *args: object, grid: object, warmup: bool, **kwargs: object
+    ) -> CompiledKernel:
         if not warmup:
             if worker.recorder is None:
                 raise RuntimeError("a kernel is launched between calls")
             worker.recorder.launch(function, grid, args, kwargs)
         return CompiledKernel()
 
-    def bench(tuner: autotuner.Autotuner) -> Callable[..., Any]:
+    def bench(tuner: autotuner.Autotuner) -> Callable[..., object]:
         recorder = worker.recorder
         if recorder is None:
             raise RuntimeError("a kernel is tuned between calls")
         return lambda call, quantiles=None, **kw: recorder.bench(call, worker.secret)
 
-    def tune(tuner: autotuner.Autotuner, *args: Any, **kwargs: Any) -> Any:
+    def tune(tuner: autotuner.Autotuner, *args: object, **kwargs: object) -> object:
         tuner.cache.clear()  # every tape carries its alternatives
         tuner.__dict__["_launched"] = None  # nobody but Triton looks at the results meanwhile
         given = original(tuner, *args, **kwargs)
@@ -438,7 +440,7 @@ def _noticed(name: str) -> property:
             operation["launches"] = [record]
         return tuner.__dict__[f"_{name}"]
 
-    def put(tuner: autotuner.Autotuner, value: Any) -> None:
+    def put(tuner: autotuner.Autotuner, value: object) -> None:
         tuner.__dict__[f"_{name}"] = value
 
     return property(get, put)

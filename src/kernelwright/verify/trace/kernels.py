@@ -119,14 +119,14 @@ def _names(source: str) -> tuple[str, ...]:
     return tuple(sorted({node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}))
 
 
-def inspect_closure(function: Any) -> dict[str, Any]:
+def inspect_closure(function: Any) -> dict[str, object]:
     """Names that a nested function takes from the function around it."""
     cells = function.__closure__ or ()
     pairs = zip(function.__code__.co_freevars, cells, strict=False)
     return {name: cell.cell_contents for name, cell in pairs if cell is not None}
 
 
-def _reference(value: Any, found: dict[int, tuple[int, dict[str, Any]]]) -> Any:
+def _reference(value: object, found: dict[int, tuple[int, dict[str, object]]]) -> object:
     if isinstance(value, jit.JITFunction):
         return member(value) or {"kernel": describe(value, found)}
     if isinstance(value, types.ModuleType):
@@ -151,7 +151,7 @@ def constant(value: Any) -> dict[str, Any] | None:
     return None
 
 
-def member(value: Any) -> dict[str, Any] | None:
+def member(value: object) -> dict[str, Any] | None:
     """`from triton.language import exp` as data."""
     home, name = getattr(value, "__module__", "") or "", getattr(value, "__name__", "") or ""
     if home.startswith("triton.language") and name.isidentifier():
@@ -162,7 +162,9 @@ def member(value: Any) -> dict[str, Any] | None:
 class Kernels:
     """On the trusted side: kernels by number, each rebuilt when first asked for."""
 
-    def __init__(self, specs: list[dict[str, Any]], built: dict[str, jit.JITFunction] | None = None) -> None:
+    def __init__(
+        self, specs: list[dict[str, object]], built: dict[str, jit.JITFunction] | None = None
+    ) -> None:
         """`built` keeps kernels for later lists that describe the same ones. Raises NotAKernel."""
         if not isinstance(specs, list) or len(specs) > 256:
             raise NotAKernel("more than 256 kernels")
@@ -261,7 +263,7 @@ class Kernels:
         scope[name] = made
         return made
 
-    def _global(self, value: dict[str, Any]) -> tuple[Any] | None:
+    def _global(self, value: dict[str, object]) -> tuple[Any] | None:
         """The object that a name refers to, in a 1-tuple; None for one that must not be used."""
         if "unknown" in value:
             return None
@@ -276,7 +278,7 @@ def tree_of(function: Any) -> ast.FunctionDef | None:
     return getattr(function.fn, "tree", None)
 
 
-def _referenced(tree: Any) -> list[int]:
+def _referenced(tree: object) -> list[int]:
     """Numbers of the kernels that a description refers to."""
     if isinstance(tree, dict):
         own = [tree["kernel"]] if isinstance(tree.get("kernel"), int) else []
@@ -288,9 +290,9 @@ def _reserved(name: str) -> bool:
     return name in HELPERS or name.startswith("__")
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
+def _options(given: dict[str, object]) -> dict[str, Any]:
     """Options of `triton.jit`, of the types that it takes."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name in _OPTIONS:
         value = given.get(name)
         if name == "noinline":
@@ -300,7 +302,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope: dict[str, Any]) -> bool:
+def _spell_out(root: ast.FunctionDef, members: dict[str, tuple[str, str]], scope: dict[str, object]) -> bool:
     """Write `load` as `language.load` where it was imported by name: only a look-up in the module finds the
     interpreter's own. Returns whether the tree has changed."""
     used = {node.id for node in ast.walk(root) if isinstance(node, ast.Name)} | set(scope)
@@ -340,7 +342,7 @@ def _locals(root: ast.FunctionDef) -> set[str]:
     return names | {n.id for n in ast.walk(root) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
-def _public(value: Any, name: str) -> bool:
+def _public(value: object, name: str) -> bool:
     """Whether `value`, found under `name`, belongs to Triton's language."""
     if name.startswith("_"):
         return False
@@ -390,7 +392,7 @@ def _dtype(name: str) -> tl.dtype:
 class _Checker:
     """Walks a kernel's tree. Raises NotAKernel at the first thing that a kernel has no use for."""
 
-    def __init__(self, scope: dict[str, Any]) -> None:
+    def __init__(self, scope: dict[str, object]) -> None:
         self.scope = scope
 
     def check(self, root: ast.FunctionDef) -> None:
@@ -502,15 +504,15 @@ def _is_instance(value: Any, kinds: Any) -> bool:
     return isinstance(value.value if isinstance(value, tl.constexpr) else value, kinds)
 
 
-def _least(*values: Any, **options: Any) -> Any:
+def _least(*values: object, **options: object) -> object:
     return _choice("min", values, options)
 
 
-def _greatest(*values: Any, **options: Any) -> Any:
+def _greatest(*values: object, **options: object) -> object:
     return _choice("max", values, options)
 
 
-def _choice(name: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _choice(name: str, values: tuple[object, ...], options: dict[str, object]) -> object:
     """`min` and `max` of tensors are Triton's, element by element; Python's would compare whole blocks."""
     if any(isinstance(value, tl.tensor) for value in values):
         return getattr(tl.core, f"builtin_{name}")(*values, **options)

@@ -136,7 +136,7 @@ def _is_cuda(device: Any) -> bool:
     return isinstance(device, torch.device) and device.type == "cuda"
 
 
-def _is_host(device: Any) -> bool:
+def _is_host(device: object) -> bool:
     return (isinstance(device, str) and device == "cpu") or (
         isinstance(device, torch.device) and device.type == "cpu"
     )
@@ -265,7 +265,7 @@ class DeviceStorage:
     def type(self) -> str:
         return "torch.cuda.UntypedStorage"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         raise HostRead(f"`{name}` of a storage reads or changes a tensor's memory behind the harness")
@@ -299,7 +299,7 @@ class PretendCuda(TorchFunctionMode):
         """Whether this is a tensor on the device whose numbers only a constructor may look at, and none is under way."""
         return self.upload is not None and not self.on_host(tensor)
 
-    def mark_host(self, tensor: Any) -> Any:
+    def mark_host(self, tensor: object) -> Any:
         if isinstance(tensor, torch.Tensor) and type(tensor).__name__ != "FakeTensor":
             storage = storage_of(tensor)
             self._host[storage._cdata] = storage
@@ -345,7 +345,7 @@ class PretendCuda(TorchFunctionMode):
         ):  # by the tensor, and by the table of host tensors
             self.adopt(tensor)
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         getter = _GETTERS.get(func)
         if getter is not None:
@@ -403,7 +403,7 @@ class PretendCuda(TorchFunctionMode):
             moved = tensor.clone()
         return self.mark_host(moved) if to_host else moved
 
-    def _to(self, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+    def _to(self, args: Any, kwargs: dict[str, object]) -> torch.Tensor:
         tensor, *rest = args
         device = kwargs.pop("device", None)
         kept = []

@@ -49,9 +49,9 @@ class Recorder(TorchDispatchMode):
         self._numbers: dict[int, tuple[int, torch.UntypedStorage]] = {}
         self._stand_ins: dict[int, torch.Tensor] = {}
         self._next = 0
-        self._alternatives: list[dict[str, Any]] | None = None
-        self._tuned: list[dict[str, Any]] = []
-        self.chosen: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._alternatives: list[dict[str, object]] | None = None
+        self._tuned: list[dict[str, object]] = []
+        self.chosen: tuple[dict[str, object], dict[str, object]] | None = None
         """The last launch, and its operation on the tape."""
 
     # -- storages ------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Recorder(TorchDispatchMode):
 
     # -- operators -----------------------------------------------------------------------------------------
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         if name in _READS:
@@ -216,7 +216,7 @@ class Recorder(TorchDispatchMode):
         self.add("launch", launches=found if record in found else [record, *found])
         self.chosen = record, self.operations[-1]
 
-    def _argument(self, name: str, value: Any) -> Any:
+    def _argument(self, name: str, value: object) -> Any:
         if isinstance(value, torch.Tensor):
             if self.cuda.on_host(value):
                 raise HostTensor(f"Pointer argument `{name}` cannot be accessed from Triton (cpu tensor?)")
@@ -232,7 +232,7 @@ class Recorder(TorchDispatchMode):
             raise TypeError(f"argument `{name}` has type {type(value).__name__}, which Triton does not take")
         return found
 
-    def _descriptor(self, name: str, given: TensorDescriptor) -> list[Any]:
+    def _descriptor(self, name: str, given: TensorDescriptor) -> list[object]:
         """See `tape.Descriptor`. Raises TypeError for a base that is no tensor."""
         if not isinstance(given.base, torch.Tensor):
             raise TypeError(f"argument `{name}`: a descriptor of a {type(given.base).__name__}")
@@ -245,7 +245,7 @@ class Recorder(TorchDispatchMode):
         view = [number, offset, shape, strides, dtype]
         return [{"view": view}, block, str(given.padding), bool(getattr(given, "round_f32_to_tf32", False))]
 
-    def bench(self, call: Callable[[], Any], secret: int) -> list[float]:
+    def bench(self, call: Callable[[], object], secret: int) -> list[float]:
         """One configuration of an autotuned kernel: noted down, chosen among where there is a device. Its time (ms) is drawn,
         the same one whenever the process asks for the same launch."""
         kept, self.operations, self._alternatives = self.operations, [], []
@@ -266,7 +266,7 @@ def _shown(launch: dict[str, Any]) -> str:
     return f"{launch['kernel']} {launch['grid']} {given} {launch['options']}"
 
 
-def encode_argument(value: Any, recorder: Recorder) -> Any:
+def encode_argument(value: object, recorder: Recorder) -> object:
     """An aten argument as JSON. Raises TypeError for what cannot be replayed."""
     if isinstance(value, torch.Tensor):
         return {"view": recorder.view(value)}
@@ -309,7 +309,7 @@ def storages(tree: Any) -> Iterator[int]:
             yield from _nested(op["arguments"])
 
 
-def _nested(tree: Any) -> Iterator[int]:
+def _nested(tree: object) -> Iterator[int]:
     if isinstance(tree, dict):
         if "view" in tree:
             yield tree["view"][0]

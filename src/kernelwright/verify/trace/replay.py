@@ -177,13 +177,13 @@ class Session:
             if target.data_ptr() != tensor.data_ptr():
                 target.copy_(tensor)
 
-    def _argument(self, item: Any) -> Any:
+    def _argument(self, item: object) -> Any:
         if isinstance(item, dict) and "view" in item:
             return self.tensor(View.read(item["view"]))
         return [self._argument(part) for part in item] if isinstance(item, list) else scalar(item)
 
 
-def scalar(item: Any) -> Any:
+def scalar(item: object) -> Any:
     """An operator's argument that is neither a tensor nor a list, as the wire has it."""
     if isinstance(item, dict):
         return channel.DTYPES[item["dtype"]] if "dtype" in item else float(item["float"])

@@ -29,7 +29,7 @@ _CUDA = torch.device("cuda", 0)
 class StandIn:
     """Of a foreign object. What it does not have is not answered."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
         raise Unmodelled(f"`{name}` of a {type(self).__name__} is not answered without a GPU")
@@ -40,7 +40,7 @@ def _called(made: type, name: str, module: str, text: str | None) -> None:
     made.__name__, made.__qualname__, made.__module__, made.__doc__ = name, name, module, text
 
 
-def like(original: Any, answer: Any) -> Any:
+def like(original: object, answer: object) -> Any:
     """`answer`, with the name, module and text of what it stands for."""
     if isinstance(answer, types.FunctionType) and callable(original) and not isinstance(original, type):
         functools.update_wrapper(answer, original)
@@ -58,11 +58,11 @@ _called(CompiledKernel, "CompiledKernel", "triton.compiler.compiler", None)
 class _Guard(StandIn):
     """Stands for context managers: devices and streams that are current for a while."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __init__(self, *args: object, **kwargs: object) -> None: ...
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, *exc: Any) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
 
 
 class _DeviceGuard(_Guard):
@@ -79,7 +79,7 @@ _called(_DeviceOf, "device_of", "torch.cuda", torch.cuda.device_of.__doc__)
 
 
 class _StreamGuard(_Guard):
-    def __init__(self, stream: Any = None) -> None:
+    def __init__(self, stream: object = None) -> None:
         self.stream, self.idx = stream, 0
 
 
@@ -92,7 +92,7 @@ class _Stream(StandIn):
     device, device_index, device_type, priority = _CUDA, 0, 1, 0
     _next: ClassVar[int] = 0x5581_2000_0000
 
-    def __init__(self, *args: Any, default: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *args: object, default: bool = False, **kwargs: object) -> None:
         _Stream._next += 0 if default else 4096
         self.cuda_stream = self.stream_id = 0 if default else _Stream._next
 
@@ -108,7 +108,7 @@ class _Stream(StandIn):
     def query(self) -> bool:
         return True
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: object = None) -> object:
         return event or _Event()
 
     def synchronize(self) -> None: ...
@@ -125,10 +125,10 @@ class _Event(StandIn):
     device = _CUDA
     ticks: ClassVar[Callable[[], float]] = staticmethod(lambda: 0.0)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         self._at = 0.0
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: object = None) -> None:
         self._at = _Event.ticks()
 
     def elapsed_time(self, end_event: Any) -> float:
@@ -139,7 +139,7 @@ class _Event(StandIn):
 
     def synchronize(self) -> None: ...
 
-    def wait(self, stream: Any = None) -> None: ...
+    def wait(self, stream: object = None) -> None: ...
 
 
 _called(_Event, "Event", "torch.cuda.streams", torch.cuda.Event.__doc__)
@@ -186,12 +186,12 @@ class _Driver(StandIn):
     def __init__(self, target: Target, properties: _Properties) -> None:
         from triton.backends.compiler import GPUTarget
 
-        arch: Any = int(target.arch) if target.backend == "cuda" else target.arch
+        arch: object = int(target.arch) if target.backend == "cuda" else target.arch
         self._target = GPUTarget(target.backend, arch, target.warp_size)
         self._properties = properties
         self.utils = self
 
-    def get_current_target(self) -> Any:
+    def get_current_target(self) -> object:
         return self._target
 
     def get_active_torch_device(self) -> torch.device:
@@ -200,13 +200,13 @@ class _Driver(StandIn):
     def get_current_device(self) -> int:
         return 0
 
-    def get_current_stream(self, device: Any = None) -> int:
+    def get_current_stream(self, device: object = None) -> int:
         return 0
 
-    def get_device_interface(self) -> Any:
+    def get_device_interface(self) -> object:
         return torch.cuda
 
-    def get_device_properties(self, device: Any = None) -> dict[str, int]:
+    def get_device_properties(self, device: object = None) -> dict[str, int]:
         known = self._properties
         return {
             "max_shared_mem": known.shared_memory_per_block_optin,
@@ -219,15 +219,15 @@ class _Driver(StandIn):
         }
 
 
-def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict[str, Any]:
+def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict[str, object]:
     """What stands in `torch.cuda`, by name, but for what depends on seeds."""
 
-    def used(device: Any = None) -> int:
+    def used(device: object = None) -> int:
         return surroundings.memory_in_use() if surroundings is not None else 0
 
     side = _Stream()
 
-    def current_stream(device: Any = None) -> _Stream:
+    def current_stream(device: object = None) -> _Stream:
         return side if surroundings is not None and surroundings.streaming else _Stream(default=True)
 
     def unmodelled() -> None:
@@ -297,7 +297,7 @@ def pretend_torch_cuda(target: Target, surroundings: Surroundings | None = None)
 
     former = driver._active
     driver.set_active(_Driver(target, properties))
-    changes: list[tuple[Any, str, Any]] = [
+    changes: list[tuple[object, str, object]] = [
         (torch.cuda, name, value) for name, value in _answers(properties, surroundings).items()
     ]
     changes += [(torch.cuda.streams, "Stream", _Stream), (torch.cuda.streams, "Event", _Event)]

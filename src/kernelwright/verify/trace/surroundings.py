@@ -176,7 +176,7 @@ class Surroundings:
                 taken.append((base, base + size))
                 return base
 
-    def clocks(self) -> dict[str, Callable[..., Any]]:
+    def clocks(self) -> dict[str, Callable[..., object]]:
         """What takes the place of the functions of `time` by these names."""
 
         def strftime(form: str, moment: Any = None) -> str:

@@ -166,7 +166,7 @@ def whole(value: Any, most: int = MAX_BYTES) -> int:
     return value
 
 
-def _is_argument(value: Any, depth: int = 0) -> bool:
+def _is_argument(value: object, depth: int = 0) -> bool:
     """Whether a value is what `trace/host.py` writes for a launch argument: one known key, and what belongs to it."""
     if not isinstance(value, dict) or len(value) != 1 or depth > 8:
         return False
@@ -281,7 +281,7 @@ class Tape:
             for view in op.fields.get("results", ()):
                 known.setdefault(view.storage, ("made", len(known)))
 
-        def renamed(tree: Any) -> Any:
+        def renamed(tree: object) -> object:
             if isinstance(tree, View):
                 start = (starts or {}).get(tree.storage, 0) // tree.itemsize
                 name = known.get(tree.storage, ("other", tree.storage))
@@ -301,7 +301,7 @@ class Tape:
         return [*steps, renamed(self.output)]
 
 
-def _scalars(launch: Launch) -> dict[str, Any]:
+def _scalars(launch: Launch) -> dict[str, object]:
     return {
         name: [[[view.shape, view.dtype] for _, view in _tensors(name, value)], _plain(value)]
         for name, value in launch.arguments.items()
@@ -364,7 +364,7 @@ def _inside(view: View, known: dict[int, int]) -> View:
     return view
 
 
-def _views(tree: Any) -> Iterator[View]:
+def _views(tree: object) -> Iterator[View]:
     """Every `{"view": ...}` of a nest, in order."""
     if isinstance(tree, dict):
         if "view" in tree:
