@@ -29,6 +29,8 @@ AT_ONCE = 6
 """Graphs that are asked for at once: one is compiled while others are judged."""
 _SHARED_BY, _LEAST_TUNING = 4, 2.0
 """The costliest known kernel gets a fourth of the time that is left for tuning, and so on; seconds below which none is."""
+_PRECISION = 0.02
+"""Of a clocked time: coarse, for the whole is clocked at the end."""
 logger = logging.getLogger(__name__)
 
 
@@ -57,7 +59,7 @@ class LadderSource:
         new = [graph for graph in wanted if not self._has_kernel(graph, contractions)]
         if not new:
             return
-        pool = VerifierPool(target=self.target)
+        pool = VerifierPool(target=self.target, timing_precision=_PRECISION)
         try:
             ladder = self._ladder(pool, contractions)
             with ThreadPoolExecutor(AT_ONCE) as asking:
