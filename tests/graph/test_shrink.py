@@ -206,3 +206,20 @@ def test_these_operators_leave_their_sizes_free(name: str) -> None:
     small = shrink(part.graph, part.arguments)
     assert len(small.graph.symbols) >= free
     assert set(small.shapes) - {"small_even"} == {"small", "small_odd"}
+
+
+def test_several_products_are_tried_at_sizes_that_divide_by_tiles_where_the_full_ones_do() -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.into, self.out = nn.Linear(512, 512), nn.Linear(512, 300)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            heads = self.into(x).unflatten(-1, (8, 64)).transpose(1, 2)
+            return self.out((heads @ heads.mT @ heads).transpose(1, 2).flatten(2))
+
+    small = shrink(capture(Heads(), (torch.randn(2, 128, 512),)).part.graph)
+    even = sizes.static(small.graph, small.shapes["small_even"])
+    linears = [shape(even, node.args[0].ref) for node in even.nodes if node.op == "aten.linear.default"]
+    assert len(linears) == 2
+    assert all(int(one[-1]) % 32 == 0 for one in linears)

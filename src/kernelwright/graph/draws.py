@@ -227,23 +227,22 @@ def _integers(value: torch.Tensor, type: TensorType) -> Draw:
 
 def _floats(value: torch.Tensor, argument: Argument) -> Draw:
     wide = value.double()
-    finite = wide[wide.isfinite()]
+    finite = wide if bool(wide.isfinite().all()) else wide[wide.isfinite()]
     if not finite.numel():
         return _normal(0.0, 1.0)
-    never = float(wide.min()) <= _LOWEST
-    kept = wide[wide > _LOWEST]
-    if never and kept.numel() and float(kept.abs().max()) == 0.0:
-        return _additive_mask(wide)
-    if wide.ndim and wide.shape[-1] > 1 and wide.numel() > 2:
-        sums = wide.sum(-1)
-        if float(finite.min()) >= 0 and float((sums - 1).abs().max()) < 1e-2:
-            return Draw("torch.randn({shape}{dtype}).softmax(-1)")
-        if float(finite.max()) <= 0 and float((wide.exp().sum(-1) - 1).abs().max()) < 1e-2:
-            return Draw("torch.randn({shape}{dtype}).log_softmax(-1)")
+    if float(wide.min()) <= _LOWEST:
+        kept = wide[wide > _LOWEST]
+        if kept.numel() and float(kept.abs().max()) == 0.0:
+            return _additive_mask(wide)
     low, high = float(finite.min()), float(finite.max())
+    if wide.ndim and wide.shape[-1] > 1 and wide.numel() > 2:
+        if low >= 0 and float((wide.sum(-1) - 1).abs().max()) < 1e-2:
+            return Draw("torch.randn({shape}{dtype}).softmax(-1)")
+        if high <= 0 and float((wide.exp().sum(-1) - 1).abs().max()) < 1e-2:
+            return Draw("torch.randn({shape}{dtype}).log_softmax(-1)")
     if low == high:
         return _constant(low, argument)
-    if set(finite.unique().tolist()[:3]) == {0.0, 1.0}:
+    if (low, high) == (0.0, 1.0) and bool(((finite == 0.0) | (finite == 1.0)).all()):
         return Draw(f"(torch.rand({{shape}}) < {round(float(finite.mean()), 2)}).to({{name}})")
     if low >= 0 and finite.numel() > 4:
         return _between(low, high)

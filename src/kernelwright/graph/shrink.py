@@ -52,6 +52,8 @@ _FEW = 4
 """Sizes up to which an odd set keeps the captured one."""
 ELEMENTS, PRODUCTS = 1 << 18, 1 << 24
 """Most elements of all values together, and most multiplications of contractions, of a small set."""
+_TILES = (128, 64, 32)
+"""Of contractions, the largest at which a set that divides by it is small enough."""
 _FEATURES, _ODD_FEATURES = (96, 128, 80, 112, 72, 104, 88, 64), (75, 101, 67, 93, 83, 57, 109, 71)
 _PLACES, _ODD_PLACES = (24, 20, 28, 16, 32, 12), (19, 13, 17, 9, 23, 11)
 _ROWS, _BATCH, _FACTOR, _LAST = (40, 37), (2, 3), (2, 3), (16, 5)
@@ -67,7 +69,7 @@ class Shrunk:
 
 
 def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
-    """The graph with its free sizes as symbols, and the sets `small` and `small_odd` as far as they run, for one contraction `small_even`, too.
+    """The graph with its free sizes as symbols, and the sets `small` and `small_odd` as far as they run, with contractions `small_even`, too.
 
     `values` are what it was captured with, for how arguments are drawn.
     """
@@ -81,34 +83,64 @@ def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
             if chosen not in found.values() and runs(general, chosen, described, values or {}):
                 found[name] = chosen
                 break
-    even = divided(general, found["small"]) if "small" in found else None
-    if even is not None and _within(general, even) and runs(general, even, described, values or {}):
-        found["small_even"] = even
+    for tile in _TILES if "small" in found else ():
+        even = divided(general, found["small"], tile)
+        if even is not None and _within(general, even):
+            if runs(general, even, described, values or {}):
+                found["small_even"] = even
+            break
     return Shrunk(general, found)
 
 
-def divided(graph: Graph, small: Mapping[str, int]) -> dict[str, int] | None:
-    """For a graph of one contraction: what it sums over and rows of its operands divide by tiles as they do at full size, so that the
-    branches that full size takes run there. None where that is no other set than `small`."""
+def divided(graph: Graph, small: Mapping[str, int], tile: int = 128) -> dict[str, int] | None:
+    """Sizes at which what contractions sum over, and with one contraction rows of its operands, divide by a tile as they do at full
+    size, so that the branches that full size takes run there; the others are at most those of `small`. None without contractions,
+    and where that is no other set than `small`."""
     contractions = [node for node in graph.nodes if operators.kind(node.op) == "contraction"]
-    if len(contractions) != 1:
-        return None
-    types = graph.types()
+    types, hints = graph.types(), {one.name: one.hint for one in graph.symbols}
+    chosen = {name: min(small[name], 9) for name in hints}
+    fixed: set[str] = set()
+    for size in (one for node in contractions for one in _summed(node, types, rows=len(contractions) == 1)):
+        names = [name for _, names in terms_of(size) for name in names]
+        for name in reversed(names):  # the last factor first: heads come before a head's size
+            if name in fixed:
+                continue
+            fixed.add(name)
+            if len(names) == 1 or name == names[-1]:
+                chosen[name] = hints[name] if hints[name] < tile + 16 else hints[name] % tile or tile
+            else:
+                chosen[name] = _alike(size, name, chosen, hints, tile)
+    return chosen if contractions and chosen != dict(small) else None
+
+
+def _summed(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
+    """What a contraction sums over; with `rows` the last two sizes of each of its operands."""
 
     def shape(name: str) -> tuple[Dim, ...]:
         kind = types[name]
         return kind.shape if isinstance(kind, TensorType) else ()
 
-    if "conv" in contractions[0].op:
-        weight = contractions[0].args[1]
-        longest = {shape(weight.ref)[1]} if isinstance(weight, Ref) else set()
+    if "conv" in node.op:
+        weight = node.args[1]
+        yield from shape(weight.ref)[1:2] if isinstance(weight, Ref) else ()
+        return
+    given = [shape(name) for name in node.refs()]
+    if rows:
+        yield from (size for one in given for size in one[-2:])
+    elif "attention" in node.op:
+        yield from (*given[0][-1:], *given[1][-2:])
     else:
-        longest = {size for name in contractions[0].refs() for size in shape(name)[-2:]}
-    chosen = {}
-    for one in graph.symbols:
-        like = one.hint if one.hint < 144 else one.hint % 128 or 128
-        chosen[one.name] = like if one.name in longest else min(small[one.name], 9)
-    return chosen if chosen != dict(small) else None
+        first = 1 if "add" in node.op else 0
+        yield from given[first][-1:]
+
+
+def _alike(size: Dim, name: str, chosen: Mapping[str, int], hints: Mapping[str, int], tile: int) -> int:
+    """The least value of a symbol at which a size leaves the remainder by a tile that it leaves at full size."""
+    full = sizes.evaluate(size, hints) % tile
+    for one in (*range(min(2, hints[name]), min(hints[name], 64) + 1), 1):
+        if sizes.evaluate(size, {**chosen, name: one}) % tile == full:
+            return one
+    return chosen[name]
 
 
 def generalise(graph: Graph) -> Graph:

@@ -112,6 +112,8 @@ def finite_draws(
     graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, Draw]:
     """Draws for which the graph gives finite numbers at those sizes: as described, else nearer to the captured values."""
+    if _finite(graph, described, values, symbols):
+        return dict(described)
     near = {
         one.name: draws.like(values[one.name])
         for one in graph.arguments
@@ -119,9 +121,9 @@ def finite_draws(
         and isinstance(one.type, TensorType)
         and one.type.dtype in FLOATS
     }
-    for attempt in ({}, {k: v for k, v in near.items() if graph.argument(k).role == "input"}, near):
+    for attempt in ({k: v for k, v in near.items() if graph.argument(k).role == "input"}, near):
         chosen = {**described, **attempt}
-        if all(_is_finite(graph, chosen, values, symbols, seed) for seed in range(_TRIES)):
+        if _finite(graph, chosen, values, symbols):
             return chosen
     raise UserError(
         f"{graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
@@ -156,18 +158,19 @@ def main_dtype(graph: Graph) -> str:
     return max(counts, key=lambda name: counts[name], default="float32")
 
 
-def _is_finite(
-    graph: Graph,
-    described: Mapping[str, Draw],
-    values: Mapping[str, Any],
-    symbols: Mapping[str, int],
-    seed: int,
+def _finite(
+    graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> bool:
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        results = execute(sizes.static(graph, symbols), drawn_values(graph, described, values, symbols))
-    floats = [one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()]
-    return all(bool(one.isfinite().all()) or bool((one.isfinite() | one.isneginf()).all()) for one in floats)
+    """Whether a few draws give finite numbers, or minus infinity."""
+    static = sizes.static(graph, symbols)
+    for seed in range(_TRIES):
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            results = execute(static, drawn_values(graph, described, values, symbols))
+        floats = [one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()]
+        if not all(bool((one.isfinite() | one.isneginf()).all()) for one in floats):
+            return False
+    return True
 
 
 def _placed(value: torch.Tensor, type: TensorType) -> torch.Tensor:

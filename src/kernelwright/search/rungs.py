@@ -102,8 +102,6 @@ class LibraryRung:
             return print_triton(program)
         except Unsupported as why:
             raise CannotWrite(str(why)) from None
-        except (KeyError, ValueError, IndexError) as error:  # sizes of a form that its printers do not know
-            raise CannotWrite(f"the library has no form for the graph ({type(error).__name__})") from None
 
 
 class UserRung:

@@ -99,12 +99,10 @@ def printed(graph: Graph, target: str, precision: str) -> Iterator[str]:
     try:
         schedules = schedules_of(graph, target, precision)
         ordered = ranked(graph, schedules, target) if schedules else []
-    except (Unsupported, KeyError, ValueError, IndexError):
+    except Unsupported:
         return
     for schedule in ordered:
-        with contextlib.suppress(
-            Unsupported, KeyError, ValueError, IndexError
-        ):  # forms that a printer does not know
+        with contextlib.suppress(Unsupported):
             yield print_triton(Program(graph=graph, schedule=schedule))
 
 

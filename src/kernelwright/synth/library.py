@@ -6,6 +6,7 @@ nothing, rules of thumb per nest decide. Raises `Unsupported` for graphs without
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -39,7 +40,7 @@ from kernelwright.synth.schedules.row import levels_of, space_of
 from kernelwright.synth.schedules.scan import scan_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.source import Source
-from kernelwright.synth.to_triton import PRINTERS, source_of
+from kernelwright.synth.to_triton import PRINTERS, printed, source_of, unsupported
 
 _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
 _ONE_PASS = 16384
@@ -86,11 +87,9 @@ def program_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> P
     """The graph with the best schedule that is known for it; None where no nest fits."""
     for schedule in itertools.islice(candidates(graph, target, precision), 6):
         program = Program(graph=graph, schedule=schedule)
-        try:
-            PRINTERS[schedule.nest](source_of(graph), schedule)
-        except Unsupported:
-            continue
-        return program
+        with contextlib.suppress(Unsupported):
+            printed(program)
+            return program
     return None
 
 
@@ -99,15 +98,17 @@ def candidates(graph: Graph, target: str, precision: str = "ieee") -> Iterator[A
     try:
         source = source_of(graph)
         nest = nest_of(source)
+        with unsupported():
+            known = _table().get(key_of(source, nest), {}).get(sheet_of(target).arch)
+            rules = list(_DEFAULTS[nest](source, precision))
     except Unsupported:
         return
-    known = _table().get(key_of(source, nest), {}).get(sheet_of(target).arch)
     if known is not None:
         best = _SCHEDULE.validate_python(known)
         own = (getattr(best, "precision", "ieee") == "tf32") == (precision == "tf32")
         if own or itemsize_of(source) == 2:  # the same sizes are measured in either precision
             yield best
-    yield from _DEFAULTS[nest](source, precision)
+    yield from rules
 
 
 def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") -> list[Any]:
@@ -118,11 +119,11 @@ def schedules_of(graph: Graph, target: str = "h200", precision: str = "ieee") ->
     except Unsupported:
         return []
     limit, itemsize = sheet_of(target).shared_per_block, itemsize_of(source)
-    found: dict[Any, None] = {}
-    for schedule in itertools.chain(candidates(graph, target, precision), _SPACES[nest](source, precision)):
-        if schedule.fits(itemsize, limit):
-            found[schedule] = None
-    return list(found)
+    first = list(candidates(graph, target, precision))
+    if not first:
+        return []
+    found = dict.fromkeys([*first, *_SPACES[nest](source, precision)])
+    return [schedule for schedule in found if schedule.fits(itemsize, limit)]
 
 
 def key_of(source: Source, nest: str) -> str:

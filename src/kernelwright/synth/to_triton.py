@@ -6,7 +6,8 @@ nest does not fit the graph. Does not guarantee correctness: the judge does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kernelwright.graph.task import order_of
@@ -35,15 +36,22 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
 }
 
 
+@contextmanager
+def unsupported() -> Iterator[None]:
+    """What rules of the library raise at sizes and forms that they do not know becomes Unsupported."""
+    try:
+        yield
+    except (KeyError, ValueError, IndexError) as error:
+        raise Unsupported(f"the library has no form for the graph ({type(error).__name__})") from None
+
+
 def source_of(graph: Graph) -> Source:
     """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes. Raises Unsupported."""
     straight, orders = straightened(graph)
-    lowered = Lowered(straight)
-    try:
+    with unsupported():
+        lowered = Lowered(straight)
         shapes = Shapes(lowered)
         name_sizes(shapes, lowered)
-    except (KeyError, ValueError) as error:
-        raise Unsupported(f"a size that no shape tells: {error}") from None
     return Source(lowered, shapes, label_of(graph), orders)
 
 
@@ -87,11 +95,17 @@ def _renamed(one: Any, names: dict[str, Ref]) -> Any:
     return tuple(_renamed(part, names) for part in one) if isinstance(one, tuple) else one
 
 
-def print_triton(program: Program) -> str:
-    """The candidate's code."""
+def printed(program: Program) -> Source:
+    """The lines of a program. Raises Unsupported."""
     source = source_of(program.graph)
-    PRINTERS[program.schedule.nest](source, program.schedule)
-    return source.text()
+    with unsupported():
+        PRINTERS[program.schedule.nest](source, program.schedule)
+    return source
+
+
+def print_triton(program: Program) -> str:
+    """The candidate's code. Raises Unsupported."""
+    return printed(program).text()
 
 
 def label_of(graph: Graph) -> str:
