@@ -114,3 +114,13 @@ def test_a_masks_least_number_is_another_one_in_fp64_and_hides_no_difference() -
     assert _distance(never, torch.tensor([-1.7e308, 1.0, 2.0], dtype=torch.float64)) == 0.0
     assert _distance(never, torch.tensor([-3.4e38, 1.0, 3.0])) > 0.1
     assert _distance(never, torch.tensor([3.4e38, 1.0, 2.0])) > 0.1
+
+
+def test_numbers_made_of_sizes_are_in_fp64_on_both_sides() -> None:
+    class Grid(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * torch.linspace(-1, 1, x.shape[-1]) + torch.full((x.shape[-1],), 0.1)
+
+    fp64 = agree(capture(Grid(), (torch.randn(3, 24),)).part, seed=0).fp64
+    assert fp64 is not None
+    assert fp64 < 1e-12

@@ -151,10 +151,12 @@ class _Widened(TorchDispatchMode):
         args, kwargs = pytree.tree_map(wide, (args, kwargs or {}))
         if func._schema.name in ("aten::_softmax", "aten::_log_softmax"):
             args = (*args[:2], False)
-        integers = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        given = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
         out = func(*args, **kwargs)
         narrow = isinstance(out, torch.Tensor) and out.is_floating_point() and out.dtype != torch.float64
-        if narrow and integers and not any(one.is_floating_point() for one in integers):
+        if narrow and not given and any(one.name == "dtype" for one in func._schema.arguments):
+            out = func(*args, **{**kwargs, "dtype": torch.float64})  # such as linspace
+        elif narrow and given and not any(one.is_floating_point() for one in given):
             out = func(*(one.double() if isinstance(one, torch.Tensor) else one for one in args), **kwargs)
         return out.double() if isinstance(out, torch.Tensor) and out.is_floating_point() else out
 
