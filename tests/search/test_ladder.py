@@ -14,7 +14,7 @@ from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.ladder import Ladder, Tried
 from kernelwright.search.rung import CannotWrite, Climb, entry_of, key_of
-from kernelwright.search.rungs import UserRung, rungs_of
+from kernelwright.search.rungs import CompilerRung, UserRung, rungs_of
 from kernelwright.search.tune import TuneRung, printed
 
 GRAPH = graph()
@@ -200,3 +200,14 @@ def test_rungs_are_named() -> None:
     ]  # fmt: skip
     with pytest.raises(UserError, match="valid: compiler, library, model, tune"):
         rungs_of(("oracle",), "h200", "own")
+
+
+def test_where_all_would_stay_with_aten_the_compiler_writes_contractions_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"auto": "def kernel(x):\n    return torch.relu(x)\n", "own": kernel(0.5)}
+    texts["own"] = "@triton.jit\n" + texts["own"]
+    monkeypatch.setattr(
+        "kernelwright.policy.compiler.write", lambda graph, contractions, **what: texts[contractions]
+    )
+    assert CompilerRung("h200", "auto").write(GRAPH, [], 10.0) == texts["own"]
