@@ -35,6 +35,7 @@ from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.graph.task import main_dtype
 from kernelwright.hardware import target as target_sheet
+from kernelwright.hardware import target_here
 from kernelwright.precision import CAST, named
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
@@ -282,7 +283,7 @@ def settings_of(
         raise UserError(f"unknown contractions {contractions!r}: choose own or auto")
     if seconds <= 0:
         raise UserError(f"seconds is {seconds:g}; give a budget above 0")
-    sheet = target_sheet(target or "h200")
+    sheet = target_sheet(target or target_here())
     if backend == "interpret" or not torch.cuda.is_available():
         gpu, arch = "", sheet.arch
     else:

@@ -17,6 +17,7 @@ import torch
 from kernelwright.graph import Graph
 from kernelwright.graph.shrink import Shrunk, shrink
 from kernelwright.hardware import target as target_sheet
+from kernelwright.hardware import target_here
 from kernelwright.records import PrecisionName
 from kernelwright.search.cache import Entry, KernelCache
 from kernelwright.search.ladder import Ladder
@@ -37,8 +38,8 @@ logger = logging.getLogger(__name__)
 class LadderSource:
     """Compiler and library rungs over the user's cache; thread-safe as far as the ladder is."""
 
-    def __init__(self, target: str = "h200") -> None:
-        self.target = target
+    def __init__(self, target: str = "") -> None:
+        self.target = target or target_here()
         self._cache = KernelCache.of()
         self._small: dict[str, Shrunk] = {}
         """By digest: a graph is shrunk once."""

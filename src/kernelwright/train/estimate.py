@@ -235,8 +235,7 @@ def device_named(on: str) -> Device:
 
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
-        sheet = next((t for t in hardware.TARGETS.values() if t.name in properties.name.lower()), None)
-        return Device(properties.name, properties.total_memory, sheet or hardware.TARGETS["h200"])
+        return Device(properties.name, properties.total_memory, hardware.target(hardware.target_here()))
     return Device("this machine's CPU", _ram())
 
 
