@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,7 +42,9 @@ def tried(graph: Graph, code: str) -> None:
     inline._try(inline._with_stand_ins(load(code, "t")), graph)
 
 
-def test_a_library_kernel_is_one_launch_with_its_options() -> None:
+def test_a_library_kernel_is_one_launch_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet = SimpleNamespace(multi_processor_count=132)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: sheet)
     program = program_of(group(), "h100", "default")
     assert program is not None
     code = print_triton(program)
