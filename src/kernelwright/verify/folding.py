@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.tape import Operation, View
 
+if TYPE_CHECKING:
+    from kernelwright.verify.traced import Trace
+
 _FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
-def suspects(trace: Any, state: Mapping[str, torch.Tensor]) -> list[int]:
+def suspects(trace: Trace, state: Mapping[str, torch.Tensor]) -> list[int]:
     """Numbers (among the trace's constants) of memory that kernels use and that holds other values than the reference's
     weights do; -1 for the numbers that kernels are given, where there are weights."""
     used = _used(trace)
@@ -52,7 +55,7 @@ def _among(
     return bool(torch.isin(held.clone().view(kind).double(), members[dtype]).all())
 
 
-def folded(trace: Any, other: Any, numbers: list[int], state: Mapping[str, torch.Tensor]) -> str:
+def folded(trace: Trace, other: Trace, numbers: list[int], state: Mapping[str, torch.Tensor]) -> str:
     """What of the `suspects` is another in a trace under other weights, small ones given again as they were; or ""."""
     first, second = trace.traced.constants, other.traced.constants
     for number in numbers:
@@ -70,7 +73,7 @@ def folded(trace: Any, other: Any, numbers: list[int], state: Mapping[str, torch
     return ""
 
 
-def _used(trace: Any) -> dict[int, str]:
+def _used(trace: Trace) -> dict[int, str]:
     """Storages that the steady call uses, and those that went into them before, with their dtypes."""
     found: dict[int, str] = {}
     for tape in (trace.tape, trace.traced.tapes[0]):
@@ -98,7 +101,7 @@ def _values(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tens
     return torch.cat([*held, torch.tensor([0.0, 1.0], dtype=torch.float64)]).unique()
 
 
-def _numbers(trace: Any) -> Iterator[float]:
+def _numbers(trace: Trace) -> Iterator[float]:
     """Numbers among the arguments of the steady call's launches, in order."""
     for launch in trace.tape.launches():
         for value in launch.arguments.values():

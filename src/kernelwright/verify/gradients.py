@@ -28,7 +28,7 @@ class WithGradients:
         """`parameters` are names of the module's own; `positions` are those of its outputs, flat, that have cotangents."""
         self.module, self.parameters, self.positions = module, tuple(parameters), tuple(positions)
 
-    def __call__(self, *arguments: Any) -> dict[str, Any]:
+    def __call__(self, *arguments: Any) -> dict[str, object]:
         count = len(arguments) - len(self.positions)
         own = dict(self.module.named_parameters())
         learnt = [own[name] for name in self.parameters]
@@ -43,8 +43,8 @@ class WithGradients:
                 one.requires_grad_(required)
 
     def _both(
-        self, given: Sequence[Any], cotangents: Sequence[torch.Tensor], learnt: Sequence[torch.Tensor]
-    ) -> dict[str, Any]:
+        self, given: Sequence[object], cotangents: Sequence[torch.Tensor], learnt: Sequence[torch.Tensor]
+    ) -> dict[str, object]:
         given = convert(tuple(given), _leaf)
         inputs = [one for one in flatten(given) if one.requires_grad]
         output = type(self.module).forward(self.module, *given)

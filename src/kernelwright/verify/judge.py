@@ -13,9 +13,9 @@ import math
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.hardware import target as target_sheet
@@ -35,6 +35,15 @@ from kernelwright.verify.reference.hidden_sizes import (
 from kernelwright.verify.reference.long_sizes import LONG, MOST_BYTES, MOST_FLOPS, long_sets
 from kernelwright.verify.store import Store
 
+if TYPE_CHECKING:
+    from kernelwright.verify.exact.asking import Posed
+    from kernelwright.verify.gpu.gpu import Gpu
+    from kernelwright.verify.reference.baseline import Baseline
+    from kernelwright.verify.reference.gpu_cases import GpuCases
+    from kernelwright.verify.reference.oracle import ShapeCases
+    from kernelwright.verify.reference.periodic import Patch
+    from kernelwright.verify.sandbox.zygote import Zygote
+
 _CACHED_TASKS = 512
 _PATCHES = 256
 """Periods of full-size cases, of a few MB each, that are kept."""
@@ -45,7 +54,10 @@ _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
 
 
-class Kept:
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
     """Values by key, each made once however many threads ask; the least recently used beyond `limit` are let go."""
 
     def __init__(self, limit: int) -> None:
@@ -55,9 +67,9 @@ class Kept:
 
     def __contains__(self, key: object) -> bool:
         with self._lock:
-            return key in self._entries and self._entries[key].made
+            return key in self._entries and bool(self._entries[key].made)
 
-    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Raises what `make` raises, to everyone who asks."""
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
@@ -66,15 +78,15 @@ class Kept:
                 self._entries.popitem(last=False)
         with entry.lock:
             if not entry.made:
-                entry.value, entry.made = make(), True
-            return entry.value
+                entry.made.append(make())
+            return entry.made[0]
 
 
 @dataclasses.dataclass
-class _Entry:
+class _Entry(Generic[T]):
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-    made: bool = False
-    value: Any = None
+    made: list[T] = dataclasses.field(default_factory=list)
+    """The value, once there is one."""
 
 
 @contextlib.contextmanager
@@ -94,7 +106,7 @@ def _ours(what: str) -> Iterator[None]:
         raise InfrastructureError(f"{what}: {type(error).__name__}: {error}") from error
 
 
-def _cut_short(made: Any, own: Sequence[Any]) -> bool:
+def _cut_short(made: ShapeCases, own: Sequence[ShapeCases]) -> bool:
     """Whether a slice that takes a part of something at the task's own sizes takes all of it at these: the first eight of
     three columns are not what was meant."""
     most = max(shape.operators.count("alias") for shape in own)
@@ -123,19 +135,20 @@ class Judge:
         self.target = target_sheet(target)
         self.deadline_s, self.priced, self.timing_precision = deadline_s, priced, timing_precision
         self._secret, self.proofs = secret, proofs
-        self._questions = Kept(_CACHED_TASKS)
-        self._cases = Kept(_CACHED_TASKS)
+        self._questions: Kept[Posed] = Kept(_CACHED_TASKS)
+        self._cases: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
+        self._named: Kept[ShapeCases] = Kept(_CACHED_TASKS)
         self._hidden_taken: dict[str, dict[str, dict[str, int]]] = {}
         """By task, the hidden sizes that its reference takes, by name."""
-        self._gpu_cases = Kept(_GPU_TASKS)
-        self._baselines = Kept(_CACHED_TASKS)
-        self._patches = Kept(_PATCHES)
-        self._long = Kept(_CACHED_TASKS)
-        self._needed = Kept(_CACHED_TASKS)
-        self._compiled = Kept(_CACHED_TASKS) if compiled else None
+        self._gpu_cases: Kept[list[GpuCases]] = Kept(_GPU_TASKS)
+        self._baselines: Kept[Baseline | None] = Kept(_CACHED_TASKS)
+        self._patches: Kept[Patch | None] = Kept(_PATCHES)
+        self._long: Kept[list[ShapeCases]] = Kept(_CACHED_TASKS)
+        self._needed: Kept[bool] = Kept(_CACHED_TASKS)
+        self._compiled: Kept[float | None] | None = Kept(_CACHED_TASKS) if compiled else None
         self._timings = Store("timings")
 
-    def cases(self, task: Task) -> list[Any]:
+    def cases(self, task: Task) -> list[ShapeCases]:
         """The correctness cases of a task's small shape sets, made once. Raises UserError for a broken task."""
         shapes = self.small(task)
         if not shapes:
@@ -167,7 +180,7 @@ class Judge:
         """Sets of a family of sizes that are looked at as the full size is."""
         return large_sets(task, self._secret)
 
-    def _make_cases(self, task: Task, shapes: list[str]) -> list[Any]:
+    def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
         from kernelwright.verify.reference import oracle
 
         if not self.protocol.more_shapes:
@@ -180,11 +193,11 @@ class Judge:
             found += self._hidden(task, shapes, found)
         return found
 
-    def _hidden(self, task: Task, shapes: list[str], own: Sequence[object]) -> list[Any]:
+    def _hidden(self, task: Task, shapes: list[str], own: Sequence[ShapeCases]) -> list[ShapeCases]:
         """Cases at sizes that nobody but this judge knows: one set of each kind that the reference takes."""
         from kernelwright.verify.reference import oracle
 
-        found: list[Any] = []
+        found: list[ShapeCases] = []
         for name, proposals in hidden_sizes(task, shapes, self._secret):
             for sizes in proposals:
                 position = len(shapes) + len(found)
@@ -200,7 +213,7 @@ class Judge:
                 break
         return found
 
-    def named_cases(self, task: Task, code: str) -> list[object]:
+    def named_cases(self, task: Task, code: str) -> list[ShapeCases]:
         """Cases at multiples of the numbers that a candidate names, and above the bounds (`reference/hidden_sizes.py`)."""
         from kernelwright.verify.reference import oracle
 
@@ -213,20 +226,20 @@ class Judge:
         ]
         beyond = sizes_beyond(task, shapes, named_bounds(code))
         wanted += [(f"beyond_{number}", [sizes]) for number, sizes in enumerate(beyond)]
-        found: list[Any] = []
+        found: list[ShapeCases] = []
         for name, proposals in wanted:
             for sizes in proposals:
                 if not inside(task, sizes):
                     continue
 
-                def make(sizes: dict[str, int] = sizes, name: str = name) -> Any:
+                def make(sizes: dict[str, int] = sizes, name: str = name) -> ShapeCases:
                     with _ours("sizes that a candidate names"):
                         return oracle.shape_cases(
                             task, name, sizes, self.protocol, self._secret, _NAMED_POSITION
                         )
 
                 try:
-                    made = self._cases.get((task.digest, name, tuple(sizes.items())), make)
+                    made = self._named.get((task.digest, name, tuple(sizes.items())), make)
                 except UserError:
                     continue
                 if _cut_short(made, self.cases(task)[: len(shapes)]):
@@ -235,13 +248,13 @@ class Judge:
                 break
         return found
 
-    def long_cases(self, task: Task, special: bool) -> list[Any]:
+    def long_cases(self, task: Task, special: bool) -> list[ShapeCases]:
         """Cases at sizes of which some are as long as at full size (`reference/long_sizes.py`), made once. `special`: none where
         they would be of ordinary values only."""
         from kernelwright.verify.reference import oracle
 
-        def make() -> list[Any]:
-            found: list[Any] = []
+        def make() -> list[ShapeCases]:
+            found: list[ShapeCases] = []
             costs = functools.cache(lambda sizes: self._cost(task, dict(sizes)))
             proposed = long_sets(task, self.small(task), lambda sizes: costs(tuple(sizes.items())))
             for number, sizes in enumerate(proposed):
@@ -276,13 +289,13 @@ class Judge:
             return max(made.eager.bytes / MOST_BYTES, made.contraction_flops / MOST_FLOPS)
         return math.inf
 
-    def gpu_cases(self, task: Task, gpu: Any, held: AbstractContextManager[Any]) -> list[Any]:
+    def gpu_cases(self, task: Task, gpu: Gpu, held: AbstractContextManager[object]) -> list[GpuCases]:
         """Shape sets on a GPU, small ones first and the full size last, with every case; made while `held` is.
 
         Raises UserError.
         """
 
-        def make() -> list[Any]:
+        def make() -> list[GpuCases]:
             with held, gpu.counted("cases"):
                 made = self._make_gpu_cases(task, gpu)
                 gpu.admission.register(made)
@@ -305,7 +318,7 @@ class Judge:
             plan = [(-1.0 if scale == BELOW_ZERO else scale, seed) for scale, seed in plan]
         return plan
 
-    def _make_gpu_cases(self, task: Task, gpu: Any) -> list[Any]:
+    def _make_gpu_cases(self, task: Task, gpu: Gpu) -> list[GpuCases]:
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.reference.gpu_cases import GpuCases
 
@@ -339,10 +352,10 @@ class Judge:
             found.append(cases)
         return found
 
-    def baseline(self, task: Task) -> Any:
+    def baseline(self, task: Task) -> Baseline | None:
         """The modelled baselines at full size; None where the reference cannot be modelled."""
 
-        def make() -> Any:
+        def make() -> Baseline | None:
             from kernelwright.verify.reference.baseline import baseline
             from kernelwright.verify.reference.oracle import NotModelled
 
@@ -352,15 +365,15 @@ class Judge:
 
         return self._baselines.get(task.digest, make)
 
-    def patch(self, task: Task) -> Any:
+    def patch(self, task: Task) -> Patch | None:
         """One period of a case at full size (`reference/periodic.py`); None where there is none."""
 
-        def make() -> Any:
+        def make() -> Patch | None:
             from kernelwright.verify.reference import oracle, periodic
 
             with contextlib.suppress(oracle.NotModelled), _ours("a case at full size"):
                 small, base = [shape.cases[0] for shape in self.cases(task)], self.baseline(task)
-                return base and periodic.patch(task, small, base, self.protocol, self._secret)
+                return periodic.patch(task, small, base, self.protocol, self._secret) if base else None
             return None
 
         return self._patches.get(task.digest, make)
@@ -381,11 +394,11 @@ class Judge:
 
         return bool(self._needed.get((task.digest, index), make))
 
-    def question(self, task: Task, shape: Any) -> Any:
+    def question(self, task: Task, shape: ShapeCases) -> Posed:
         """What exact arithmetic says of the reference at a small size (`exact/verification.py`)."""
         from kernelwright.verify.exact.asking import question
 
-        def make() -> Any:
+        def make() -> Posed:
             with _ours("exact arithmetic"):
                 return question(shape, self._secret)
 
@@ -406,7 +419,7 @@ class Judge:
 
         return bool(self._needed.get((task.digest, "part"), make))
 
-    def compiled_ratio(self, task: Task, gpu: Any, zygote: Any, size: int) -> float | None:
+    def compiled_ratio(self, task: Task, gpu: Gpu, zygote: Zygote, size: int) -> float | None:
         """torch.compile's time over eager's at full size; None where that is not clocked or cannot be compiled."""
         from kernelwright.verify.gpu import compiled
 

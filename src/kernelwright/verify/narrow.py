@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from kernelwright.verify.structures import flatten
+from kernelwright.verify.structures import Args, Kwargs, Op, flatten
 
 NARROW = (torch.bfloat16, torch.float16)
 _MISSING = "not implemented for"
@@ -49,7 +49,7 @@ def computed(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return tree_map(rounded, out)
 
 
-def _narrow(value: Any) -> bool:
+def _narrow(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in NARROW
 
 
@@ -60,7 +60,7 @@ def _widened(value: Any) -> Any:
 
 
 class _Computed(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         return computed(func, args, kwargs or {})
 
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+
+Op = torch._ops.OpOverload
+"""What a dispatch mode is asked about, with its arguments."""
+Function = Callable[..., object]
+"""What a function mode is asked about."""
+Args = tuple[object, ...]
+Kwargs = dict[str, object] | None
 
 
 def flatten(tree: Any) -> list[torch.Tensor]:

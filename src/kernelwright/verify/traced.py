@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Launch
 from kernelwright.verify.confined import Stop, plain
+
+if TYPE_CHECKING:
+    from kernelwright.verify.trace.tape import View
 
 
 class Trace:
@@ -63,7 +66,9 @@ class Trace:
 
     def _work(self) -> list[object]:
         """What the steady call does, its memory named by the part that it plays."""
-        names: dict[int, Any] = {view.storage: ("weight", name) for name, view in self.traced.state.items()}
+        names: dict[int, object] = {
+            view.storage: ("weight", name) for name, view in self.traced.state.items()
+        }
         names |= {view.storage: ("input", place) for place, view in enumerate(self.inputs)}
         kept = [storage for storage in self._kept() if storage not in names]
         starts = {view.storage: view.offset * view.itemsize for view in self.inputs}
@@ -130,7 +135,7 @@ class Trace:
 
     def named(self, storages: Iterable[int]) -> set[int | str]:
         """Of some storages of the steady call: the inputs (by index) and weights (by name) that lie there."""
-        views: dict[int | str, Any] = dict(enumerate(self.inputs))
+        views: dict[int | str, View] = dict(enumerate(self.inputs))
         views.update(self.traced.state)
         within = set(storages)
         return {key for key, view in views.items() if view.storage in within}

@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Gate, Outcome
@@ -30,6 +30,18 @@ from kernelwright.verify.messages import HALF_SUMS, Building, Run
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 from kernelwright.verify.traced import Trace
+
+if TYPE_CHECKING:
+    import torch
+
+    from kernelwright.verify.reference.baseline import Form
+    from kernelwright.verify.reference.expected import Expected
+    from kernelwright.verify.reference.gpu_cases import GpuCases
+    from kernelwright.verify.reference.oracle import Case, ShapeCases
+
+    Shape = ShapeCases | GpuCases
+    Returned = Case | Form | GpuCases
+    """What says which form outputs have."""
 
 TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
@@ -165,9 +177,9 @@ class Verification:
         self,
         gate: Gate,
         host: Confined,
-        init: Any,
+        init: Sequence[object],
         inputs: Any,
-        state: dict[str, Any],
+        state: dict[str, torch.Tensor],
         values: bool = True,
         many: bool = False,
         seed: int | None = None,
@@ -197,7 +209,7 @@ class Verification:
             second=(many or second) and values and gradients is None,
         )
         asked = dataclasses.replace(asked, **how)
-        tensors: list[Any] = []
+        tensors: list[torch.Tensor] = []
         small = {name: value for name, value in state.items() if value.numel() <= TINY and not value.is_meta}
         try:
             given = {
@@ -237,7 +249,7 @@ class Verification:
         if again.same >= 0 and not elsewhere.does_the_same_in(again.same):
             self._of_one_tensor = elsewhere, again.same
 
-    def _when_evaluating(self, device: Confined, shape: object, case: object) -> None:
+    def _when_evaluating(self, device: Confined, shape: Shape, case: Case) -> None:
         """What the candidate does in evaluation mode, where that is something else but the same to the reference. Raises
         Stop where it is wrong."""
         if (trace := self._evaluated) is None:
@@ -249,7 +261,7 @@ class Verification:
             for call in (*trace.warm_up(), -1):
                 self._interpret(device, Gate.SMALL, Run(key, call), case)
 
-    def _when_given_one_tensor(self, device: Confined, shape: object, case: Any) -> None:
+    def _when_given_one_tensor(self, device: Confined, shape: Shape, case: Case) -> None:
         """What the candidate does where inputs that are alike are one tensor, where that is something else. Raises Stop where
         it is wrong."""
         from kernelwright.verify.reference import oracle
@@ -273,7 +285,7 @@ class Verification:
         except Stop as stop:
             raise Stop(stop.outcome, stop.gate, f"{where}: {stop.detail}", **stop.evidence) from None
 
-    def _open_another(self, device: Confined, shape: Any, trace: Trace, what: str) -> str:
+    def _open_another(self, device: Confined, shape: Shape, trace: Trace, what: str) -> str:
         """Memory for a trace beside the one that is judged at a shape: by which key."""
         from kernelwright.verify.sandbox import channel
 
@@ -283,7 +295,7 @@ class Verification:
         device.ask(Gate.SMALL, body, tensors)
         return key
 
-    def _not_folded(self, host: Confined, shape: Any, inputs: Any, trace: Trace) -> None:
+    def _not_folded(self, host: Confined, shape: Shape, inputs: Any, trace: Trace) -> None:
         """Built under other weights, the candidate's constructor makes the same of them, or lays them out anew."""
         from kernelwright.verify import folding
         from kernelwright.verify.trace.affine import tame
@@ -313,7 +325,7 @@ class Verification:
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
     @staticmethod
-    def _idles(shape: Any, trace: Trace) -> bool:
+    def _idles(shape: Shape, trace: Trace) -> bool:
         """Whether a candidate has nothing to do for a batch of one, as where rows are folded until one is left: then
         that size tells nothing of its kernels."""
         launched = any(launch.programs for launch in trace.tape.launches())
@@ -349,7 +361,7 @@ class Verification:
             detail = "forward does different things when called again: launches, sizes or operators differ"
             raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
 
-    def _form(self, gate: Gate, trace: Trace, case: Any) -> None:
+    def _form(self, gate: Gate, trace: Trace, case: Returned) -> None:
         """Structure, shapes, dtypes and aliases of the outputs, which the tape tells without a run."""
         from kernelwright.verify.structures import skeleton
         from kernelwright.verify.trace.overlap import shared_views
@@ -366,7 +378,8 @@ class Verification:
             )
         shared = shared_views(views)
         owners = {view.storage: index for index, view in enumerate(trace.inputs)}
-        for index, (view, expected) in enumerate(zip(views, case.expected, strict=True)):
+        returned: Sequence[Expected | torch.Tensor] = case.expected
+        for index, (view, expected) in enumerate(zip(views, returned, strict=True)):
             wanted = str(expected.dtype).removeprefix("torch.")
             if view.shape != expected.shape:
                 raise stop(
@@ -386,7 +399,13 @@ class Verification:
                 raise stop(Outcome.STATEFUL, detail)
 
     def _compare(
-        self, case: Any, outputs: list[Any], changed: list[int], gate: Gate, position: int, number: int
+        self,
+        case: Case,
+        outputs: list[torch.Tensor],
+        changed: list[int],
+        gate: Gate,
+        position: int,
+        number: int,
     ) -> float:
         """Raises Stop on the first difference; returns the worst error as a share of the allowed one."""
         from kernelwright.verify.reference.comparison import judged
@@ -412,7 +431,7 @@ class Verification:
             self._held_to_others(case, outputs, gate)
         return worst
 
-    def _held_to_others(self, case: Any, outputs: list[Any], gate: Gate) -> None:
+    def _held_to_others(self, case: Case, outputs: list[torch.Tensor], gate: Gate) -> None:
         """The same outputs under the tolerances of the protocols beside ours."""
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.reference.comparison import compare
@@ -446,7 +465,7 @@ class Verification:
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
         idle = Run(name, ablate=True, copies=list(moved))
 
-        def ablated(case: Any) -> tuple[list[Any], set[int]]:
+        def ablated(case: Case) -> tuple[list[Any], set[int]]:
             """The outputs, and which of them a copy has already."""
             _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
             count = len(case.expected)
@@ -522,14 +541,16 @@ class Verification:
             )
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
-    def _unchanged(self, case: Any, names: Iterable[str], gate: Gate, how: str = "changed in place") -> None:
+    def _unchanged(
+        self, case: Returned, names: Iterable[str], gate: Gate, how: str = "changed in place"
+    ) -> None:
         """Weights must not serve as memory from one call to the next; what the reference writes to may change."""
         changed = sorted(set(map(str, names)) - case.written)
         if self.protocol.honesty and changed:
             detail = f"weight {plain(changed[0], 100)} is {how}"
             raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
 
-    def _not_written(self, case: Any, stored: Iterable[int | str], gate: Gate) -> None:
+    def _not_written(self, case: Returned, stored: Iterable[int | str], gate: Gate) -> None:
         """Inputs (by index) and weights (by name) that a call stored to must be those that the reference writes to: scratch
         that is put back is still seen by whoever reads them meanwhile."""
         stored = set(stored)
@@ -541,7 +562,7 @@ class Verification:
         self._unchanged(case, names, gate, "written to, and holds what it held")
 
     def _interpret(
-        self, device: Confined, gate: Gate, run: Run, case: Any, position: int = 0, number: int = 0
+        self, device: Confined, gate: Gate, run: Run, case: Case, position: int = 0, number: int = 0
     ) -> tuple[float, dict[str, Any], list[Any]]:
         """One interpreted call on a case's inputs, compared: the worst error, what was seen of it, and the outputs. Raises
         Stop.
@@ -573,7 +594,7 @@ class Verification:
                 raise Stop(stop.outcome, gate, detail, where=case.name) from None
         return worst, answer, outputs[: len(case.expected)]
 
-    def _other_configurations(self, device: Confined, gate: Gate, key: str, case: object, tried: int) -> None:
+    def _other_configurations(self, device: Confined, gate: Gate, key: str, case: Case, tried: int) -> None:
         """Those that autotuning may choose and no case has met are right as well. Raises Stop."""
         for number in range(tried, min(self._configurations, _MOST_CONFIGURATIONS)):
             self._interpret(device, gate, Run(key, configuration=number), case, 0, 0)
@@ -597,7 +618,13 @@ class Verification:
         raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail, where=where)
 
     def _compared(
-        self, case: Any, answer: dict[str, Any], tensors: list[Any], gate: Gate, position: int, number: int
+        self,
+        case: Case,
+        answer: dict[str, Any],
+        tensors: list[torch.Tensor],
+        gate: Gate,
+        position: int,
+        number: int,
     ) -> float:
         """What one interpreted call did, with its outputs and what it left behind them. See `_compare`."""
         changed = list(answer["state_changed"])
@@ -610,7 +637,7 @@ class Verification:
         return worst
 
     def _left_as_the_reference_does(
-        self, case: Any, held: Mapping[int | str, Any], state_changed: Iterable[str], gate: Gate
+        self, case: Case, held: Mapping[int | str, torch.Tensor], state_changed: Iterable[str], gate: Gate
     ) -> None:
         """What inputs and running statistics hold after a call, where the reference changes them. Statistics that no kernel
         touches are the caller's business (docs/judge.md); those that are updated must be right, all of them. A count of calls

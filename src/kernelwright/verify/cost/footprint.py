@@ -10,11 +10,11 @@ import dataclasses
 import functools
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelwright.verify.structures import Args, Kwargs, Op
 from kernelwright.verify.trace.replay import Candidate
 
 _SLACK = 1.1
@@ -38,7 +38,7 @@ class Live(TorchDispatchMode):
         self.now = self.peak = 0
         self._known: dict[int, weakref.ref[object]] = {}
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         given = {tensor.untyped_storage()._cdata for tensor in _tensors([args, kwargs])}
         out = func(*args, **(kwargs or {}))
         for tensor in _tensors(out):

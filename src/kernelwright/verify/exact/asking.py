@@ -22,6 +22,7 @@ from kernelwright.verify.exact.wire import decoded, encoded
 
 if TYPE_CHECKING:
     from kernelwright.verify.exact.proof import Question
+    from kernelwright.verify.reference.oracle import ShapeCases
     from kernelwright.verify.traced import Trace
 
 LIMIT_S = 5.0
@@ -46,7 +47,7 @@ class Posed:
             return error
 
 
-def question(shape: object, secret: int) -> Posed:
+def question(shape: ShapeCases, secret: int) -> Posed:
     """What `ask` gives or raises."""
     from kernelwright.verify.exact.proof import ask  # torch's tracer takes seconds to import
 

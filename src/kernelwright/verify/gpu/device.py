@@ -378,7 +378,7 @@ class CudaDevice(Service):
 
     def _reference_command(
         self, key: str, task: dict[str, object], sizes: dict[str, int], inputs: object, own: bool
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The task's own module beside the candidate, to be called on the inputs that its session holds."""
         session, candidate = self.sessions[key]
         session.begin_anew()

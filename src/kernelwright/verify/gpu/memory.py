@@ -166,7 +166,7 @@ class Arena(Mapping):
         self.locate(described).copy_(tensor)
         return described
 
-    def reserve(self, like: torch.Tensor) -> dict[str, Any]:
+    def reserve(self, like: torch.Tensor) -> dict[str, object]:
         """Room for a tensor of this shape, stride and dtype, with a guard behind it."""
         offset = -(-self._used // _ALIGN) * _ALIGN
         size = extent(like)

@@ -42,6 +42,9 @@ from kernelwright.verify.verification import Verification
 if TYPE_CHECKING:
     import torch
 
+    from kernelwright.verify.gpu.gpu import Gpu
+    from kernelwright.verify.trace.tape import Tape
+
 Tool = Literal["memcheck", "racecheck"]
 TOOLS: tuple[Tool, ...] = ("memcheck", "racecheck")
 NAME = "compute-sanitizer"
@@ -255,7 +258,7 @@ class WatchedVerification(Verification):
         task: Task,
         candidate: Candidate,
         accepted: Verdict,
-        gpu: Any = None,
+        gpu: Gpu | None = None,
     ) -> None:
         """`gpu` keeps clocks away meanwhile; without one, device 0 is used as it is."""
         super().__init__(judge, zygote, task, candidate)
@@ -325,7 +328,7 @@ class WatchedVerification(Verification):
 def examine(
     tool: Tool,
     kernels: Sequence[str],
-    body: dict[str, Any],
+    body: dict[str, object],
     tensors: list[torch.Tensor],
     device: int = 0,
     limit_s: float = LIMIT_S,
@@ -355,7 +358,7 @@ def _command(program: Path, tool: Tool, device: int, limit_s: float) -> list[str
 
 
 def _report(
-    command: list[str], body: dict[str, Any], tensors: list[torch.Tensor], limit_s: float
+    command: list[str], body: dict[str, object], tensors: list[torch.Tensor], limit_s: float
 ) -> tuple[str, str]:
     """(what was printed, what our process says went wrong in it). The body goes in by standard input."""
     from kernelwright.verify.sandbox import channel
@@ -446,7 +449,7 @@ def replay(body: dict[str, Any], tensors: list[torch.Tensor], session: Any) -> i
     return played
 
 
-def _choices(tape: Any, choice: int) -> Iterator[tuple[int, int]]:
+def _choices(tape: Tape, choice: int) -> Iterator[tuple[int, int]]:
     for place, step in enumerate(tape.operations):
         if step.kind == "launch":
             yield place, choice % len(step.fields["launches"])
@@ -473,7 +476,7 @@ def main(device: int, limit_s: int) -> None:
 
     body, tensors = channel.receive(sock)
     torch.cuda.set_device(device)
-    answer: dict[str, Any] = {}
+    answer: dict[str, object] = {}
     try:
         with torch.no_grad():
             replay(body, tensors, lambda kernels: Exact(f"cuda:{device}", kernels))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
@@ -18,6 +18,11 @@ from kernelwright.verify.cost.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu import timing
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import explain
+
+if TYPE_CHECKING:
+    from kernelwright.verify.gpu.memory import Arena
+    from kernelwright.verify.protocol import Protocol
+    from kernelwright.verify.reference.gpu_cases import GpuCases
 
 _FEW_CALLS, _MORE_CALLS, _MOST_CALLS, _BATCH_MS = 2, 4, 64, 8.0
 """Batches clocked from outside: a few calls, and as many as take about so long."""
@@ -34,7 +39,9 @@ class Stopwatch:
     `alone`: no other verification is under way on the GPU, so what the outside clock finds is the candidate's doing.
     """
 
-    def __init__(self, device: Confined, arena: Any, shape: Any, trace: Trace, alone: bool = False) -> None:
+    def __init__(
+        self, device: Confined, arena: Arena, shape: GpuCases, trace: Trace, alone: bool = False
+    ) -> None:
         self._device, self._arena, self._shape, self._trace = device, arena, shape, trace
         self._alone = alone
         self._answer: dict[str, Any] = {}
@@ -61,7 +68,7 @@ class Stopwatch:
         self._unseen = [self._stretch(tensor) for tensor in self._shape.unseen()]
         torch.cuda.current_stream().synchronize()
 
-    def _stretch(self, tensor: Any) -> dict[str, Any]:
+    def _stretch(self, tensor: Any) -> dict[str, object]:
         """A secret part of another draw, and where it lies."""
         from kernelwright.verify.gpu.memory import flat
 
@@ -70,7 +77,7 @@ class Stopwatch:
         start = secrets.randbelow(whole.numel() - count + 1)
         return {**self._arena.place(whole[start : start + count]), "at": start}
 
-    def race(self, protocol: Any, precision: float) -> None:
+    def race(self, protocol: Protocol, precision: float) -> None:
         """Clock both sides in turn, to that precision (see `Clock.rounds`), hold one clocked output against the oracle, then clock whole batches. Raises Stop."""
         body = {
             "command": "time",

@@ -33,7 +33,7 @@ from kernelwright.verify.verification import LONG_PROGRAMS, Verification
 if TYPE_CHECKING:
     from kernelwright.verify.reference.baseline import Baseline
     from kernelwright.verify.reference.gpu_cases import GpuCases
-    from kernelwright.verify.reference.oracle import ShapeCases
+    from kernelwright.verify.reference.oracle import Case, ShapeCases
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
@@ -190,14 +190,14 @@ class MeasuredVerification(Verification):
                 kept.append(shape)
                 traces.append(trace)
             named = self.judge.named_cases(self.task, self.candidate.code)
-            for shape in (*named, *self.judge.long_cases(self.task, special=True)):
-                inputs = describe(list(shape.cases[0].inputs))
-                trace = self._trace(Gate.TRACE, host, shape.init, inputs, shape.state, seed=shape.seed)
+            for more in (*named, *self.judge.long_cases(self.task, special=True)):
+                inputs = describe(list(more.cases[0].inputs))
+                trace = self._trace(Gate.TRACE, host, more.init, inputs, more.state, seed=more.seed)
                 self._policy(trace)
-                self._form(Gate.TRACE, trace, shape.cases[0])
-                if shape.name.startswith(LONG) and trace.programs() > LONG_PROGRAMS:
+                self._form(Gate.TRACE, trace, more.cases[0])
+                if more.name.startswith(LONG) and trace.programs() > LONG_PROGRAMS:
                     continue
-                self._named_sizes.append((shape, trace))
+                self._named_sizes.append((more, trace))
         host.dismiss()
         return kept, traces
 
@@ -212,23 +212,25 @@ class MeasuredVerification(Verification):
         with self._timed(Gate.SMALL):
             device = self._summon("interpret")
             for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
-                if shape.full:
+                if (host := shape.host_case) is None:
                     continue
 
-                def examine(shape: GpuCases = shape, trace: Trace = trace, position: int = position) -> None:
+                def examine(
+                    shape: GpuCases = shape, host: Case = host, trace: Trace = trace, position: int = position
+                ) -> None:
                     for call in (*trace.warm_up(), -1):
-                        self._interpreted(device, shape, shape.host_case, call, position)
+                        self._interpreted(device, shape, host, call, position)
                     for number, case in enumerate(shape.special):
                         self._special(device, shape, case, position, number + 1)
                     if position == 0:
                         self._other_configurations(
-                            device, Gate.SMALL, shape.name, shape.host_case, len(shape.special) + 1
+                            device, Gate.SMALL, shape.name, host, len(shape.special) + 1
                         )
-                    cases = [shape.host_case, *shape.special]
+                    cases = [host, *shape.special]
                     self._without_kernels(device, shape.name, trace, cases, shapes[0].operators)
                     if position == 0:
-                        self._when_evaluating(device, shape, shape.host_case)
-                        self._when_given_one_tensor(device, shape, shape.host_case)
+                        self._when_evaluating(device, shape, host)
+                        self._when_given_one_tensor(device, shape, host)
 
                 self._examined(device, shape, trace, examine)
             for named, trace in self._named_sizes:
@@ -263,7 +265,7 @@ class MeasuredVerification(Verification):
                 raise
         self._not_summed_in_half(shape.name)
 
-    def _look_at_full_size(self, device: Confined, trace: Trace, case: object) -> None:
+    def _look_at_full_size(self, device: Confined, trace: Trace, case: GpuCases) -> None:
         """A few program instances without memory: no value is known, but every address is."""
         body = {"command": "model", "trace": trace.answer, "compile": "", "samples": _MODEL_SAMPLES}
         try:
@@ -277,14 +279,14 @@ class MeasuredVerification(Verification):
         self,
         device: Confined,
         shape: GpuCases | ShapeCases,
-        case: object,
+        case: Case,
         position: int,
         configuration: int = 0,
     ) -> None:
         """One call on special values: rows of ties, of zeros, far from zero."""
         self._interpret(device, Gate.SMALL, Run(shape.name, configuration=configuration), case, position, 1)
 
-    def _interpreted(self, device: Confined, shape: GpuCases, case: object, call: int, position: int) -> None:
+    def _interpreted(self, device: Confined, shape: GpuCases, case: Case, call: int, position: int) -> None:
         """One call with its programs in reverse order; what is right in the usual order only is a race."""
 
         def run(races: bool) -> None:
@@ -392,9 +394,9 @@ class MeasuredVerification(Verification):
             with self._timed(gate):
                 self._open(gate, device, shape, trace)
                 for call in trace.warm_up():
-                    before = shape.case(call % len(shape)) or shape.case(0)
+                    before = shape.case(call % len(shape)) or shape.first()
                     worst = max(worst, self._play(gate, device, shape, before, call, position))
-                    before = None
+                    del before
                 for number in range(len(shape)):
                     case = shape.case(number)
                     if case is None:
@@ -420,7 +422,7 @@ class MeasuredVerification(Verification):
         gate: Gate,
         device: Confined,
         shape: GpuCases,
-        case: Any,
+        case: Case,
         call: int = -1,
         position: int = 0,
         number: int = 0,
@@ -439,7 +441,7 @@ class MeasuredVerification(Verification):
         gate: Gate,
         device: Confined,
         shape: GpuCases,
-        case: Any,
+        case: Case,
         call: int = -1,
         ablate: bool = False,
     ) -> tuple[dict[str, Any], list[Any]]:
@@ -476,7 +478,7 @@ class MeasuredVerification(Verification):
         """The first and the last case once more, after all others: state and races show, the last of them on inputs of
         which a few places carry half, where a part left out cannot pass for a rounding."""
         last = shape.case(len(shape) - 1)
-        cases = [shape.case(0), *([last] if last is not None else [])]
+        cases = [shape.first(), *([last] if last is not None else [])]
         self._again(device, shape, cases, "right at first, wrong when called again")
         if len(self._bits) == 2:
             self._same_bits(self._bits[0] == self._bits[1], shape.name)
@@ -484,7 +486,7 @@ class MeasuredVerification(Verification):
     def _carried(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
         """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
         if trace.carries() and (twin := shape.twin) is not None:
-            cases = [shape.case(0), twin]
+            cases = [shape.first(), twin]
             self._again(device, shape, cases, "wrong when called again on inputs that differ little")
 
     def _weights(self, device: Confined, shape: GpuCases, trace: Trace) -> None:
@@ -497,9 +499,9 @@ class MeasuredVerification(Verification):
             torch.cuda.current_stream().synchronize()
             body = {"command": "compare_state", "key": shape.name, "state": state}
             answer, _ = device.ask(Gate.DETERMINISM, body)
-            self._unchanged(shape.case(0), answer["changed"], Gate.DETERMINISM)
+            self._unchanged(shape.first(), answer["changed"], Gate.DETERMINISM)
 
-    def _again(self, device: Confined, shape: GpuCases, cases: list[Any], what: str) -> None:
+    def _again(self, device: Confined, shape: GpuCases, cases: list[Case], what: str) -> None:
         with self._timed(Gate.DETERMINISM):
             try:
                 for case in cases:

@@ -89,6 +89,6 @@ def _compiled(
     names |= {name: getattr(interpreter, name) for name in HELPERS if hasattr(interpreter, name)}
     code = compile(ast.fix_missing_locations(module), function.fn.__code__.co_filename, "exec")
     exec(code, names)
-    body: Callable[..., Any] = names[tree.name]
+    body: Callable[..., object] = names[tree.name]
     names[tree.name] = function
     return body

@@ -74,7 +74,7 @@ def _places(half: int, side: int, apart: bool) -> np.ndarray:
 
 
 def _combined(
-    operator: Any, one: Sequence[np.ndarray], other: Sequence[np.ndarray], kinds: Sequence[Any]
+    operator: Any, one: Sequence[np.ndarray], other: Sequence[np.ndarray], kinds: Sequence[object]
 ) -> list[np.ndarray]:
     left, right = (
         [operator.to_tensor(np.ascontiguousarray(b), kind) for b, kind in zip(side, kinds, strict=True)]

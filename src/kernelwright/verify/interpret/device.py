@@ -193,7 +193,7 @@ class InterpretDevice(Service):
         self._state[key] = {name: session.tensor(view).clone() for name, view in candidate.state.items()}
         return {}
 
-    def reweigh(self, key: str, state: dict[str, torch.Tensor]) -> dict[str, Any]:
+    def reweigh(self, key: str, state: dict[str, torch.Tensor]) -> dict[str, object]:
         """Other values for some weights of a shape, in place; whatever earlier calls made of the old ones stays. Nothing is done
         (`laid_out`) where that is only their old values in another place, which a user can lay out again."""
         session, views = self.sessions[key], self.candidates[key].state
@@ -446,7 +446,7 @@ class InterpretDevice(Service):
                 raise Unsure(f"torch's {fields['name']}")
         return demand.again
 
-    def _extent(self, session: InterpretedSession, candidate: Candidate) -> dict[str, Any]:
+    def _extent(self, session: InterpretedSession, candidate: Candidate) -> dict[str, object]:
         """Shares of outputs that are written and of inputs that are read, where instances are alike: exact ones."""
         new = sorted(
             set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen, key=str

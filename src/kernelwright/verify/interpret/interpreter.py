@@ -254,14 +254,14 @@ class Engine:
             self._sample(body, arguments, shape, traced)
 
     @staticmethod
-    def _compiled_in(parameter: Any, value: Any) -> bool:
+    def _compiled_in(parameter: Any, value: object) -> bool:
         """Whether the compiler takes an argument for a constant: those that say so, and an integer that is 1."""
         return bool(
             parameter.is_constexpr or (type(value) is int and value == 1 and not parameter.do_not_specialize)
         )
 
     def _trace(
-        self, function: jit.JITFunction, grid: Any, options: dict[str, Any], values: dict[str, Any]
+        self, function: jit.JITFunction, grid: Any, options: dict[str, object], values: dict[str, object]
     ) -> TracedLaunch:
         made = TracedLaunch(function, grid, options, {}, {}, ())
         for number, parameter in enumerate(function.params):

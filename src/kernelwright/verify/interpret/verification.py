@@ -17,7 +17,11 @@ from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, TINY, Verification, explain
 
 if TYPE_CHECKING:
+    import torch
+
     from kernelwright.verify.judge import Judge
+    from kernelwright.verify.reference.baseline import Baseline
+    from kernelwright.verify.reference.oracle import Case, ShapeCases
     from kernelwright.verify.sandbox.zygote import Zygote
 
 _MODEL_UNCERTAINTY = 0.15
@@ -122,7 +126,7 @@ class InterpretedVerification(Verification):
             self._prove(device, shapes, traces)
         return timing
 
-    def _prove(self, device: Confined, shapes: list[object], traces: list[Trace]) -> None:
+    def _prove(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Whether it computes the same over the reals, in exact arithmetic. No reason to reject."""
         from kernelwright.verify.exact.asking import prove
 
@@ -132,7 +136,7 @@ class InterpretedVerification(Verification):
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
-    def _small(self, host: Confined, shape: Any, position: int) -> Trace:
+    def _small(self, host: Confined, shape: ShapeCases, position: int) -> Trace:
         from kernelwright.verify.structures import describe
 
         inputs = describe(list(shape.cases[0].inputs))
@@ -152,7 +156,7 @@ class InterpretedVerification(Verification):
             self._not_folded(host, shape, inputs, trace)
         return trace
 
-    def _full(self, host: Confined, base: Any) -> Trace | None:
+    def _full(self, host: Confined, base: Baseline | None) -> Trace | None:
         """The tape at full size, from tensors without data; None where the reference cannot be modelled."""
         if base is None:
             return None
@@ -221,7 +225,7 @@ class InterpretedVerification(Verification):
 
     # -- values ------------------------------------------------------------------------------------------------
 
-    def _open(self, device: Confined, shape: Any, trace: Trace) -> None:
+    def _open(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         from kernelwright.verify.sandbox import channel
 
         tensors = list(trace.blobs)
@@ -237,9 +241,9 @@ class InterpretedVerification(Verification):
     def _call(
         self,
         device: Confined,
-        shape: Any,
+        shape: ShapeCases,
         trace: Trace,
-        case: object,
+        case: Case,
         position: int = 0,
         number: int = 0,
         races: bool = False,
@@ -264,8 +268,8 @@ class InterpretedVerification(Verification):
         self,
         gate: Gate,
         device: Confined,
-        shape: Any,
-        case: Any,
+        shape: ShapeCases,
+        case: Case,
         call: int = -1,
         position: int = 0,
         number: int = 0,
@@ -286,7 +290,7 @@ class InterpretedVerification(Verification):
         return worst
 
     def _causality(
-        self, device: Confined, shapes: list[Any], traces: list[Trace], full: Trace | None
+        self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
     ) -> None:
         """With every kernel a no-op, the output must stop being right, at every size."""
         with self._timed(Gate.CAUSALITY):
@@ -314,7 +318,7 @@ class InterpretedVerification(Verification):
                 self._form(Gate.SMALL, trace, case)
                 self._call(device, shape, trace, case, LATER, number)
 
-    def _repeat(self, device: Confined, shape: Any, trace: Trace) -> None:
+    def _repeat(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """The first case once more, after all others and with the programs in reverse order: races show."""
         with self._timed(Gate.DETERMINISM):
             try:
@@ -324,7 +328,7 @@ class InterpretedVerification(Verification):
                     raise
                 raise _order(Gate.DETERMINISM, stop) from None
 
-    def _carried(self, device: Confined, shape: Any, trace: Trace) -> None:
+    def _carried(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """Memory that outlives a call must not stand in for the inputs: a few elements change right after a call."""
         if not trace.carries() or shape.twin is None:
             return
@@ -337,7 +341,7 @@ class InterpretedVerification(Verification):
                 detail = f"wrong when called again on inputs that differ little: {stop.detail}"
                 raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail) from None
 
-    def _follows_weights(self, device: Confined, shape: Any, trace: Trace) -> None:
+    def _follows_weights(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """What kernels make of weights on the first call only must not outlive the weights."""
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.sandbox import channel
@@ -350,7 +354,7 @@ class InterpretedVerification(Verification):
             if made is None:
                 return
             case, state = made
-            tensors: list[Any] = []
+            tensors: list[torch.Tensor] = []
             body = {"command": "weights", "key": shape.name, "state": channel.encode(state, tensors)}
             if device.ask(Gate.DETERMINISM, body, tensors)[0]["laid_out"]:
                 return
@@ -394,7 +398,7 @@ class InterpretedVerification(Verification):
         sizes: dict[str, int],
         host: Confined,
         device: Confined,
-        shapes: list[object],
+        shapes: list[ShapeCases],
         traces: list[Trace],
     ) -> None:
         """Of a family of sizes, one set more, looked at as the full size is. Raises Stop."""
@@ -420,7 +424,7 @@ class InterpretedVerification(Verification):
             self.task = asked
             self._looked, self._blank, self._extent, self._unproven, self._again, self.facts = kept
 
-    def _enlarge(self, device: Confined, shapes: list[Any], traces: list[Trace]) -> None:
+    def _enlarge(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Constants that are met at full size only are tried at small ones, where values are checked: a block may be larger
         than it need be. What is right so is no longer unproven."""
         for shape in shapes if not self._looked else ():
@@ -434,7 +438,7 @@ class InterpretedVerification(Verification):
             met = set(map(str, answer["met"]))
             self._unproven = [item for item in self._unproven if item not in met]
 
-    def _whole(self, base: Any) -> None:
+    def _whole(self, base: Baseline | None) -> None:
         """What is known exactly of a call at full size: all of each output is stored, and all of an input loaded on which the
         outputs depend throughout. Raises Stop, also for what cannot be said."""
         for index, share in enumerate(self._extent.get("stored", ())):
@@ -442,7 +446,7 @@ class InterpretedVerification(Verification):
                 detail = f"output {index}: at full size {share:.2%} of it is written"
                 raise Stop(Outcome.UNWRITTEN, Gate.FULL, detail, where="full")
         for index, share in enumerate(self._extent.get("loaded", ())):
-            if share is None or share >= 1.0 or base.read_share[index] < 1.0:
+            if base is None or share is None or share >= 1.0 or base.read_share[index] < 1.0:
                 continue
             if self.judge.needs_all(self.task, index):
                 detail = f"input {index}: at full size {share:.2%} of it is read, and the output depends on all of it"
@@ -482,10 +486,10 @@ class InterpretedVerification(Verification):
     def _covered(
         self,
         device: Confined,
-        base: object,
+        base: Baseline,
         full: Trace,
         launches: list[dict[str, Any]],
-        shape: Any,
+        shape: ShapeCases,
         small: Trace,
     ) -> list[dict[str, object]]:
         """At full size, where values are not checked here, the kernels must write the output and read the inputs.
@@ -512,7 +516,7 @@ class InterpretedVerification(Verification):
                 return launches
         raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
 
-    def _uncomputed(self, base: Any, launches: list[dict[str, Any]], shape: Any) -> str:
+    def _uncomputed(self, base: Baseline, launches: list[dict[str, Any]], shape: ShapeCases) -> str:
         """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found
         right (the rows of a diagonal product need no product). Part of it may be skipped at full size for good reasons,
         a triangle or a fast algorithm, by a kernel whose values were looked at."""
@@ -546,10 +550,10 @@ class InterpretedVerification(Verification):
     def _unread(
         self,
         device: Confined,
-        base: Any,
+        base: Baseline,
         full: Trace,
         launches: list[dict[str, Any]],
-        shape: Any,
+        shape: ShapeCases,
         small: Trace,
         samples: int,
     ) -> str:
@@ -581,7 +585,7 @@ class InterpretedVerification(Verification):
                 return f"input {index}: {then:.0%} of it is read at the small size, {now:.1%} at full size"
         return ""
 
-    def _price(self, base: Any, full: Trace, launches: list[dict[str, Any]]) -> Cost:
+    def _price(self, base: Baseline, full: Trace, launches: list[dict[str, Any]]) -> Cost:
         """What a call costs at full size by the model, told as evidence with what eager's does. Where no binary was made,
         as if its registers were few."""
         from kernelwright.verify.cost import model as cost
@@ -596,7 +600,7 @@ class InterpretedVerification(Verification):
         self.facts |= {"cost": modelled, "reference_cost": base.eager}
         return modelled
 
-    def _modelled_time(self, base: Any, modelled: Cost) -> Timing:
+    def _modelled_time(self, base: Baseline, modelled: Cost) -> Timing:
         """That cost as a time, against the modelled baselines."""
         from kernelwright.verify.reference.baseline import rates
 

@@ -25,7 +25,7 @@ from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.footprint import Footprint, Live
 from kernelwright.verify.reference import gaps, oracle
 from kernelwright.verify.sandbox import channel
-from kernelwright.verify.structures import convert, describe, flatten, skeleton
+from kernelwright.verify.structures import Args, Function, Kwargs, Op, convert, describe, flatten, skeleton
 from kernelwright.verify.trace import replay
 from kernelwright.verify.trace.overlap import sharing
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, METADATA, VIEWS
@@ -116,6 +116,13 @@ class Baseline:
     footprint: Footprint
 
 
+_COMPOSED: tuple[Function, ...] = (
+    functional.scaled_dot_product_attention,
+    functional.rms_norm,
+    torch.rms_norm,
+)
+
+
 class _Fused(TorchFunctionMode):
     """Functions that are one kernel on a GPU, though torch without one takes them apart."""
 
@@ -123,9 +130,11 @@ class _Fused(TorchFunctionMode):
         super().__init__()
         self.recorder = recorder
 
-    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_function__(
+        self, func: Function, types: object, args: Args = (), kwargs: Kwargs = None
+    ) -> object:
         kwargs = kwargs or {}
-        if func not in (functional.scaled_dot_product_attention, functional.rms_norm, torch.rms_norm):
+        if func not in _COMPOSED:
             return func(*args, **kwargs)
         before = len(self.recorder.operators)
         out = func(*args, **kwargs)
@@ -160,7 +169,7 @@ class _Recorder(TorchDispatchMode):
         self._made_of: dict[int, frozenset[int]] = {}
         """By storage that a pointwise operator has written: those it was made of, an element of an element."""
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         try:
@@ -169,7 +178,7 @@ class _Recorder(TorchDispatchMode):
             raise InfrastructureError(f"recording {func}: {type(error).__name__}: {error}") from error
         return out
 
-    def _record(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+    def _record(self, func: Op, args: Any, kwargs: Any, out: Any) -> None:
         name = func._schema.name.removeprefix("aten::")
         quiet = (name in ALLOCATION and name not in ("fill_", "zero_")) or name in VIEWS or name in METADATA
         if not quiet:

@@ -157,6 +157,12 @@ class GpuCases:
             self.__dict__.pop(name, None)
         self._module.to("cpu")
 
+    def first(self) -> Case:
+        """The first case: without a meaning there it would be a broken task."""
+        case = self.case(0)
+        assert case is not None
+        return case
+
     def case(self, number: int) -> Case | None:
         """None where the reference has no meaning under that distribution."""
         with self._lock:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.verify.structures import convert, flatten, same_bits
+from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten, same_bits
 
 _COMPARED = (
     "gt",
@@ -69,7 +69,7 @@ class _Sides(TorchDispatchMode):
         self.found: set[tuple[int, int, bool]] = set()
         self._calls = 0
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         name = func._schema.name.removeprefix("aten::").rstrip("_")
         if name in _BOUNDED or name == "softplus":
             self._calls += 1

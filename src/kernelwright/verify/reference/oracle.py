@@ -142,7 +142,7 @@ class ShapeCases:
     """All cases of one shape set, with what a worker needs to build the module."""
 
     name: str
-    init: list[Any]
+    init: Sequence[object]
     seed: int
     """Under which weights are drawn."""
     gradients: dict[str, Any] | None
@@ -844,7 +844,7 @@ class _Run:
 def _run_as_asked(
     module: torch.nn.Module,
     given: Any,
-    draw: Callable[[], Any],
+    draw: Callable[[], object],
     protocol: Protocol,
     modelled: Rounded,
     choices: Choices,
@@ -883,7 +883,7 @@ def _run_as_asked(
 
 
 def _run_in_double(
-    module: torch.nn.Module, draw: Callable[[], Any], run: _Run, choices: Choices
+    module: torch.nn.Module, draw: Callable[[], object], run: _Run, choices: Choices
 ) -> tuple[list[torch.Tensor], dict[int | str, torch.Tensor]]:
     """(outputs, what it leaves of inputs and state) in float64; those of `run` where the reference cannot be run so."""
     exact, after = run.outputs, run.after

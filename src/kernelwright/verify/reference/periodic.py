@@ -13,7 +13,7 @@ import dataclasses
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -23,6 +23,9 @@ from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import oracle
 from kernelwright.verify.reference.expected import Expected
 from kernelwright.verify.structures import convert, flatten
+
+if TYPE_CHECKING:
+    from kernelwright.verify.reference.baseline import Baseline
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,7 +211,7 @@ class _Partial(torch.nn.Module):
 
 
 def patch(
-    task: Task, cases: Sequence[oracle.Case], base: Any, protocol: Protocol, secret: int
+    task: Task, cases: Sequence[oracle.Case], base: Baseline, protocol: Protocol, secret: int
 ) -> Patch | None:
     """One period at full size; None where there is none, or it would be too large. `cases` are one of each small
     size, `base` a `baseline.Baseline`. Raises oracle.NotModelled where the reference does not run as it must."""
@@ -351,7 +354,7 @@ def _scales(
 
 def _made(
     task: Task,
-    base: Any,
+    base: Baseline,
     values: Mapping[int | str, torch.Tensor],
     shapes: Mapping[int | str, list[int]],
     protocol: Protocol,

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.drawing import DRAWING
 from kernelwright.precision import Precision
-from kernelwright.verify.structures import convert
+from kernelwright.verify.structures import Args, Kwargs, Op, convert
 
 EPSILON = 2.0**-10
 """Between 1 and the next number in TF32: ten bits of mantissa, as in float16."""
@@ -150,7 +150,7 @@ class Rounded(TorchDispatchMode):
 class Wide(TorchDispatchMode):
     """In an fp64 run, casts to narrower floats do not round, and floats that are made anew are fp64 as well."""
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         if func._schema.name.removeprefix("aten::") not in _MAKES:

@@ -20,7 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten
 
 RUNS = 16
 
@@ -67,7 +67,7 @@ class _Rounding(TorchDispatchMode):
         self._seed = seed
         self._generators: dict[torch.device, torch.Generator] = {}
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         if spelled := _ELEMENTARY.get(func._schema.name):
             with self:

@@ -27,7 +27,7 @@ import torch
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.verify.structures import flatten
+from kernelwright.verify.structures import Args, Kwargs, Op, flatten
 
 _WILD = 1 << 30
 _WILD_SIZES, _WILD_ZEROS = (0.4, 4.0), 0.1
@@ -88,7 +88,7 @@ class _Drawn(TorchDispatchMode):
     def __contains__(self, tensor: torch.Tensor) -> bool:
         return tensor.untyped_storage()._cdata in self._storages
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
@@ -154,7 +154,7 @@ class _Variation:
                 param.data.clone(), param.requires_grad
             )  # what it was made of may serve for something else
 
-    def initialised(self, tensor: Any, /, *_: object, **__: object) -> None:
+    def initialised(self, tensor: torch.Tensor, /, *_: object, **__: object) -> None:
         """One of torch's initialisers has filled a parameter."""
         if self._may_vary(tensor):
             self._vary(tensor.data, tensor.requires_grad)

@@ -259,7 +259,7 @@ def _advance(stream: Any, dice: random.Random) -> None:
 
 
 def _into(held: Any, key: Any) -> Put:
-    def put(value: Any) -> None:
+    def put(value: object) -> None:
         held[key] = value
 
     return put

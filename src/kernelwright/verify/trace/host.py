@@ -192,7 +192,7 @@ class HostWorker(Service):
 
     def _call_another(
         self, init: object, asked: Building, inputs: object, recorder: Recorder, real: PretendCuda
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Build another module of the kind, with other weights, and call it: what that does."""
         with self.failures(Outcome.CONSTRUCTOR_ERROR), self.listening(recorder), real, torch.no_grad():
             self._other = self.construct(init, asked.seed ^ _OTHER_SEED, {}, asked, real)
@@ -232,7 +232,7 @@ class HostWorker(Service):
         first."""
         tapes, given = [], []
         counters = Counters(module, self.module.__dict__)
-        called: Callable[..., Any] = module
+        called: Callable[..., object] = module
         if asked.gradients is not None:
             learnt = matched(module, asked.gradients["parameters"], state)
             called = WithGradients(module, learnt, asked.gradients["positions"])
@@ -277,7 +277,7 @@ class HostWorker(Service):
 
         return convert(inputs, made)
 
-    def _call(self, module: Callable[..., Any], inputs: Any, recorder: Recorder) -> Any:
+    def _call(self, module: Callable[..., object], inputs: Any, recorder: Recorder) -> Any:
         """One forward pass, in surroundings of its own."""
         self.surroundings.enter_call()
         torch.default_generator.manual_seed(self.surroundings.seed)
@@ -324,7 +324,7 @@ class HostWorker(Service):
                 if name not in ("_parameters", "_buffers", "_modules") and flatten(value):
                     part.__dict__[name] = convert(value, replaced)
 
-    def _tape(self, recorder: Recorder, output: Any) -> dict[str, Any]:
+    def _tape(self, recorder: Recorder, output: Any) -> dict[str, object]:
         tensors: list[torch.Tensor] = []
         try:
             tree = channel.encode(output, tensors)

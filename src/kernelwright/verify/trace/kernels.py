@@ -134,7 +134,7 @@ def _reference(value: object, found: dict[int, tuple[int, dict[str, object]]]) -
     return constant(value) or member(value) or {"unknown": type(value).__name__}
 
 
-def constant(value: Any) -> dict[str, Any] | None:
+def constant(value: object) -> dict[str, Any] | None:
     """JSON for the constants that kernels take: numbers, text, None, types, tuples and `tl.constexpr` of them."""
     if isinstance(value, tl.constexpr):
         inner = constant(value.value)
@@ -499,7 +499,7 @@ def _same_kind(node: ast.Call | ast.Compare, made: set[str]) -> None:
             raise NotAKernel(f"line {node.lineno}: isinstance of what a kernel has made")
 
 
-def _is_instance(value: Any, kinds: Any) -> bool:
+def _is_instance(value: object, kinds: Any) -> bool:
     """As compiled: of a constant, what it holds is asked about."""
     return isinstance(value.value if isinstance(value, tl.constexpr) else value, kinds)
 

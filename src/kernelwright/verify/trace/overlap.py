@@ -6,11 +6,14 @@ Does not know whether two storages overlap: they do not, by construction of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelwright.verify.trace.tape import View
+
+if TYPE_CHECKING:
+    import torch
 
 _MARKED = 1 << 30
 """Bytes of memory that are marked one by one at most; what is more and cannot be told from strides counts as overlapping."""
@@ -64,7 +67,7 @@ def _marks(views: Sequence[View]) -> np.ndarray | None:
     return marks
 
 
-def view_of(tensor: Any, storage: int = 0) -> View:
+def view_of(tensor: torch.Tensor, storage: int = 0) -> View:
     """A torch tensor as the tape writes one; `storage` numbers its memory."""
     return View(
         storage,
@@ -75,7 +78,7 @@ def view_of(tensor: Any, storage: int = 0) -> View:
     )
 
 
-def sharing(tensors: Sequence[Any]) -> list[int]:
+def sharing(tensors: Sequence[torch.Tensor]) -> list[int]:
     """By tensor: the first of those up to it that it shares an element with, itself where it overlaps itself; or -1."""
     storages: dict[int, int] = {}
     views = []

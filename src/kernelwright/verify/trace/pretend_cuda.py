@@ -210,7 +210,7 @@ _READERS = (torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, tor
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.from_numpy)
 
 
-def _any_tensor(args: Any) -> bool:
+def _any_tensor(args: tuple[object, ...]) -> bool:
     return any(isinstance(value, torch.Tensor) for value in args)
 
 

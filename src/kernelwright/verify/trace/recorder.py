@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime import jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelwright.verify.structures import convert, flatten
+from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten
 from kernelwright.verify.trace import binding, kernels
 from kernelwright.verify.trace.pretend_cuda import (
     ALLOCATION,
@@ -103,7 +103,7 @@ class Recorder(TorchDispatchMode):
 
     # -- operators -----------------------------------------------------------------------------------------
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         if name in _READS:
@@ -174,7 +174,7 @@ class Recorder(TorchDispatchMode):
                 spread = source.expand(tensor.shape)
             self.add("copy", target=self.view(tensor), source=self.view(spread))
 
-    def _compute(self, func: Any, args: Any, kwargs: Any, outs: list[torch.Tensor]) -> None:
+    def _compute(self, func: Op, args: tuple[object, ...], kwargs: Any, outs: list[torch.Tensor]) -> None:
         name = str(func) if func.namespace == "aten" else func._schema.name
         arguments = [encode_argument(item, self) for item in args]
         named = {key: encode_argument(item, self) for key, item in kwargs.items() if key != "device"}
@@ -289,7 +289,7 @@ def made_by(operations: list[dict[str, Any]]) -> set[int]:
     return made | {view[0] for op in operations if op["kind"] == "aten" for view in op["results"]}
 
 
-def after(earlier: list[dict[str, Any]], tape: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
+def after(earlier: list[dict[str, Any]], tape: dict[str, Any], recorder: Recorder) -> dict[str, object]:
     """A tape that begins with what was done before it."""
     operations = [*earlier, *tape["operations"]]
     used = {*map(int, tape["foreign"]), *storages(earlier)} - made_by(operations)

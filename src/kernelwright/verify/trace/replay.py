@@ -242,7 +242,7 @@ class Candidate:
         if not set(self.steady.foreign) <= {*kept, *(view.storage for view in self.inputs[-1])}:
             return False
 
-        def meaning(call: int) -> list[Any]:
+        def meaning(call: int) -> list[object]:
             given = {view.storage: ("input", index) for index, view in enumerate(self.inputs[call])}
             return self.tapes[call].meaning(kept | given)
 

@@ -159,7 +159,7 @@ def _tensors(name: str, value: dict[str, Any]) -> Iterator[tuple[str, View]]:
         yield from _tensors(f"{name}[{place}]", item)
 
 
-def whole(value: Any, most: int = MAX_BYTES) -> int:
+def whole(value: object, most: int = MAX_BYTES) -> int:
     """A whole number from 0 to `most`. Raises TapeError."""
     if type(value) is not int or not 0 <= value <= most:
         raise TapeError("bad number")
@@ -269,7 +269,7 @@ class Tape:
                 found.append((op.kind, op.fields.get("name", "")))
         return found
 
-    def meaning(self, names: dict[int, Any], starts: Mapping[int, int] | None = None) -> list[Any]:
+    def meaning(self, names: dict[int, Any], starts: Mapping[int, int] | None = None) -> list[object]:
         """The pass with storages called by what they are: as `names` says for those from outside, by their order for
         those that it makes. Passes of equal meaning do the same to the same memory. Of what begins later in a storage than
         at its first byte `starts` says at which.
