@@ -10,6 +10,7 @@ from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
     ConvolutionSchedule,
+    DepthwiseSchedule,
     MapSchedule,
     ProductSchedule,
     Program,
@@ -203,3 +204,34 @@ def test_a_direct_convolution_unrolls_no_channels_whose_number_may_vary() -> Non
     schedule = ConvolutionSchedule(algorithm="direct", tile=(256, 16, 16))
     with pytest.raises(Unsupported, match="may vary"):
         print_triton(Program(graph=graph, schedule=schedule))
+
+
+DEPTHWISE = {
+    "7x7, bias, relu": ((2, 3, 9, 11), 7, 1, 3, 1, False),
+    "3x3, turned": ((2, 2, 10, 8), 3, 1, 1, 1, True),
+    "3x3, two steps": ((1, 2, 11, 9), 3, 2, 1, 1, False),
+    "3x3, dilated, turned": ((1, 2, 10, 8), 3, 1, 2, 2, True),
+}
+
+
+@pytest.mark.parametrize(
+    "way", [("patch", (7, 4)), ("patch", (2, 1)), ("strip", (5, 4)), ("strip", (9, 2))], ids=str
+)
+@pytest.mark.parametrize("how", DEPTHWISE)
+def test_depthwise_convolutions_agree_with_fp64(how: str, way: Any, tmp_path: Path) -> None:
+    shape, size, stride, padding, dilation, turned = DEPTHWISE[how]
+    if way[0] == "strip" and (stride, dilation) != (1, 1):
+        pytest.skip("strips walk row by row")
+
+    def make(b: Any) -> Any:
+        x, c = b.input("x", "bfloat16", shape), b.input("c", "bfloat16", (shape[1],))
+        w = b.input("w", "bfloat16", (shape[1], 1, size, size), role="weight")
+        steps = [[one] * 2 for one in (stride, padding, dilation)]
+        made = b.op(
+            "aten.relu.default", b.op("aten.convolution.default", x, w, c, *steps, False, [0, 0], shape[1])
+        )
+        return (
+            b.op("aten.clone.default", b.op("aten.permute.default", made, [0, 2, 3, 1])) if turned else made
+        )
+
+    assert agrees(graph_of(make), DepthwiseSchedule(algorithm=way[0], tile=way[1], warps=1), tmp_path) == ""

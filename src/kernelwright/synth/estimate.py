@@ -2,7 +2,7 @@
 
 Tiles an SM, what a tile's loop reaches of the tensor cores' rate, the time to begin and end a tile, memory, and what a split
 contraction costs behind it. Rates are read off the rows of `benchmarks/schedule_rows.tsv`; the order of schedules is what
-counts, the milliseconds are rough.
+counts, the milliseconds are rough. For depthwise convolutions, instructions a lane.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from kernelwright.synth.program import ProductSchedule
+from kernelwright.synth.program import DepthwiseSchedule, ProductSchedule
 
 _SMS, _SHARED = 132, 232448
 _RATE = 5.9e6
@@ -102,3 +102,29 @@ def _reached(schedule: ProductSchedule, beside: int) -> float:
     if (low, high) == (128, 128) and schedule.warps == 8:
         reached *= 0.95
     return min(reached, 1.0)
+
+
+def patch_instructions(
+    schedule: DepthwiseSchedule,
+    planes: int,
+    kernel: tuple[int, int],
+    sides: tuple[int, int],
+    stride: tuple[int, int],
+) -> float:
+    """Instructions an output of a depthwise convolution takes a lane, with what patches hang over edges and SMs without a last program."""
+    rows, columns = schedule.tile
+    taps = kernel[0] * kernel[1]
+    across = (columns - 1) * stride[1] + kernel[1]
+    down = (rows - 1) * stride[0] + kernel[0]
+    over = -(-sides[0] // rows) * rows * -(-sides[1] // columns) * columns / (sides[0] * sides[1])
+    if schedule.algorithm == "strip":
+        held = kernel[0] * columns
+        own = down * (taps * columns + held + 4 * across + 24) + 3 * taps + 60
+    else:
+        held = rows * columns
+        own = taps * held + 4 * down * across + 3 * taps + 60
+    registers = held + across + (20 if schedule.algorithm == "strip" else taps + 36)
+    crowded = 1.0 if registers <= 124 else 1.25 if registers <= 168 else 1.6
+    lanes = planes * -(-sides[0] // rows) * -(-sides[1] // columns)
+    programs = lanes / (32 * schedule.warps * _SMS)
+    return own / (rows * columns) * over * crowded * math.ceil(programs) / programs

@@ -20,13 +20,14 @@ from pydantic import TypeAdapter, ValidationError
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
-from kernelwright.synth.estimate import in_order
+from kernelwright.synth.estimate import in_order, patch_instructions
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
     ConvolutionSchedule,
     Decisions,
+    DepthwiseSchedule,
     MapSchedule,
     ProductSchedule,
     Program,
@@ -179,6 +180,15 @@ def extents_of(source: Source, nest: str) -> tuple[int, ...]:
     return (math.prod(source.outputs[0][0].shape),)
 
 
+def patch_cost(source: Source, schedule: DepthwiseSchedule) -> float:
+    """Of a depthwise convolution, with its sizes."""
+    prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
+    high, wide = prim.args[1].shape[2:]
+    down, across = prim.out.shape[2:]
+    planes = math.prod(prim.out.shape[:2])
+    return patch_instructions(schedule, planes, (high, wide), (down, across), prim.attr("stride"))
+
+
 def itemsize_of(source: Source) -> int:
     """Bytes of what is multiplied; without a contraction, of the widest argument."""
     read = [prim.args[0] for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention")]
@@ -316,6 +326,7 @@ def _convolution_facts(source: Source) -> tuple[int, int, int, int, bool]:
 def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
     places, filters, channels, taps, same = _convolution_facts(source)
     how = "ieee" if precision == "ieee" else "tf32"
+    yield from _depthwise(source)[:2]
     if filters < 16 and taps * channels <= 64:
         yield ConvolutionSchedule(algorithm="direct", tile=(512, 16, 16), warps=4)
     n = min(128, max(16, 1 << (filters - 1).bit_length()))
@@ -330,9 +341,29 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
     yield from _made(ConvolutionSchedule, layout="nchw", tile=(m, n, k), warps=warps, stages=3, precision=how)
 
 
+def _depthwise(source: Source) -> list[Any]:
+    """Patches that a thread of a depthwise convolution may take, the fewest instructions first; none for other convolutions."""
+    prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
+    w = prim.args[1].shape
+    if len(w) != 4 or w[1] != 1 or w[0] != prim.attr("groups") or prim.attr("transposed"):
+        return []
+    high = prim.out.shape[2]
+    strips = {-(-high // parts) for parts in (1, 2, 4, 8)}
+    found: list[Any] = []
+    if prim.attr("stride")[0] == prim.attr("dilation")[0] == 1:
+        for columns, rows in itertools.product((4, 2, 8), sorted(strips)):
+            found += _made(DepthwiseSchedule, tile=(min(rows, 256), columns), warps=4)
+        found += _made(DepthwiseSchedule, tile=(-(-high // 2), 4), warps=2)
+    if math.prod(w[2:]) <= 9 or not found:
+        tiles = ((4, 4), (7, 4), (7, 2), (4, 2), (2, 4), (8, 1))
+        found += [DepthwiseSchedule(algorithm="patch", tile=tile, warps=4) for tile in tiles]
+    return sorted(found, key=lambda one: patch_cost(source, one))
+
+
 def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
     _, filters, channels, taps, same = _convolution_facts(source)
     how, wide = "ieee" if precision == "ieee" else "tf32", itemsize_of(source) == 4
+    yield from _depthwise(source)
     if taps * channels <= 64:
         for block, warps in ((256, 2), (256, 4), (512, 4), (1024, 4), (1024, 8)):
             yield from _made(ConvolutionSchedule, algorithm="direct", tile=(block, 16, 16), warps=warps)

@@ -153,6 +153,25 @@ class ConvolutionSchedule(Decisions):
         return self.algorithm == "direct" or self.stages * (m + n) * k * itemsize <= shared_per_block
 
 
+class DepthwiseSchedule(Decisions):
+    """Convolutions of one channel each: `nest depthwise  algorithm strip  tile 28x4  warps 4`.
+
+    patch: a thread holds all of its outputs. strip: it holds as many rows of them as the kernel is high.
+    """
+
+    nest: Literal["depthwise"] = "depthwise"
+    algorithm: Literal["patch", "strip"] = "strip"
+    tile: tuple[Annotated[int, Field(ge=1, le=256)], Literal[1, 2, 4, 8]] = (28, 4)
+    """Rows and columns of outputs that a thread adds up."""
+    warps: Warps = 4
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        if self.algorithm == "patch" and self.tile[0] * self.tile[1] > 32:
+            raise ValueError("a thread holds 32 outputs at most")
+        return self
+
+
 class AttentionSchedule(Decisions):
     """softmax(q k') v with a running maximum (Dao et al., 2022)."""
 
@@ -200,7 +219,8 @@ class TransposeSchedule(Decisions):
 
 
 Schedule = Annotated[
-    MapSchedule | RowSchedule | ProductSchedule | ConvolutionSchedule | AttentionSchedule | ScanSchedule | TransposeSchedule,
+    MapSchedule | RowSchedule | ProductSchedule | ConvolutionSchedule | DepthwiseSchedule | AttentionSchedule | ScanSchedule
+    | TransposeSchedule,
     Field(discriminator="nest"),
 ]  # fmt: skip
 

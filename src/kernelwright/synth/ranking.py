@@ -19,12 +19,13 @@ from typing import Any
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.estimate import in_order, microseconds
-from kernelwright.synth.library import extents_of, instructions_after, itemsize_of, nest_of
+from kernelwright.synth.library import extents_of, instructions_after, itemsize_of, nest_of, patch_cost
 from kernelwright.synth.to_triton import source_of
 
 Features = dict[str, float]
 _NESTS = {"transpose": "map"}
 """Nests that share another's sizes."""
+_AHEAD = 100.0
 
 
 def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:
@@ -58,7 +59,13 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
         m, n, k = sizes
         after = instructions_after(source)
         return lambda one: math.log2(microseconds(one, m, n, k, after))
-    return lambda one: predicted(features(one, sizes, itemsize, target), one.nest)
+
+    def guess(one: Any) -> float:
+        if one.nest == "depthwise":  # ahead of the nest that loads a window for each output
+            return math.log2(patch_cost(source, one)) - _AHEAD
+        return predicted(features(one, sizes, itemsize, target), one.nest)
+
+    return guess
 
 
 def predicted(found: Features, nest: str) -> float:

@@ -17,6 +17,7 @@ from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.schedules.attention import print_attention
 from kernelwright.synth.schedules.convolution import print_convolution
+from kernelwright.synth.schedules.depthwise import print_depthwise
 from kernelwright.synth.schedules.map import print_map
 from kernelwright.synth.schedules.online import print_any_row
 from kernelwright.synth.schedules.product import print_product
@@ -31,6 +32,7 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
     "product": print_product,
     "attention": print_attention,
     "convolution": print_convolution,
+    "depthwise": print_depthwise,
     "scan": print_scan,
     "transpose": print_transpose,
 }
