@@ -1,8 +1,8 @@
 """Convolutions of one channel each (depthwise), in two dimensions: a patch of outputs a thread, its window in registers.
 
 A thread adds up a patch of rows x columns outputs of one channel. It walks the input's rows that the patch reads, loads each
-value once, and uses it for every output and tap that it belongs to; the weights of the channel are scalars. Patches of all
-images stand in one line, so that small images fill a program, too. Widths are constants of the kernel: places of a row are
+value once, and uses it for every output and tap that it belongs to; the channel's weights stay in registers. Patches of all
+channels and images stand in one line, so that small images fill a program, too. Widths are constants of the kernel: places of a row are
 then offsets of one address. `patch` holds all outputs and is written out in full; `strip` holds only the outputs' rows that
 the current row of the input belongs to, and stores one each step of a loop: patches may be tall, and it compiles in no time.
 Does not take groups of several channels, nor transposed convolutions.
@@ -22,7 +22,7 @@ from kernelwright.synth.source import Buffer, Source, numel
 
 _MOST_TAPS = 121
 _NAMES = ("patch", "patches", "across", "down", "channel", "image", "top", "left", "x", "inside", "plane", "source", "line", "WIDTH", "HEIGHT",
-          "OUT_WIDTH", "OUT_HEIGHT", "LANES", "taps", "step")  # fmt: skip
+          "OUT_WIDTH", "OUT_HEIGHT", "LANES", "taps", "step", "STEPS")  # fmt: skip
 
 
 class DepthwisePrinter(ConvolutionPrinter):
@@ -65,14 +65,14 @@ class DepthwisePrinter(ConvolutionPrinter):
         for line in (
             f"down = tl.cdiv(OUT_HEIGHT, {self.rows})",
             f"across = tl.cdiv(OUT_WIDTH, {self.columns})",
-            "channel = tl.program_id(1)",
             "patch = tl.program_id(0) * LANES + tl.arange(0, LANES)",
-            f"inside = patch < {batch} * down * across",
-            "image = patch // (down * across)",
+            f"inside = patch < {batch} * {channels} * down * across",
+            "plane = patch // (down * across)",
+            f"image = plane // {channels}",
+            f"channel = plane % {channels}",
             f"top = patch // across % down * {self.rows}",
             f"left = patch % across * {self.columns}",
-            f"plane = (image.to(tl.int64) * {channels} + channel) * (HEIGHT * WIDTH)",
-            f"source = {self.x.name}_ptr + plane + (top * {self.stride[0]} - {self.padding[0]}) * WIDTH"
+            f"source = {self.x.name}_ptr + plane.to(tl.int64) * (HEIGHT * WIDTH) + (top * {self.stride[0]} - {self.padding[0]}) * WIDTH"
             f" + (left * {self.stride[1]} - {self.padding[1]})",
         ):
             emitter.line(line)
@@ -82,7 +82,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         for step in range(self.taps):
             at, name = step % self.kernel[1], step // self.kernel[1]
             emitter.line(
-                f"w_{name}_{at} = tl.load({self.w.name}_ptr + channel * {self.taps} + {step}).to(tl.float32)"
+                f"w_{name}_{at} = tl.load({self.w.name}_ptr + (channel * {self.taps} + {step}), mask=inside, other=0.0).to(tl.float32)"
             )
 
     def load_row(self, row: str) -> None:
@@ -149,7 +149,7 @@ class DepthwisePrinter(ConvolutionPrinter):
             raise Unsupported("strips of a convolution with steps or gaps")
         self.clear(high)
         emitter.line(f"x = left[:, None] + tl.arange(0, {self.columns})[None, :]")
-        emitter.open("step", f"for step in range(0, {self.rows + high - 1}):")
+        emitter.open("step", "for step in range(0, STEPS):")
         self.loops = frozenset({"step"})
         self.load_row("step")
         for row in range(high):
@@ -175,7 +175,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         axes = frozenset({0, 1})
         bases = (
             Base("image[:, None]", batch, frozenset({0})),
-            Base("channel", channels),
+            Base("channel[:, None]", channels, frozenset({0})),
             Base(y, high, frozenset({0}), (mask,), self.loops),
             Base("x", wide, axes, (mask,), self.loops),
         )
@@ -193,8 +193,7 @@ class DepthwisePrinter(ConvolutionPrinter):
             emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
             return
         emitter.names.add(f"{buffer.name}_ptr")
-        channels = emitter.size(self.out_shape[1], True)
-        place = f"(image[:, None].to(tl.int64) * {channels} + channel) * (OUT_HEIGHT * OUT_WIDTH) + y_{row} * OUT_WIDTH + x"
+        place = f"plane[:, None].to(tl.int64) * (OUT_HEIGHT * OUT_WIDTH) + y_{row} * OUT_WIDTH + x"
         emitter.line(f"tl.store({buffer.name}_ptr + {place}, {term.text}, mask=in_y_{row})")
 
 
@@ -227,6 +226,8 @@ def print_depthwise(source: Source, schedule: DepthwiseSchedule) -> None:
     tall = f"triton.cdiv({out_height}, {printer.rows})"
     wide = f"triton.cdiv({out_width}, {printer.columns})"
     batch, channels = (source.size(one, True) for one in printer.x_shape[:2])
-    grid = f"(triton.cdiv({batch} * {tall} * {wide}, {lanes}), {channels})"
+    grid = f"(triton.cdiv({batch} * {channels} * {tall} * {wide}, {lanes}),)"
+    if schedule.algorithm == "strip":
+        constants["STEPS"] = f"min({printer.rows}, {out_height}) + {printer.kernel[0] - 1}"
     source.kernel(f"{source.label}_kernel", emitter, [], constants, grid, f"num_warps={schedule.warps}",
                   [buffer.name for _, buffer in source.outputs])  # fmt: skip
