@@ -22,6 +22,12 @@ _BATCH_NORM = (
     "h = sub({}, unsqueeze(unsqueeze(f32(m), 1), 2)); r = reciprocal(sqrt(add(f32(v), 1e-5))); "
     "h = mul(mul(h, unsqueeze(unsqueeze(r, 1), 2)), unsqueeze(unsqueeze(g, 1), 2)); relu(main(add(h, unsqueeze(unsqueeze(c, 1), 2))))"
 )
+_BACKWARD = (
+    "h = f32(masked_fill(g, d, 0.0)); z = sub(f32(x), unsqueeze(unsqueeze(f32(m), 1), 2)); s = sum(h, [0, 2, 3]); "
+    "p = sum(mul(h, z), [0, 2, 3]); q = f32(r); a = mul(mul(p, 0.000005), mul(q, q)); k = mul(q, f32(w)); "
+    "u = mul(z, unsqueeze(unsqueeze(a, 1), 2)); o = sub(sub(h, u), unsqueeze(unsqueeze(mul(s, 0.000005), 1), 2)); "
+    "(main(mul(o, unsqueeze(unsqueeze(k, 1), 2))), main(mul(p, q)), main(s))"
+)
 _LARGE, _IMAGE = "[100352,256]", "[32,256,56,56]"
 _DEPTHWISE = "convolution(x, w, c, [1, 1], [3, 3], [1, 1], False, [0, 0], 256)"
 _CONVOLUTION = "convolution(x, w, None, [1, 1], [{0}, {0}], [1, 1], False, [0, 0], 1)"
@@ -37,6 +43,10 @@ _LINES: tuple[tuple[str, str, str], ...] = (
      "sum(mul(permute(x, [0, 2, 3, 1]), reshape(y, [32, 56, 56, 256])), [0, 1, 2], True)"),
     ("sum and product, turned", f"x:{_IMAGE} y:[256]",
      "p = mul(permute(x, [0, 2, 3, 1]), y); (p, sum(reshape(p, [100352, 256]), [0], True))"),
+    ("batch norm backward", "d:bool[64,256,56,56] g:[64,256,56,56] w:[256] m:[256] r:pos[256] x:[64,256,56,56]", _BACKWARD),
+    ("batch norm 64x64x56", "x:[64,64,56,56] w:[64] c:[64]",
+     "v, m = var_mean(f32(x), [0, 2, 3], correction=0, keepdim=True); r = rsqrt(add(v, 1e-5)); h = mul(sub(f32(x), m), r); "
+     "relu(main(add(mul(h, unsqueeze(unsqueeze(w, 1), 2)), unsqueeze(unsqueeze(c, 1), 2))))"),
     ("gelu 100352x1024x256", f"x:{_LARGE} w:weight[1024,256] c:weight[1024]", _GELU.format("addmm(c, x, t(w))")),
     ("mm 4096x512x2048", "x:[4096,2048] w:weight[512,2048]", "mm(x, t(w))"),
     ("mm 4096x2048x5632", "x:[4096,5632] w:weight[5632,2048]", "mm(x, w)"),

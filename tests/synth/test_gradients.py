@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from running_programs import agrees, draw, graph_of, run
 
 from kernelwright.graph.types import Graph, TensorType
@@ -69,6 +70,21 @@ def test_a_column_sum_stores_what_it_sums(tmp_path: Path) -> None:
         return made, b.op("aten.sum.dim_IntList", b.op("aten.reshape.default", made, (60, 24)), [0], True)
 
     schedule = RowSchedule(passes="split", rows=16, block=8, split=3)
+    assert agrees(graph_of(make), schedule, tmp_path) == ""
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_batch_norm_is_split_by_level(rows: int, tmp_path: Path) -> None:
+    def make(b: Any) -> Any:
+        x, w = b.input("x", "bfloat16", (3, 5, 6, 7)), b.input("w", "bfloat16", (5,))
+        h = b.op("aten._to_copy.default", x, dtype=torch.float32)
+        var, mean = b.op("aten.var_mean.correction", h, [0, 2, 3], correction=0, keepdim=True)
+        scale = b.op("aten.rsqrt.default", b.op("aten.add.Tensor", var, 1e-5))
+        made = b.op("aten.mul.Tensor", b.op("aten.sub.Tensor", h, mean), scale)
+        weight = b.op("aten.unsqueeze.default", b.op("aten.unsqueeze.default", w, 1), 2)
+        return b.op("aten.mul.Tensor", made, weight), b.op("aten.squeeze.dims", mean, [0, 2, 3])
+
+    schedule = RowSchedule(passes="split", rows=rows, block=16, split=3)
     assert agrees(graph_of(make), schedule, tmp_path) == ""
 
 

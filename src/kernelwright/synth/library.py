@@ -40,6 +40,7 @@ from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.row import levels_of, space_of
 from kernelwright.synth.schedules.scan import scan_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
+from kernelwright.synth.sizes import ONE
 from kernelwright.synth.source import Source
 from kernelwright.synth.to_triton import PRINTERS, printed, source_of, unsupported
 
@@ -231,7 +232,7 @@ def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
     rows, columns, contiguous, levels = extents_of(source, "row")
     argument = any(prim.op in ("argmax", "argmin") for prim in source.lowered.prims)
     if not contiguous:
-        if levels == 1 and not argument:
+        if not argument:
             yield from itertools.islice(_split_columns(source), 2)
         yield RowSchedule(passes="loop", rows=64 if rows >= 64 * 132 else 16, block=32, warps=4)
         return
@@ -419,8 +420,7 @@ def _map_space(source: Source, precision: str) -> Iterator[Any]:
 def _row_space(source: Source, precision: str) -> Iterator[Any]:
     rows, columns, contiguous, levels = extents_of(source, "row")
     if not contiguous:
-        if levels == 1:
-            yield from _split_columns(source)
+        yield from _split_columns(source)
         for many, block, warps in itertools.product((32, 64, 128), (8, 32, 64), (4, 8)):
             yield from _made(RowSchedule, passes="loop", rows=many, block=block, warps=warps)
         return
@@ -447,8 +447,15 @@ _TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64
 
 
 def _split_columns(source: Source) -> Iterator[Any]:
-    """Sums over columns: lines of at least 128 bytes, each program with enough of them under way, several programs an SM."""
+    """Sums over columns: lines of at least 128 bytes, each program with enough of them under way, several programs an SM; images
+    of a channel, which run along what is summed, by channel."""
     rows, columns, _, _ = extents_of(source, "row")
+    if not along_rows(source) and not _stores_along_rows(source):
+        for busy, (block, warps) in itertools.product((8, 4, 16), ((2048, 4), (4096, 8), (1024, 4))):
+            split = min(-(-132 * busy * 4 // (warps * rows)), -(-columns // block), 512)
+            if split > 1:
+                yield from _made(RowSchedule, passes="split", block=block, split=split, warps=warps)
+        return
     narrow = itemsize_of(source) == 2
     tiles = ((64, 64, 4), (128, 64, 8), (64, 32, 4), (128, 32, 4), (256, 32, 8), (64, 128, 8), (64, 16, 4))
     for busy, (many, block, warps) in itertools.product((6, 3, 12), tiles):
@@ -456,6 +463,13 @@ def _split_columns(source: Source) -> Iterator[Any]:
         split = min(-(-132 * busy * 4 // (warps * -(-rows // many))), -(-columns // block), 512)
         if split > 1 and many < 2 * rows:
             yield from _made(RowSchedule, passes="split", rows=many, block=block, split=split, warps=warps)
+
+
+def _stores_along_rows(source: Source) -> bool:
+    """Whether results as long as a row are stored with what is kept running fastest."""
+    space, rows = space_of(source), extents_of(source, "row")[0]
+    last = max(i for i, size in enumerate(space.shape) if size != ONE)
+    return last not in space.dims and any(math.prod(value.shape) != rows for value, _ in source.outputs)
 
 
 def _turned_rows(columns: int) -> Iterator[Any]:

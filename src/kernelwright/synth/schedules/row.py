@@ -377,83 +377,131 @@ def print_row(
     source.kernel(f"{source.label}_kernel", printer.emitter, head, constants, grid, options, names)
 
 
+Parts = list[tuple[Prim, Buffer]]
+"""Reductions with the buffers that hold their parts."""
+
+
 def _print_split(source: Source, schedule: RowSchedule) -> None:
-    """Parts of a row reduced by programs of their own, then the parts by a second kernel."""
+    """Parts of a row reduced by programs of their own, a kernel a level, each of which puts the parts of those before it together;
+    then what a row's values make, and what is as long as a row."""
     levels = levels_of(source.lowered.prims)
-    if len(levels) != 1 or any(prim.op in ("argmax", "argmin") for prim in levels[0]):
-        raise Unsupported("split rows with reductions that wait for one another")
-    first = RowPrinter(source, schedule)
-    emitter = first.emitter
-    emitter.names |= {"begin", "end", "part_size", "part"}
-    wide = _wide_results(first, levels[0])
-    parts: list[Buffer] = []
-    parts_size = Size.of(schedule.split)
-    first._walk(levels[0], (lambda base: first.store_wide(wide, base)) if wide else None)
-    for prim in levels[0]:
-        term = first.done[prim.out.name]
-        shape = (parts_size, first.rows) if first.wide else (first.rows, parts_size)
+    if any(prim.op in ("argmax", "argmin") for level in levels for prim in level):
+        raise Unsupported("split rows with places of extremes")
+    parts: Parts = []
+    at_once, later = _wide_results(RowPrinter(source, schedule), levels)
+    for number, level in enumerate(levels):
+        parts += _print_parts(source, schedule, number, level, parts, [] if number else at_once)
+    if len(at_once) + len(later) < len(source.outputs):
+        _print_joined(source, schedule, parts)
+    if later:
+        printer = RowPrinter(source, schedule)
+        _join(printer, schedule.split, parts)
+        base = printer.open_walk("last")
+        printer.store_wide(later, base)
+        printer.emitter.close()
+        for _, buffer in later:
+            source.allocate(buffer)
+        _launch_parts(printer, f"{source.label}_applied", [buffer.name for _, buffer in later], parts)
+
+
+def _print_parts(
+    source: Source,
+    schedule: RowSchedule,
+    number: int,
+    level: list[Prim],
+    known: Parts,
+    wide: list[tuple[Val, Buffer]],
+) -> Parts:
+    """One level's kernel, which stores `wide` results as it walks; the parts that it leaves."""
+    printer = RowPrinter(source, schedule)
+    emitter, made = printer.emitter, list[tuple[Prim, Buffer]]()
+    _join(printer, schedule.split, known)
+    printer._walk(level, (lambda base: printer.store_wide(wide, base)) if wide else None)
+    for prim in level:
+        term = printer.done[prim.out.name]
+        count = Size.of(schedule.split)
+        shape = (count, printer.rows) if printer.wide else (printer.rows, count)
         buffer = Buffer(f"{prim.out.name}_partial", "int32" if term.dtype == "bool" else term.dtype, shape)
         emitter.names.add(f"{buffer.name}_ptr")
-        row = f"{first.row.name} * {schedule.split} + part" if first.rows != ONE else "part"
-        if first.wide:  # neighbours in memory
-            row = f"part * {emitter.size(first.rows, True)} + rows"
-        mask = ", mask=in_rows" if first.wide else ""
-        emitter.line(f"tl.store({buffer.name}_ptr + {row}, {term.text}{mask})")
-        parts.append(buffer)
+        mask = ", mask=in_rows" if printer.wide else ""
+        emitter.line(
+            f"tl.store({buffer.name}_ptr + {_part_of(printer, schedule.split, 'part')}, {term.text}{mask})"
+        )
+        made.append((prim, buffer))
         source.allocate(buffer)
     for _, buffer in wide:
         source.allocate(buffer)
-    head = [*first.head(), "part = tl.program_id(1)"]
-    head += [f"part_size = tl.cdiv(tl.cdiv({emitter.size(first.columns)}, {schedule.split}), BLOCK) * BLOCK",
-             "begin = part * part_size", f"end = tl.minimum(begin + part_size, {emitter.size(first.columns)})"]  # fmt: skip
-    constants = {"ROWS": str(schedule.rows)} if first.wide else {}
-    constants["BLOCK"] = str(schedule.block)
-    rows = source.size(first.rows)
-    grid = f"triton.cdiv({rows}, {schedule.rows})" if first.wide else rows
-    source.kernel(f"{source.label}_parts", emitter, head, constants, f"({grid}, {schedule.split})",
-                  f"num_warps={schedule.warps}", [one.name for one in (*(buffer for _, buffer in wide), *parts)])  # fmt: skip
-    _print_joined(source, schedule, levels[0], parts)
+    names = [one.name for one in (*(buffer for _, buffer in wide), *(buffer for _, buffer in made))]
+    _launch_parts(printer, f"{source.label}_parts{number + 1 if number else ''}", names, known)
+    return made
 
 
-def _wide_results(first: RowPrinter, level: list[Prim]) -> list[tuple[Val, Buffer]]:
-    """Results as long as a row, which the first kernel stores as it walks. Raises Unsupported where one waits for a reduction."""
-    sums = frozenset(prim.out.name for prim in level)
-    wide = [(value, buffer) for value, buffer in first.source.outputs if numel(buffer.shape) != first.rows]
-    if any(
-        numel(buffer.shape) != numel(first.space.shape) or first.emitter.depends(value.name, sums)
-        for value, buffer in wide
-    ):
-        raise Unsupported("split rows with outputs as long as a row that wait for its reduction")
-    return wide
+def _part_of(printer: RowPrinter, split_into: int, part: str) -> str:
+    """Where a part of a program's rows stands: neighbours in memory where a program has several rows."""
+    if printer.wide:
+        return f"{part} * {printer.emitter.size(printer.rows, True)} + rows"
+    return f"row * {split_into} + {part}" if printer.rows != ONE else part
 
 
-def _print_joined(source: Source, schedule: RowSchedule, level: list[Prim], parts: list[Buffer]) -> None:
-    """The second kernel of a split: parts of a row to its values, and the maps after them."""
-    many = _JOINED if schedule.rows > 1 else 1
-    second = RowPrinter(source, schedule.model_copy(update={"passes": "one_pass", "rows": many, "split": 1}))
-    emitter = second.emitter
-    power = 1 << (schedule.split - 1).bit_length()
-    masks = [*(["in_rows"] if second.wide else []), *(["inside"] if power != schedule.split else [])]
-    for prim, buffer in zip(level, parts, strict=True):
-        pointer = f"{buffer.name}_ptr"
-        emitter.names.add(pointer)
-        fill = second._fill(prim, buffer.dtype)
-        place = f"row * {schedule.split} + cols" if second.rows != ONE else "cols"
-        if second.wide:
-            place = f"cols * {emitter.size(second.rows, True)} + rows"
+def _join(printer: RowPrinter, split_into: int, parts: Parts) -> None:
+    """Lines that put together the parts of earlier levels."""
+    if not parts:
+        return
+    emitter = printer.emitter
+    emitter.names |= {"parts", "in_parts"}
+    power = 1 << (split_into - 1).bit_length()
+    emitter.root.add(f"parts = tl.arange(0, {power})" + ("[None, :]" if printer.wide else ""))
+    masks = ["in_rows"] if printer.wide else []
+    if power != split_into:
+        emitter.root.add(f"in_parts = parts < {split_into}")
+        masks.append("in_parts")
+    for prim, buffer in parts:
+        emitter.names.add(f"{buffer.name}_ptr")
+        fill = printer._fill(prim, buffer.dtype)
         mask = f", mask={' & '.join(masks)}, other={fill}" if masks else ""
-        emitter.root.add(f"{buffer.name} = tl.load({pointer} + {place}{mask})")
-        second.done[prim.out.name] = second._finish(prim, buffer.name, buffer.dtype)
-    narrow = [(value, buffer) for value, buffer in source.outputs if numel(buffer.shape) == second.rows]
+        place = _part_of(printer, split_into, "parts")
+        emitter.root.add(f"{buffer.name} = tl.load({buffer.name}_ptr + {place}{mask})")
+        printer.done[prim.out.name] = printer._finish(prim, buffer.name, buffer.dtype)
+
+
+def _launch_parts(printer: RowPrinter, name: str, outputs: list[str], parts: Parts) -> None:
+    """A kernel of programs over rows and parts of them."""
+    source, schedule, emitter = printer.source, printer.schedule, printer.emitter
+    emitter.names |= {"begin", "end", "part_size", "part"}
+    columns = emitter.size(printer.columns)
+    head = [*printer.head(), "part = tl.program_id(1)",
+            f"part_size = tl.cdiv(tl.cdiv({columns}, {schedule.split}), BLOCK) * BLOCK",
+            "begin = part * part_size", f"end = tl.minimum(begin + part_size, {columns})"]  # fmt: skip
+    constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
+    constants["BLOCK"] = str(schedule.block)
+    rows = source.size(printer.rows)
+    grid = f"triton.cdiv({rows}, {schedule.rows})" if printer.wide else rows
+    source.kernel(name, emitter, head, constants, f"({grid}, {schedule.split})", f"num_warps={schedule.warps}", outputs,
+                  given={f"{one.name}_ptr": one.name for _, one in parts})  # fmt: skip
+
+
+def _wide_results(
+    first: RowPrinter, levels: list[list[Prim]]
+) -> tuple[list[tuple[Val, Buffer]], list[tuple[Val, Buffer]]]:
+    """Results as long as a row: those that the first walk may store, and those that wait for a reduction."""
+    reductions = frozenset(prim.out.name for level in levels for prim in level)
+    wide = [(value, buffer) for value, buffer in first.source.outputs if numel(buffer.shape) != first.rows]
+    if any(numel(buffer.shape) != numel(first.space.shape) for _, buffer in wide):
+        raise Unsupported("split rows with outputs of another length")
+    at_once = [pair for pair in wide if not first.emitter.depends(pair[0].name, reductions)]
+    return at_once, [pair for pair in wide if pair not in at_once]
+
+
+def _print_joined(source: Source, schedule: RowSchedule, parts: Parts) -> None:
+    """The kernel that puts parts together to the values of a row, and the maps after them."""
+    many = _JOINED if schedule.rows > 1 else 1
+    printer = RowPrinter(source, schedule.model_copy(update={"passes": "one_pass", "rows": many, "split": 1}))
+    _join(printer, schedule.split, parts)
+    narrow = [(value, buffer) for value, buffer in source.outputs if numel(buffer.shape) == printer.rows]
     for value, buffer in narrow:
-        second.store_narrow(value, buffer)
+        printer.store_narrow(value, buffer)
         source.allocate(buffer)
-    head = second.rows_head()
-    head.append("cols = tl.arange(0, PARTS)" + ("[None, :]" if second.wide else ""))
-    if power != schedule.split:
-        head.append(f"inside = cols < {schedule.split}")
-    rows = source.size(second.rows)
-    grid = f"(triton.cdiv({rows}, {many}),)" if second.wide else f"({rows},)"
-    constants = {"ROWS": str(many)} if second.wide else {}
-    source.kernel(f"{source.label}_joined", emitter, head, {**constants, "PARTS": str(power)}, grid,
-                  "num_warps=4", [buffer.name for _, buffer in narrow], given={f"{one.name}_ptr": one.name for one in parts})  # fmt: skip
+    rows = source.size(printer.rows)
+    grid = f"(triton.cdiv({rows}, {many}),)" if printer.wide else f"({rows},)"
+    source.kernel(f"{source.label}_joined", printer.emitter, printer.rows_head(), {"ROWS": str(many)} if printer.wide else {}, grid,
+                  "num_warps=4", [buffer.name for _, buffer in narrow], given={f"{one.name}_ptr": one.name for _, one in parts})  # fmt: skip
