@@ -395,7 +395,9 @@ def main() -> None:
     )
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--table", type=Path)
-    parser.add_argument("--arch", default="90", help="what the table is measured on, as hardware.py names it")
+    parser.add_argument(
+        "--arch", default="90", help="what the table is measured on, as hardware.toml names it"
+    )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     wanted = [part for part in given.only.split(",") if part]

@@ -25,14 +25,9 @@ from kernelwright.records import Candidate, Verdict
 _GONE = ("torch._inductor", "torch._C", "torch._dynamo", "triton.compiler", "triton.backends.compiler")
 """Modules whose names are no public ones."""
 _DROPPED = {
-    "_cuda_getCurrentRawStream",
-    "get_raw_stream",
-    "assert_size_stride",
-    "assert_alignment",
-    "set_device",
-    "start_graph",
-    "end_graph",
-}
+    "_cuda_getCurrentRawStream", "get_raw_stream", "assert_size_stride", "assert_alignment", "set_device",
+    "start_graph", "end_graph",
+}  # fmt: skip
 """Calls that change no value."""
 _GUARDS = {"_DeviceGuard", "DeviceGuard"}
 _GRIDS = {"grid"}

@@ -172,18 +172,9 @@ _CATEGORY: dict[Outcome, Category] = {
     ),
     **dict.fromkeys(
         (
-            _O.FORBIDDEN_IMPORT,
-            _O.FORBIDDEN_CODE,
-            _O.EARLY_EXIT,
-            _O.MALFORMED_RESULT,
-            _O.TAMPERING,
-            _O.INPUT_MUTATED,
-            _O.OUTPUT_ALIASED,
-            _O.KERNEL_NOT_LAUNCHED,
-            _O.TORCH_COMPUTE,
-            _O.DECOY_KERNEL,
-            _O.STATEFUL,
-            _O.TIMING_FORGED,
+            _O.FORBIDDEN_IMPORT, _O.FORBIDDEN_CODE, _O.EARLY_EXIT, _O.MALFORMED_RESULT, _O.TAMPERING,
+            _O.INPUT_MUTATED, _O.OUTPUT_ALIASED, _O.KERNEL_NOT_LAUNCHED, _O.TORCH_COMPUTE, _O.DECOY_KERNEL,
+            _O.STATEFUL, _O.TIMING_FORGED,
         ),
         _C.CHEATING,
     ),
@@ -193,16 +184,8 @@ _CATEGORY: dict[Outcome, Category] = {
     **dict.fromkeys((_O.TIMEOUT, _O.OUT_OF_MEMORY), _C.LIMIT),
     **dict.fromkeys(
         (
-            _O.WRONG_STRUCTURE,
-            _O.WRONG_SHAPE,
-            _O.WRONG_DTYPE,
-            _O.UNWRITTEN,
-            _O.NON_FINITE,
-            _O.WRONG_VALUE,
-            _O.WRONG_ON_DISTRIBUTION,
-            _O.WRONG_ON_SHAPE,
-            _O.LOW_PRECISION,
-            _O.NONDETERMINISTIC,
+            _O.WRONG_STRUCTURE, _O.WRONG_SHAPE, _O.WRONG_DTYPE, _O.UNWRITTEN, _O.NON_FINITE, _O.WRONG_VALUE,
+            _O.WRONG_ON_DISTRIBUTION, _O.WRONG_ON_SHAPE, _O.LOW_PRECISION, _O.NONDETERMINISTIC,
         ),
         _C.WRONG_RESULT,
     ),
@@ -210,5 +193,5 @@ _CATEGORY: dict[Outcome, Category] = {
     _O.CORRECT: _C.CORRECT,
     _O.UNSUPPORTED: _C.UNSUPPORTED,
     _O.INFRASTRUCTURE_ERROR: _C.INFRASTRUCTURE,
-}
+}  # fmt: skip
 assert set(_CATEGORY) == set(Outcome)

@@ -34,14 +34,8 @@ _FREE = frozenset([
 _DEPTH = 3
 """Of containers and objects within attributes."""
 _ON_MODE = (
-    "Dropout",
-    "BatchNorm",
-    "InstanceNorm",
-    "SyncBatchNorm",
-    "RReLU",
-    "FeatureAlphaDropout",
-    "AlphaDropout",
-)
+    "Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "FeatureAlphaDropout", "AlphaDropout",
+)  # fmt: skip
 
 
 @dataclasses.dataclass

@@ -25,41 +25,23 @@ _Operator = Callable[[Source], Iterator[Fault]]
 KINDS: dict[str, _Operator] = {
     operator.__name__: operator
     for operator in (
-        indexing.mask_off_by_one,
-        indexing.mask_missing,
-        indexing.wrong_padding,
-        indexing.wrong_axis,
-        indexing.wrong_stride,
-        indexing.wrong_offset,
-        indexing.loop_bound,
-        indexing.grid_too_small,
-        indexing.swapped_sizes,
-        indexing.uninitialised,
-        arithmetic.wrong_start,
-        arithmetic.skipped_epilogue,
-        arithmetic.dropped_term,
-        arithmetic.wrong_operator,
-        arithmetic.swapped_operands,
-        arithmetic.wrong_constant,
-        races.race,
+        indexing.mask_off_by_one, indexing.mask_missing, indexing.wrong_padding, indexing.wrong_axis,
+        indexing.wrong_stride, indexing.wrong_offset, indexing.loop_bound, indexing.grid_too_small,
+        indexing.swapped_sizes, indexing.uninitialised, arithmetic.wrong_start, arithmetic.skipped_epilogue,
+        arithmetic.dropped_term, arithmetic.wrong_operator, arithmetic.swapped_operands,
+        arithmetic.wrong_constant, races.race,
     )
-}
+}  # fmt: skip
 """Faults of logic, by name."""
 
 PRECISION: dict[str, Callable[[Source, str], Iterator[Fault]]] = {
     operator.__name__: operator
     for operator in (
-        precision.tf32_products,
-        precision.half_products,
-        precision.half_accumulator,
-        precision.half_statistics,
-        precision.half_loads,
-        precision.half_arguments,
-        precision.half_result,
-        precision.no_upcast,
-        precision.coarse_constant,
+        precision.tf32_products, precision.half_products, precision.half_accumulator,
+        precision.half_statistics, precision.half_loads, precision.half_arguments, precision.half_result,
+        precision.no_upcast, precision.coarse_constant,
     )
-}
+}  # fmt: skip
 """Faults of precision, by name; what is too low depends on the task's dtype."""
 
 

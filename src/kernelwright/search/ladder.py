@@ -30,16 +30,8 @@ from kernelwright.search.rung import AnyRung, CannotWrite, Climb, Writer, entry_
 from kernelwright.search.rungs import Contractions
 
 __all__ = [
-    "CannotWrite",
-    "Contractions",
-    "Form",
-    "Ladder",
-    "Sizes",
-    "Tried",
-    "function_form",
-    "one_line",
-    "pose",
-]
+    "CannotWrite", "Contractions", "Form", "Ladder", "Sizes", "Tried", "function_form", "one_line", "pose",
+]  # fmt: skip
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Shape set -> symbol -> size."""

@@ -41,15 +41,9 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 TERNARY = ("lerp", "addcmul", "addcdiv", "where", "masked_fill")
 INTEGERS = ("bitwise_and", "bitwise_or", "bitwise_xor", "add", "sub", "mul", "maximum", "minimum")
 INTEGERS_NUMBERED = (
-    "bitwise_left_shift",
-    "bitwise_right_shift",
-    "remainder",
-    "floor_divide",
-    "add",
-    "mul",
-    "clamp_min",
+    "bitwise_left_shift", "bitwise_right_shift", "remainder", "floor_divide", "add", "mul", "clamp_min",
     "fmod",
-)
+)  # fmt: skip
 _OFTEN = {"unary": 8, "number": 4, "binary": 5, "ternary": 2, "test": 1, "cast": 1}
 LOGIC = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
 

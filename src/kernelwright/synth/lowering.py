@@ -131,23 +131,11 @@ class Lowered:
 
 _SIZED = frozenset(
     [
-        "view",
-        "_unsafe_view",
-        "reshape",
-        "expand",
-        "broadcast_to",
-        "full",
-        "zeros",
-        "ones",
-        "arange",
-        "unflatten",
-        "layer_norm",
-        "rms_norm",
-        "upsample_nearest1d",
-        "upsample_nearest2d",
+        "view", "_unsafe_view", "reshape", "expand", "broadcast_to", "full", "zeros", "ones", "arange",
+        "unflatten", "layer_norm", "rms_norm", "upsample_nearest1d", "upsample_nearest2d",
         "upsample_nearest3d",
     ]
-)
+)  # fmt: skip
 """Operators whose sizes are those of their results."""
 
 

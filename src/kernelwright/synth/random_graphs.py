@@ -26,13 +26,9 @@ from kernelwright.synth.extents import NotDrawn
 from kernelwright.synth.random_rows import RowDrawing
 
 LOSSES = (
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "binary_cross_entropy_with_logits",
+    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits",
     "soft_margin_loss",
-)
+)  # fmt: skip
 Form = Literal[
     "map", "row", "norm", "loss", "product", "convolution", "attention", "scan", "window", "lookup", "moves"
 ]

@@ -12,16 +12,9 @@ from kernelwright.synth.random_moves import MoveDrawing
 REDUCTIONS = ("sum", "mean", "amax", "amin", "var", "std", "logsumexp", "prod", "nansum", "linalg_vector_norm", "norm",
               "argmax", "argmin", "max", "min", "any", "all", "count_nonzero", "aminmax", "var_mean", "std_mean")  # fmt: skip
 NORMS = (
-    "softmax",
-    "log_softmax",
-    "layer_norm",
-    "rms_norm",
-    "group_norm",
-    "instance_norm",
-    "unit",
-    "centred",
+    "softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "instance_norm", "unit", "centred",
     "batch_norm",
-)
+)  # fmt: skip
 
 
 class RowDrawing(MoveDrawing):

@@ -28,19 +28,8 @@ from kernelwright.synth.to_triton import label_of, source_of
 
 _WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 _MOVES = (
-    "view",
-    "permute",
-    "expand",
-    "slice",
-    "cat",
-    "pad",
-    "flip",
-    "alias",
-    "take",
-    "count",
-    "full",
-    "iota",
-)
+    "view", "permute", "expand", "slice", "cat", "pad", "flip", "alias", "take", "count", "full", "iota",
+)  # fmt: skip
 """Primitives that calculate nothing."""
 _EXTENTS: dict[str, tuple[str, ...]] = {
     "product": ("m", "n", "k"), "attention": ("heads", "queries", "keys", "depth"), "scan": ("rows", "columns"),

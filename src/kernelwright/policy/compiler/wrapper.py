@@ -19,13 +19,8 @@ from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.reasons import CannotCompile
 
 _IGNORED = {
-    "copy_if_misaligned",
-    "assert_size_stride",
-    "assert_alignment",
-    "get_raw_stream",
-    "clear",
-    "set_device",
-}
+    "copy_if_misaligned", "assert_size_stride", "assert_alignment", "get_raw_stream", "clear", "set_device",
+}  # fmt: skip
 
 
 @dataclass(eq=False)

@@ -17,22 +17,8 @@ from collections.abc import Sequence
 
 # Two-sided 95 % quantiles of Student's t for 1.. degrees of freedom; beyond the table it is close to 1.96 + 2.4/df.
 _T95 = (
-    12.71,
-    4.303,
-    3.182,
-    2.776,
-    2.571,
-    2.447,
-    2.365,
-    2.306,
-    2.262,
-    2.228,
-    2.201,
-    2.179,
-    2.160,
-    2.145,
-    2.131,
-)
+    12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+)  # fmt: skip
 
 PRECISION = 0.01
 """Half a 95 % interval of a time, as a share of it, at which rounds end."""

@@ -48,23 +48,11 @@ _SUMMING = {np.add, np.subtract, np.multiply}
 _OPERATORS = [
     f"__{side}{name}__"
     for name in (
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "gt",
-        "ge",
-        "lt",
-        "le",
-        "and",
-        "or",
-        "xor",
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "gt", "ge", "lt", "le", "and", "or", "xor",
     )
     for side in ("", "r")
     if f"__{side}{name}__" in tl.constexpr.__dict__
-]
+]  # fmt: skip
 
 
 class Watcher(Protocol):

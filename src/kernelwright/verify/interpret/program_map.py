@@ -34,15 +34,10 @@ _CALLS: dict[str, tuple[str, int, int]] = {
 """What it does, and which of its arguments are the pointers and the mask."""
 _MOVES = frozenset(
     (
-        "create_splat",
-        "create_unsplat",
-        "create_broadcast",
-        "create_expand_dims",
-        "create_reshape",
-        "create_trans",
-        "promise",
+        "create_splat", "create_unsplat", "create_broadcast", "create_expand_dims", "create_reshape",
+        "create_trans", "promise",
     )
-)
+)  # fmt: skip
 """They put the same values elsewhere: a shift of all of them stays one."""
 _CASTS = frozenset(("create_int_cast", "cast_impl", "create_bitcast"))
 _COMPARISONS: dict[str, tuple[str, ...]] = {

@@ -49,16 +49,10 @@ _ARITHMETIC = {"convolution": 0.48, "scaled_dot_product_attention": 0.43}
 _PRODUCT = 0.70
 _BY_INDEX = frozenset(
     [
-        "embedding",
-        "gather",
-        "index",
-        "index_select",
-        "nll_loss_forward",
-        "nll_loss2d_forward",
-        "take",
+        "embedding", "gather", "index", "index_select", "nll_loss_forward", "nll_loss2d_forward", "take",
         "_embedding_bag",
     ]
-)
+)  # fmt: skip
 """Operators that read what an index tells them to."""
 _MAPS = frozenset({"log_sigmoid_forward", "hardswish"})
 """Pointwise operators that torch does not tag as such."""

@@ -19,19 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten, same_bits
 
 _COMPARED = (
-    "gt",
-    "ge",
-    "lt",
-    "le",
-    "eq",
-    "ne",
-    "maximum",
-    "minimum",
-    "clamp",
-    "clamp_min",
-    "clamp_max",
-    "where",
-)
+    "gt", "ge", "lt", "le", "eq", "ne", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "where",
+)  # fmt: skip
 _BUCKETS = ("bucketize", "searchsorted")
 _BOUNDED = {
     "hardtanh": (1, 2), "threshold": (1,), "hardshrink": (1,), "softshrink": (1,), "clamp": (1, 2), "clamp_min": (1,),

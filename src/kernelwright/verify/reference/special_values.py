@@ -38,38 +38,12 @@ from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA,
 
 _VARIANCES = ("layer_norm", "group_norm", "batch_norm", "var", "std", "instance_norm")
 _PRODUCTS = (
-    "mm",
-    "bmm",
-    "addmm",
-    "baddbmm",
-    "convolution",
-    "scaled_dot_product",
-    "mv",
-    "dot",
-    "addmv",
-    "einsum",
-    "linalg_solve",
-    "linalg_inv",
-    "linalg_chol",
-    "linalg_svd",
-    "linalg_eig",
-    "linalg_qr",
-)
+    "mm", "bmm", "addmm", "baddbmm", "convolution", "scaled_dot_product", "mv", "dot", "addmv", "einsum",
+    "linalg_solve", "linalg_inv", "linalg_chol", "linalg_svd", "linalg_eig", "linalg_qr",
+)  # fmt: skip
 _SENSITIVE = (
-    "softmax",
-    "attention",
-    "exp",
-    "log",
-    "norm",
-    "var",
-    "std",
-    "linalg",
-    "div",
-    "sqrt",
-    "pow",
-    "max",
-    "min",
-)
+    "softmax", "attention", "exp", "log", "norm", "var", "std", "linalg", "div", "sqrt", "pow", "max", "min",
+)  # fmt: skip
 """Operators beside products that make much of a last digit."""
 _WEIGHED = ("softmax", "attention")
 _MASKABLE = ("softmax", "logsumexp", "logcumsumexp")

@@ -25,19 +25,10 @@ _CHUNK = 1 << 20
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.uint8,
-        torch.bool,
-        torch.complex64,
+        torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32,
+        torch.int64, torch.uint8, torch.bool, torch.complex64,
     )
-}
+}  # fmt: skip
 
 
 class ChannelError(Exception):

@@ -41,26 +41,10 @@ _NODES = (
 )  # fmt: skip
 _BUILTINS = frozenset(
     [
-        "range",
-        "min",
-        "max",
-        "abs",
-        "int",
-        "float",
-        "bool",
-        "len",
-        "tuple",
-        "print",
-        "isinstance",
-        "sum",
-        "pow",
-        "round",
-        "str",
-        "list",
-        "zip",
-        "enumerate",
+        "range", "min", "max", "abs", "int", "float", "bool", "len", "tuple", "print", "isinstance", "sum",
+        "pow", "round", "str", "list", "zip", "enumerate",
     ]
-)
+)  # fmt: skip
 _HIDDEN = frozenset(["handle", "to_ir", "mangle", "codegen_name"])
 _MEMBERS = frozenset(
     name
@@ -68,18 +52,8 @@ _MEMBERS = frozenset(
     for name in dir(owner)
     if not name.startswith("_") and name not in _HIDDEN
 ) | {
-    "value",
-    "shape",
-    "dtype",
-    "type",
-    "T",
-    "element_ty",
-    "nbytes",
-    "strides",
-    "block_shape",
-    "load",
-    "store",
-}
+    "value", "shape", "dtype", "type", "T", "element_ty", "nbytes", "strides", "block_shape", "load", "store",
+}  # fmt: skip
 HELPERS = ("interpreter_semantic", "_InterpreterComparison")
 """Names that Triton's rewriting for the interpreter puts into a kernel's scope."""
 _WHEN_AND_WHERE = frozenset(["globaltimer", "memrealtime", "smid", "target_info"])

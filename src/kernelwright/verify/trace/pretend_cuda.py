@@ -45,80 +45,22 @@ def poison_mask(tensor: torch.Tensor) -> torch.Tensor:
 # Aten operators that are allocation, views or metadata: allowed outside kernels under every policy.
 ALLOCATION = frozenset(
     [
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "empty_permuted",
-        "new_empty",
-        "new_empty_strided",
-        "zeros",
-        "zeros_like",
-        "new_zeros",
-        "ones",
-        "ones_like",
-        "new_ones",
-        "full",
-        "full_like",
-        "new_full",
-        "zero_",
-        "fill_",
-        "zero",
-        "fill",
-        "arange",
-        "scalar_tensor",
-        "lift_fresh",
-        "lift_fresh_copy",
-        "resize_",
-        "set_",
-        "record_stream",
+        "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros",
+        "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full", "zero_",
+        "fill_", "zero", "fill", "arange", "scalar_tensor", "lift_fresh", "lift_fresh_copy", "resize_",
+        "set_", "record_stream",
     ]
-)
+)  # fmt: skip
 VIEWS = frozenset(
     [
-        "view",
-        "_unsafe_view",
-        "_reshape_alias",
-        "reshape",
-        "expand",
-        "permute",
-        "t",
-        "transpose",
-        "slice",
-        "select",
-        "unsqueeze",
-        "squeeze",
-        "as_strided",
-        "alias",
-        "detach",
-        "detach_",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "unbind",
-        "narrow",
-        "unfold",
-        "diagonal",
-        "view_as_real",
-        "view_as_complex",
-        "real",
-        "imag",
-        "expand_as",
-        "movedim",
-        "flatten",
-        "unflatten",
-        "swapaxes",
-        "broadcast_to",
-        "_reshape_copy",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-        "squeeze_",
-        "as_strided_",
-        "tensor_split",
-        "_neg_view",
-        "_conj",
+        "view", "_unsafe_view", "_reshape_alias", "reshape", "expand", "permute", "t", "transpose", "slice",
+        "select", "unsqueeze", "squeeze", "as_strided", "alias", "detach", "detach_", "split",
+        "split_with_sizes", "chunk", "unbind", "narrow", "unfold", "diagonal", "view_as_real",
+        "view_as_complex", "real", "imag", "expand_as", "movedim", "flatten", "unflatten", "swapaxes",
+        "broadcast_to", "_reshape_copy", "t_", "transpose_", "unsqueeze_", "squeeze_", "as_strided_",
+        "tensor_split", "_neg_view", "_conj",
     ]
-)
+)  # fmt: skip
 # Copies move bytes and compute nothing; an honest kernel calls `.contiguous()` on a permuted input.
 COPIES = frozenset(
     ["clone", "contiguous", "copy_", "_to_copy", "_copy_from", "pin_memory", "_pin_memory", "is_pinned"]
@@ -145,29 +87,11 @@ def _is_host(device: object) -> bool:
 _FACTORIES = frozenset(
     getattr(torch, name)
     for name in [
-        "empty",
-        "empty_strided",
-        "zeros",
-        "ones",
-        "full",
-        "arange",
-        "tensor",
-        "rand",
-        "randn",
-        "randint",
-        "eye",
-        "linspace",
-        "logspace",
-        "as_tensor",
-        "scalar_tensor",
-        "empty_permuted",
-        "tril_indices",
-        "triu_indices",
-        "randperm",
-        "normal",
-        "from_numpy",
+        "empty", "empty_strided", "zeros", "ones", "full", "arange", "tensor", "rand", "randn", "randint",
+        "eye", "linspace", "logspace", "as_tensor", "scalar_tensor", "empty_permuted", "tril_indices",
+        "triu_indices", "randperm", "normal", "from_numpy",
     ]
-)
+)  # fmt: skip
 _GETTERS = {
     torch.Tensor.is_cuda.__get__: lambda on_host: not on_host,  # type: ignore[attr-defined]
     torch.Tensor.is_cpu.__get__: lambda on_host: on_host,  # type: ignore[attr-defined]
