@@ -35,7 +35,6 @@ from kernelwright.graph.capture import Captured, capture
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.graph.task import main_dtype
 from kernelwright.hardware import target as target_sheet
-from kernelwright.hardware import target_here
 from kernelwright.precision import CAST, named
 from kernelwright.runs import write_text
 from kernelwright.search.cache import KernelCache, versions
@@ -44,6 +43,7 @@ from kernelwright.search.ladder import Watch
 from kernelwright.search.rung import AnyRung, key_of
 from kernelwright.search.rungs import Contractions, rungs_of
 from kernelwright.search.whole import Found, Settings
+from kernelwright.synth.ranking import target_here
 
 __all__ = ["Optimized", "VerifiedModule", "captured_of", "export", "load", "optimize", "save", "settings_of"]
 

@@ -98,11 +98,3 @@ def target(name: str) -> Target:
         return TARGETS[name.lower()]
     except KeyError:
         raise UserError(f"unknown target '{name}': choose one of {', '.join(TARGETS)}") from None
-
-
-def target_here() -> str:
-    """The sheet of this machine's first GPU, by its name; "h200" where there is none or another."""
-    import torch
-
-    name = torch.cuda.get_device_name().lower() if torch.cuda.is_available() else ""
-    return next((one for one in TARGETS if one in name), "h200")

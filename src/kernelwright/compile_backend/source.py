@@ -17,12 +17,12 @@ import torch
 from kernelwright.graph import Graph
 from kernelwright.graph.shrink import Shrunk, shrink
 from kernelwright.hardware import target as target_sheet
-from kernelwright.hardware import target_here
 from kernelwright.records import PrecisionName
 from kernelwright.search.cache import Entry, KernelCache
 from kernelwright.search.ladder import Ladder
 from kernelwright.search.rungs import Contractions, rungs_of
 from kernelwright.search.share import eager_ms
+from kernelwright.synth.ranking import target_here
 
 RUNGS = ("compiler", "library")
 """Asked for each graph."""

@@ -17,6 +17,7 @@ from importlib import resources
 from typing import Any
 
 from kernelwright.graph.types import Graph
+from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.estimate import in_order, microseconds
 from kernelwright.synth.library import extents_of, instructions_after, itemsize_of, nest_of, patch_cost
@@ -26,6 +27,14 @@ Features = dict[str, float]
 _NESTS = {"transpose": "map"}
 """Nests that share another's sizes."""
 _AHEAD = 100.0
+
+
+def target_here() -> str:
+    """The sheet of this machine's first GPU, by its name; "h200" where there is none or another."""
+    import torch
+
+    name = torch.cuda.get_device_name().lower() if torch.cuda.is_available() else ""
+    return next((one for one in TARGETS if one in name), "h200")
 
 
 def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list[Any]:

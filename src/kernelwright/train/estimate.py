@@ -18,6 +18,7 @@ from kernelwright import hardware
 from kernelwright.config import Kind, Recipe, Stage
 from kernelwright.errors import UserError
 from kernelwright.records import Supervised, read_supervised
+from kernelwright.synth.ranking import target_here
 from kernelwright.train.architectures import known
 from kernelwright.train.processes import count as process_count
 from kernelwright.train.prompts import read_tasks
@@ -235,7 +236,7 @@ def device_named(on: str) -> Device:
 
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
-        return Device(properties.name, properties.total_memory, hardware.target(hardware.target_here()))
+        return Device(properties.name, properties.total_memory, hardware.target(target_here()))
     return Device("this machine's CPU", _ram())
 
 
