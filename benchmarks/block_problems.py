@@ -68,5 +68,8 @@ _LINES: tuple[tuple[str, str, str], ...] = (
 
 def block_problems() -> list[Problem]:
     """All of them, in order of interest."""
-    return [Problem(f"block/{name}", Spelled(name, arguments, body, "bfloat16", random.Random(0)).graph)
-            for name, arguments, body in _LINES]  # fmt: skip
+    made = [
+        (name, Spelled(name, arguments, body, "bfloat16", random.Random(0)))
+        for name, arguments, body in _LINES
+    ]
+    return [Problem(f"block/{name}", one.graph, positive=frozenset(one.draws)) for name, one in made]

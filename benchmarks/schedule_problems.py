@@ -32,6 +32,8 @@ class Problem:
     vendor: Vendor | None = None
     source: str = ""
     """Of a task in function form, whose `get_inputs` draws the arguments."""
+    positive: frozenset[str] = frozenset()
+    """Arguments that are drawn above 0, such as variances."""
 
     @property
     def bytes(self) -> int:

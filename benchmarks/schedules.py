@@ -2,7 +2,7 @@
 
     python benchmarks/schedules.py OUT --seconds 480              # on a GPU; writes OUT/rows.jsonl as it goes, resumes
     python benchmarks/schedules.py OUT --tasks TASKS.jsonl --limit 16 --no-compile      # random graphs of `data make`, drawn schedules
-    python benchmarks/schedules.py OUT --only block/ --seconds 190 --limit 8     # groups of backend.py's blocks, by rank
+    python benchmarks/schedules.py OUT --only block/ --seconds 190 --limit 6     # groups of backend.py's blocks, by rank
     python benchmarks/schedules.py OUT --dry-run                  # here: how many, and every nest compiled for sm_90
     python benchmarks/schedules.py OUT --table src/kernelwright/synth/best.json    # the best known schedules, from rows
 
@@ -93,6 +93,8 @@ def draw(problem: Problem, seed: int = 0) -> dict[str, torch.Tensor]:
             value = torch.randn(shape, generator=generator, device="cuda", dtype=torch.float32)
             if argument.role == "weight" and len(shape) > 1:
                 value /= math.sqrt(math.prod(shape[1:]))
+            if argument.name in problem.positive:
+                value = value.abs() + 0.1
             values[argument.name] = value.to(dtype)
         elif dtype == torch.bool:
             values[argument.name] = torch.rand(shape, generator=generator, device="cuda") < 0.8
@@ -165,11 +167,13 @@ def attempts(problem: Problem, folder: Path, limit: int) -> list[Attempt]:
     if problem.name.startswith("block/"):
         order = [*order[:1], *(one for one in ranked(problem.graph, order) if one != order[0])]
     for schedule in order:
+        if len(found) == limit:
+            break
         try:
             one = Attempt(problem, schedule, folder)
         except Unsupported:
             continue
-        if one.path not in seen and len(found) < limit:
+        if one.path not in seen:
             seen.add(one.path)
             found.append(one)
     return found
