@@ -177,6 +177,8 @@ def varies(graph: Graph, described: Mapping[str, Draw], shape: Mapping[str, int]
             runs.append(execute(sizes.static(graph, symbols), drawn_values(graph, described, {}, symbols)))
     for results in zip(*runs, strict=True):
         flat = torch.cat([one.detach().double().flatten() for one in results])
+        if not flat.numel():
+            return False
         commonest = (flat == flat.median()).double().mean().item()
         if commonest > _MOST_ALIKE or float(flat.std()) <= 1e-3 * float(flat.abs().max()):
             return False
