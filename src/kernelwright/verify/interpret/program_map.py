@@ -327,9 +327,10 @@ class ProgramMap:
 
 
 def _base(value: Value) -> int | None:
-    """What pointers that are made of it are counted from."""
-    if value.base is None and value.at is not None and value.at.size == 1:
-        return int(value.at.reshape(-1)[0])
+    """What pointers that are made of it are counted from: one address, which may be a block of it already."""
+    if value.base is None and value.at is not None and value.at.size:
+        first = value.at.reshape(-1)[0]
+        return int(first) if bool((value.at == first).all()) else None
     return value.base
 
 
