@@ -42,6 +42,7 @@ def _wholes(rows: Sequence[Row]) -> list[str]:
     if not good:
         return []
     low, high = exact(len(good), len(rows))
+    ended = [row for row in rows if "cpu" in row]  # without those whose worker was ended
     total = {key: sum(row[key] for row in good) for key in ("own_nodes", "nodes", "own_us", "eager_us")}
     return [
         "",
@@ -50,9 +51,9 @@ def _wholes(rows: Sequence[Row]) -> list[str]:
         f"- of those verified, in own kernels: {total['own_nodes'] / total['nodes']:.1%} of nodes, "
         f"{total['own_us'] / max(total['eager_us'], 1e-9):.1%} of modelled eager time",
         f"- within 45 s of CPU time: {sum(row['cpu'] <= 45 for row in good)}; of wall clock: "
-        f"{sum(row['seconds'] <= 45 for row in good)}; load {min(row['load'] for row in rows)} to "
-        f"{max(row['load'] for row in rows)}",
-        f"- median CPU {median(row['cpu'] for row in rows):.0f} s, a second call {median(row['second'] for row in good):.2f} s",
+        f"{sum(row['seconds'] <= 45 for row in good)}; load {min(row['load'] for row in ended)} to "
+        f"{max(row['load'] for row in ended)}",
+        f"- median CPU {median(row['cpu'] for row in ended):.0f} s, a second call {median(row['second'] for row in good):.2f} s",
         "",
     ]
 

@@ -11,13 +11,14 @@ from torch import nn
 
 from kernelwright.api import captured_of, case_of
 from kernelwright.errors import UserError
+from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
 from kernelwright.graph.stitch import stitch
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.search.cache import Answer, KernelCache
 from kernelwright.search.cases import Case, of_task
-from kernelwright.search.whole import Settings
+from kernelwright.search.whole import Settings, shrunk, sizes_of
 from kernelwright.tasks import load_suite, small_shapes
 
 FIXED = """
@@ -127,3 +128,19 @@ def test_a_users_module_is_heard_first_and_may_win() -> None:
     assert found.answer.rung == "user"
     assert case.text(found.answer) == mine
     assert Candidate(code=mine).code in found.answer.code
+
+
+def test_a_groups_sizes_are_those_of_its_place_in_the_whole_and_not_of_a_symbol_of_the_same_name() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.last = nn.GroupNorm(8, 64), nn.Conv2d(64, 96, 3)
+
+        def forward(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.last(torch.relu(self.norm(x)))) * scale.exp()
+
+    captured = capture(Block(), (torch.randn(1, 64, 12, 12), torch.randn(10)))
+    graph, shapes = shrunk(captured.graph, captured.part.arguments)
+    for group in partition(graph).groups:
+        hints = {one.name: one.hint for one in group.graph.symbols}
+        assert not hints or sizes_of(graph, shapes, group)["small"] != hints

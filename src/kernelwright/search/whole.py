@@ -445,8 +445,13 @@ def sizes_of(graph: Graph, shapes: Sizes, group: Group) -> Sizes:
             for argument, old in zip(group.graph.arguments, group.inputs, strict=True)
             if isinstance(type_ := types.get(old), TensorType)
         }
+        numbers = {
+            argument.name: known[old]
+            for argument, old in zip(group.graph.arguments, group.inputs, strict=True)
+            if old in known
+        }
         try:
-            found[name] = sizes.bind(group.graph, seen, known)
+            found[name] = sizes.bind(group.graph, seen, numbers)
         except ValueError:
             return {"small": {one.name: one.hint for one in group.graph.symbols}}
     return found
