@@ -60,6 +60,8 @@ _LINES: tuple[tuple[str, str, str], ...] = (
     ("gate 4096x5632x2048", "x:[4096,2048] w:weight[5632,2048] u:[4096,5632]", _GATE.format("mm(x, t(w))")),
     ("product times float32", f"x:{_LARGE} w:weight[256,1024] y:float32[32,56,56,1024]", "main(mul(f32(reshape(mm(x, w), [32, 56, 56, 1024])), y))"),
     ("addmm and residual 9232x1024x4096", "x:[9232,4096] w:weight[1024,4096] c:weight[1024] r:[9232,1024]", "add(r, addmm(c, x, t(w)))"),
+    ("turned residual 100352x256x1024", f"x:[100352,1024] w:weight[256,1024] c:weight[256] s:[256] r:{_IMAGE}",
+     "add(r, permute(mul(reshape(addmm(c, x, t(w)), [32, 56, 56, 256]), s), [0, 3, 1, 2]))"),
     ("column sum 9232x1024", "x:[9232,1024]", "sum(x, [0], True)"),
     ("convolution 1x1", "x:[64,64,56,56] w:weight[256,64,n1,n1]", _CONVOLUTION.format(0)),
     ("weights' gradient 2048x5632x4096", "x:[4096,2048] g:[4096,5632]", "mm(t(x), g)"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kernelwright.synth.program import DepthwiseSchedule, ProductSchedule
 
@@ -34,8 +35,18 @@ _ALIKE = 1.04
 """What a second schedule of the same tile must be better by to come before another tile's first."""
 
 
-def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, after: int = 0) -> float:
-    """Of a product of these sizes, with `after` instructions an element behind it."""
+class Behind(NamedTuple):
+    """What stands behind a product, an element: instructions, and bytes that are read for it."""
+
+    instructions: int = 0
+    bytes: int = 0
+
+
+_NOTHING = Behind()
+
+
+def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behind = _NOTHING) -> float:
+    """Of a product of these sizes."""
     a, b, c = schedule.tile
     split = schedule.split_k
     tiles = -(-m // a) * -(-n // b) * split
@@ -45,30 +56,33 @@ def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, after: int =
     rate = _RATE * _reached(schedule, beside)
     loop = own * steps * 2 * a * b * c / rate
     shared = (0.4 if schedule.epilogue > 1 else 0.5) if schedule.persistent else 1 / beside
-    finish = a * b * after / _INSTRUCTIONS if split == 1 else 0.0
+    finish = a * b * behind.instructions / _INSTRUCTIONS if split == 1 else 0.0
     if schedule.epilogue == 1 and a * b >= 128 * 32 * schedule.warps and schedule.warps < 8:
         finish *= 1.4  # values that do not fit registers
+    if split == 1:
+        finish += a * b * behind.bytes / (2 * _BYTES / _SMS)
     # Beside another program, one finishes while the other one's tensor cores work.
     ends = own * (_ENDS * shared + finish * (1.0 if beside == 1 else 0.4))
     again = (-(-n // b)) * m * k + (-(-m // a)) * n * k  # operands, as often as tiles ask for them
-    memory = max(2 * (m * k + k * n + m * n) / _BYTES, 2 * again / _FEED)
+    memory = max((2 * (m * k + k * n + m * n) + behind.bytes * m * n) / _BYTES, 2 * again / _FEED)
     flying = min(tiles, _SMS * _resident(schedule)) * (schedule.stages - 1) * (min(a, m) + min(b, n)) * c * 2
     fill = min(1.0, flying / (_SMS * _FLYING))
-    total = max(loop, memory / max(fill, 0.05)) + ends
+    memory /= max(fill, 0.05)
+    total = max(loop, memory) + 0.1 * min(loop, memory) + ends  # what is hidden is not hidden quite
     if split > 1:
         total += _LAUNCH + 8 * split * m * n / _CACHED
     return total
 
 
 def in_order(
-    some: Sequence[ProductSchedule], m: int, n: int, k: int, after: int = 0
+    some: Sequence[ProductSchedule], m: int, n: int, k: int, behind: Behind = _NOTHING
 ) -> list[ProductSchedule]:
     """The fastest first, tiles mixed: what differs in stages alone says little more than its like."""
     alike: Counter[tuple[object, ...]] = Counter()
     costs = []
-    for one in sorted(some, key=lambda one: microseconds(one, m, n, k, after)):
+    for one in sorted(some, key=lambda one: microseconds(one, m, n, k, behind)):
         kind = (one.tile, one.warps, one.split_k, one.persistent)
-        costs.append((microseconds(one, m, n, k, after) * _ALIKE ** alike[kind], one))
+        costs.append((microseconds(one, m, n, k, behind) * _ALIKE ** alike[kind], one))
         alike[kind] += 1
     return [one for _, one in sorted(costs, key=lambda pair: pair[0])]
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
-from kernelwright.synth.estimate import in_order, patch_instructions
+from kernelwright.synth.estimate import Behind, in_order, patch_instructions
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import (
@@ -137,7 +137,7 @@ def key_of(source: Source, nest: str) -> str:
     if nest == "product":
         sides = [side_of(source, product_of(source), row) for row in (True, False)]
         form = "/" + "".join("x" if not one.argument else "k" if one.along_k else "o" for one in sides)
-        form += "+" if instructions_after(source) > _HEAVY else ""
+        form += "+" if behind(source).instructions > _HEAVY else ""
     elif nest == "map":
         form = "/turned" if turned_dimension(source) is not None else ""
     elif nest == "row" and extents_of(source, nest)[2]:
@@ -196,11 +196,18 @@ def itemsize_of(source: Source) -> int:
     return 4 if any(one.dtype in ("float32", "float64") for one in read or source.lowered.arguments) else 2
 
 
-def instructions_after(source: Source) -> int:
-    """About how many an element takes behind a product."""
-    emitter, made = source.emitter(), product_of(source).out.name
-    return sum(_INSTRUCTIONS.get(prim.op, 2) for prim in source.lowered.prims
-               if prim.op in RULES and emitter.depends(prim.out.name, frozenset({made})))  # fmt: skip
+def behind(source: Source) -> Behind:
+    """About what an element takes behind a product."""
+    emitter, product = source.emitter(), product_of(source)
+    made, prims = frozenset({product.out.name}), source.lowered.prims
+    later = [one for one in prims if one.op in RULES and emitter.depends(one.out.name, made)]
+    operands = {side_of(source, product, row).argument for row in (True, False)}
+    whole = math.prod(product.out.shape)
+    read = [
+        one for one in source.lowered.arguments if math.prod(one.shape) == whole and one.name not in operands
+    ]
+    bytes_read = sum(4 if one.dtype == "float32" else 2 for one in read)
+    return Behind(sum(_INSTRUCTIONS.get(one.op, 2) for one in later), bytes_read)
 
 
 @functools.cache
@@ -258,7 +265,7 @@ def _product_defaults(source: Source, precision: str) -> Iterator[Any]:
     if not wide:
         limit = min(sheet.shared_per_block for sheet in TARGETS.values() if sheet.arch.startswith("90"))
         some = [one for one in _product_space(source, precision) if one.fits(2, limit)]
-        yield from in_order(some, m, n, k, instructions_after(source))[:_LIKELY]
+        yield from in_order(some, m, n, k, behind(source))[:_LIKELY]
     tile_m = 128 if m >= 128 else 64 if m > 32 else 32 if m > 16 else 16
     tile_n = 128 if n >= 128 else 64 if n > 32 else 32
     tiles = -(-m // tile_m) * -(-n // tile_n)

@@ -20,7 +20,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.estimate import in_order, microseconds
-from kernelwright.synth.library import extents_of, instructions_after, itemsize_of, nest_of, patch_cost
+from kernelwright.synth.library import behind, extents_of, itemsize_of, nest_of, patch_cost
 from kernelwright.synth.to_triton import source_of
 
 Features = dict[str, float]
@@ -42,7 +42,7 @@ def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list
     source = source_of(graph)
     if nest_of(source) == "product" and itemsize_of(source) == 2:
         m, n, k = extents_of(source, "product")
-        return list(in_order(schedules, m, n, k, instructions_after(source)))
+        return list(in_order(schedules, m, n, k, behind(source)))
     return sorted(schedules, key=_guess(graph, target))
 
 
@@ -66,8 +66,8 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
     sizes, itemsize = extents_of(source, nest), itemsize_of(source)
     if nest == "product" and itemsize == 2:  # its sizes go far beyond those of the fit
         m, n, k = sizes
-        after = instructions_after(source)
-        return lambda one: math.log2(microseconds(one, m, n, k, after))
+        later = behind(source)
+        return lambda one: math.log2(microseconds(one, m, n, k, later))
 
     def guess(one: Any) -> float:
         if one.nest == "depthwise":  # ahead of the nest that loads a window for each output
