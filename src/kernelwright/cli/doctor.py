@@ -235,7 +235,7 @@ def targets() -> Iterator[Check]:
     from kernelwright.verify.interpret import warmup
     from kernelwright.verify.interpret.interpreter import TracedLaunch
 
-    types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    types: dict[str, object] = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
     launch = TracedLaunch(warmup.row_kernel, (1, 1, 1), {}, {"BLOCK": 64}, types, ())
     seen: dict[tuple[str, str], str] = {}
     for sheet in TARGETS.values():

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -57,7 +57,12 @@ def question(shape: ShapeCases, secret: int) -> Posed:
         return Posed(error)
 
 
-def prove(questions: Any, device: Confined, shapes: Sequence[Any], traces: Sequence[Trace]) -> Proof:
+def prove(
+    questions: Callable[[ShapeCases], Posed],
+    device: Confined,
+    shapes: Sequence[ShapeCases],
+    traces: Sequence[Trace],
+) -> Proof:
     """`questions(shape)` is what a judge keeps of `question`."""
     asked: list[str] = []
     for shape, trace in list(zip(shapes, traces, strict=True))[:_SIZES]:

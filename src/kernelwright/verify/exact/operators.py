@@ -124,7 +124,7 @@ def _variance_and_mean(
 def _norm(
     c: Calculator,
     x: Operand,
-    order: Any = 2,
+    order: float = 2,
     dims: Dims = None,
     keepdim: bool = False,
     *,

@@ -132,7 +132,7 @@ class Programs:
     def _argument(self, own: Method) -> Method:
         """A small weight that is handed over as a number is calculated with exactly."""
 
-        def argument(engine: Engine, name: str, value: object) -> Any:
+        def argument(engine: Engine, name: str, value: object) -> object:
             if type(value) is float and value in self.calculator.scalars:
                 return tl.tensor(Handle(self.calculator.number(np.array([value])), tl.float32), tl.float32)
             return own(engine, name, value)
@@ -296,7 +296,9 @@ class Programs:
     # -- folds -------------------------------------------------------------------------------------------------
 
     def _folded(self, own: Method, exact: Method) -> Method:
-        def apply_impl(fold: interpreter.ReduceOps | interpreter.ScanOps, values: Sequence[tl.tensor]) -> Any:
+        def apply_impl(
+            fold: interpreter.ReduceOps | interpreter.ScanOps, values: Sequence[tl.tensor]
+        ) -> object:
             if any(isinstance(value.handle.data, Exact) for value in values):
                 return exact(self.calculator, fold, values, self.data)
             return own(fold, values)

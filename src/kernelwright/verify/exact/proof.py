@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ from kernelwright.verify.exact.order import Calculator
 from kernelwright.verify.exact.values import UNDEFINED, Exact, NotExact
 from kernelwright.verify.exact.wire import Value
 from kernelwright.verify.structures import flatten
+
+if TYPE_CHECKING:
+    from kernelwright.verify.reference.oracle import ShapeCases
 
 _TINY = 16
 """Weights of at most so many elements are shown to a candidate's process, which may hand them on as numbers."""
@@ -107,7 +110,7 @@ class Question:
         return float((~alike).mean()) if alike.size else 0.0
 
 
-def ask(shape: Any, secret: int) -> Question:
+def ask(shape: ShapeCases, secret: int) -> Question:
     """`shape` is a `ShapeCases` of the judge's. Raises NotExact."""
     case = shape.cases[0]
     if case.after:

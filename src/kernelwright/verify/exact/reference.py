@@ -87,7 +87,7 @@ def _name(op: object) -> str:
 
 
 def _depth(graph: torch.fx.GraphModule) -> int:
-    found: dict[Any, int] = {}
+    found: dict[object, int] = {}
     for node in graph.graph.nodes:
         below = max((found.get(one, 0) for one in node.all_input_nodes), default=0)
         if node.op == "call_function":
@@ -101,7 +101,7 @@ def run(
     traced: Traced, calculator: Calculator, inputs: Sequence[object], state: Mapping[str, object]
 ) -> list[Any]:
     """The outputs, flat, as `Exact` or tensors of known numbers. Raises NotExact."""
-    values: dict[Any, Any] = {}
+    values: dict[object, Any] = {}
     given = iter([*inputs, *(state[name] for name in traced.names)])
 
     def filled(tree: object) -> Any:

@@ -55,7 +55,7 @@ class Exact:
         """Indexed as an array of numpy's is."""
         return self.mapped(lambda planes: planes[(slice(None), *index)])
 
-    def taken(self, places: Any, axis: int) -> Exact:
+    def taken(self, places: int | np.ndarray, axis: int) -> Exact:
         """Elements by number along an axis that counts from the first."""
         return self.mapped(lambda planes: np.take(planes, places, axis=axis + 1))
 
@@ -109,7 +109,7 @@ class Exact:
             return self.mapped(lambda planes: planes.transpose(0, *(axis + 1 for axis in order)))
         raise NotExact(f"numpy's {getattr(function, '__name__', function)} on data")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **kwargs: object) -> object:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
         raise NotExact(f"numpy's {ufunc.__name__} on data")
 
     def __array__(self, *args: object, **kwargs: object) -> object:
@@ -118,7 +118,7 @@ class Exact:
     def __bool__(self) -> bool:
         raise NotExact("a branch on data")
 
-    def squeeze(self) -> Any:
+    def squeeze(self) -> Exact:
         raise NotExact("a loop or an index from data")
 
 

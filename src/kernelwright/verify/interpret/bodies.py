@@ -7,6 +7,7 @@ import copy
 import sys
 import types
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import triton.language as tl
@@ -14,10 +15,10 @@ from triton.runtime import interpreter, jit
 
 from kernelwright.verify.trace.kernels import HELPERS, tree_of
 
-_LANGUAGE: dict[tuple[str, ...], list[tuple[Any, str, Any]]] = {}
+_LANGUAGE: dict[tuple[str, ...], list[tuple[object, str, object]]] = {}
 """By the libraries that are loaded: each attribute of Triton's language that the interpreter replaces, and by what."""
 _REWRITTEN: dict[object, Callable[..., object]] = {}
-LOOPS: dict[str, Callable[..., Any]] = {"range": range}
+LOOPS: dict[str, Callable[..., object]] = {"range": range}
 """What `range` means in kernels: the loop of the engine that is installed."""
 
 
@@ -41,7 +42,7 @@ def taken_over() -> Any:
     return scope
 
 
-def _extern_packages() -> list[Any]:
+def _extern_packages() -> list[ModuleType]:
     names = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
     return [sys.modules[name] for name in names if name in sys.modules]
 

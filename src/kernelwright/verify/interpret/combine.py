@@ -12,10 +12,10 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.runtime import interpreter, jit
 
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
 _KNOWN = ("_sum_combine", "_prod_combine", "_elementwise_max", "_elementwise_min", "_argmax_combine_tie_break_left",
@@ -23,7 +23,9 @@ _KNOWN = ("_sum_combine", "_prod_combine", "_elementwise_max", "_elementwise_min
 """Of `tl.standard`: what Triton's interpreter does at once."""
 
 
-def reduce(operator: Any, values: Sequence[Any], own: Callable[..., object], drawn: int) -> object:
+def reduce(
+    operator: interpreter.ReduceOps, values: Sequence[tl.tensor], own: Callable[..., object], drawn: int
+) -> object:
     """What `tl.reduce` gives. `drawn` decides on the brackets; `own` is Triton's reduction, for what it does at once."""
     if operator.axis is None or at_once(operator.combine_fn):
         return own(operator, values)
@@ -46,7 +48,7 @@ def reduce(operator: Any, values: Sequence[Any], own: Callable[..., object], dra
     return [operator.to_tensor(block, kind) for block, kind in zip(blocks, kinds, strict=True)]
 
 
-def scan(operator: Any, values: Sequence[Any], own: Callable[..., object]) -> Any:
+def scan(operator: interpreter.ScanOps, values: Sequence[tl.tensor], own: Callable[..., object]) -> object:
     """What `tl.associative_scan` gives; `own` is Triton's scan."""
     if at_once(operator.combine_fn):
         return own(operator, values)
@@ -74,7 +76,10 @@ def _places(half: int, side: int, apart: bool) -> np.ndarray:
 
 
 def _combined(
-    operator: Any, one: Sequence[np.ndarray], other: Sequence[np.ndarray], kinds: Sequence[object]
+    operator: interpreter.ReduceOps | interpreter.ScanOps,
+    one: Sequence[np.ndarray],
+    other: Sequence[np.ndarray],
+    kinds: Sequence[tl.dtype],
 ) -> list[np.ndarray]:
     left, right = (
         [operator.to_tensor(np.ascontiguousarray(b), kind) for b, kind in zip(side, kinds, strict=True)]
@@ -89,7 +94,7 @@ def _combined(
     ]
 
 
-def at_once(function: Any) -> bool:
+def at_once(function: jit.JITFunction) -> bool:
     """Whether Triton's own interpreter does it at once, or nobody can do it by blocks."""
     known = any(function is getattr(tl.standard, name, None) for name in _KNOWN)
     return known or _branches(function.src)

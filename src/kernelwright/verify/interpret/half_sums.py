@@ -13,8 +13,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
+from triton.runtime import interpreter
+
+Handle: TypeAlias = interpreter.TensorHandle
 _NOTE = "sum of products"
 _TIMES = 3
 
@@ -26,14 +29,14 @@ class _Sum:
     """By place in the kernel: how often it rounded the sum with more products in it, and with how many the last time."""
 
 
-def product(made: Any, accumulator: Any) -> Any:
+def product(made: Handle, accumulator: Handle) -> Handle:
     """`made`, the handle of a product, which is added to what the accumulator holds."""
     before = accumulator.attr.get(_NOTE, _Sum(0))
     made.attr[_NOTE] = _Sum(before.products + 1, before.roundings)
     return made
 
 
-def carried(made: Any, *operands: Any) -> object:
+def carried(made: Handle, *operands: Handle) -> Handle:
     """`made`, with what its operands are sums of."""
     notes = [one.attr[_NOTE] for one in operands if _NOTE in one.attr]
     if notes:
@@ -45,7 +48,7 @@ def carried(made: Any, *operands: Any) -> object:
     return made
 
 
-def rounded(made: Any, *operands: object) -> bool:
+def rounded(made: Handle, *operands: Handle) -> bool:
     """Notes that `made` is its operands' sum in half precision; whether this place keeps it there product by product."""
     carried(made, *operands)
     if _NOTE not in made.attr:

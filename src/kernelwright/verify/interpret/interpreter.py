@@ -20,7 +20,7 @@ import dataclasses
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -104,9 +104,9 @@ class TracedLaunch:
     function: jit.JITFunction
     grid: tuple[int, int, int]
     options: dict[str, Any]
-    constexprs: dict[str | Path, Any]
+    constexprs: dict[str | Path, object]
     """By name, within tuples by path."""
-    signature: dict[str, Any]
+    signature: dict[str, object]
     """Types by argument, as Triton spells them; a tuple of them for a tuple."""
     divisible: tuple[Path, ...]
     """Arguments that are divisible by 16 (what the compiler specialises on)."""
@@ -203,7 +203,7 @@ class Engine:
         """Decides how reductions are bracketed."""
         self.sampled = Sampled()
         """Memory of the mode of that name."""
-        self.enlarged: dict[Any, list[dict[str, Any]]] = {}
+        self.enlarged: dict[Hashable, list[dict[str, object]]] = {}
         """By kernel (the function within, for a JITFunction's hash reads all that it refers to), constants that its next
         launches get in place of their own."""
         self.seen: set[Seen] = set()
@@ -254,7 +254,7 @@ class Engine:
             self._sample(body, arguments, shape, traced)
 
     @staticmethod
-    def _compiled_in(parameter: Any, value: object) -> bool:
+    def _compiled_in(parameter: jit.KernelParam, value: object) -> bool:
         """Whether the compiler takes an argument for a constant: those that say so, and an integer that is 1."""
         return bool(
             parameter.is_constexpr or (type(value) is int and value == 1 and not parameter.do_not_specialize)

@@ -11,7 +11,6 @@ fit, and integers wrap as they do on a GPU. For anything else Triton's own funct
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +29,7 @@ _extents: dict[tuple[int, ...], tuple[object, object]] = {}
 """By shape: what a tensor has as `shape` and `numel`."""
 
 
-def _block_init(self: object, element_ty: object, shape: Any) -> None:
+def _block_init(self: object, element_ty: object, shape: core.tuple) -> None:
     values = shape.values if type(shape) is core.tuple else shape
     sizes = tuple([size.value if type(size) is core.constexpr else size for size in values])
     if {*map(type, sizes)} != {int}:
@@ -43,13 +42,15 @@ def _block_init(self: object, element_ty: object, shape: Any) -> None:
     self.__dict__.update(known)
 
 
-def _block_eq(self: Any, other: Any) -> object:
+def _block_eq(self: core.block_type, other: core.base_type) -> object:
     if type(other) is core.block_type and self.shape is other.shape:
         return bool(self.element_ty == other.element_ty)
     return _own_block_eq(self, other)
 
 
-def _tensor_init(self: Any, handle: Any, type: Any) -> None:  # Triton's own name for it
+def _tensor_init(
+    self: core.tensor, handle: interpreter.TensorHandle, type: core.dtype
+) -> None:  # Triton's own name for it
     sizes = tuple(type.shape.values) if type.is_block() else ()
     known = _extents.get(sizes)
     if known is None:
@@ -60,7 +61,7 @@ def _tensor_init(self: Any, handle: Any, type: Any) -> None:  # Triton's own nam
         self.shape, self.numel = known
 
 
-def _broadcast(self: object, lhs: Any, rhs: Any) -> tuple[object, object]:
+def _broadcast(self: object, lhs: core.tensor, rhs: core.tensor) -> tuple[object, object]:
     one, other = lhs.type, rhs.type
     if one.is_block():
         if other.is_block() and one.shape.values == other.shape.values:
@@ -71,13 +72,15 @@ def _broadcast(self: object, lhs: Any, rhs: Any) -> tuple[object, object]:
     return own
 
 
-def _handle_init(self: Any, data: Any, dtype: Any, attr: Any = None) -> None:
+def _handle_init(
+    self: interpreter.TensorHandle, data: np.ndarray, dtype: core.dtype, attr: dict[str, object] | None = None
+) -> None:
     self.data, self.dtype, self.attr = data, dtype, {} if attr is None else attr
     if type(dtype) is not core.dtype or data.itemsize * 8 > dtype.primitive_bitwidth:
         _own_check(self)
 
 
-def _erf(self: object, arg: Any) -> object:
+def _erf(self: object, arg: interpreter.TensorHandle) -> object:
     """Of doubles, as Triton's own is, which calls Python's for each element."""
     made = torch.erf(torch.from_numpy(np.asarray(arg.data, dtype=np.float64))).numpy()
     narrow = np.float32 if arg.data.dtype == np.float32 else np.float64

@@ -33,7 +33,7 @@ def _torch(function: Callable[..., torch.Tensor]) -> Function:
     return called
 
 
-def _one_by_one(function: Callable[..., float], kind: Any = np.float64) -> Function:
+def _one_by_one(function: Callable[..., float], kind: type = np.float64) -> Function:
     return np.vectorize(function, otypes=[kind])
 
 

@@ -185,7 +185,13 @@ class ProgramMap:
             self.branches.add((line, outcome))
 
     def _step(
-        self, label: str, given: list[Value], raw: list[Any], recording: Recording, places: Any, out: object
+        self,
+        label: str,
+        given: list[Value],
+        raw: list[Any],
+        recording: Recording,
+        places: tuple[int, ...],
+        out: object,
     ) -> Value:
         if label == "create_get_program_id":
             axis = self._axes[int(raw[0])]

@@ -16,7 +16,6 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -379,7 +378,7 @@ def _convert(
     machine.write(operands[0], bits, where)
 
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+_COMPARE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
 }  # fmt: skip

@@ -21,7 +21,11 @@ from typing import Any
 import triton.language as tl
 from triton.runtime import interpreter
 
+from kernelwright.verify.structures import Args, Function
+
 _Handle = interpreter.TensorHandle
+Step = tuple[Callable[..., Any], tuple[int, ...], dict[str, object], Any]
+"""A function, the places of its arguments, its keywords, and the places of what it makes."""
 _WAYS = 64
 """Recordings of a launch: ways that its instances take through the kernel."""
 _ALIKE = 3
@@ -51,7 +55,7 @@ class Recording:
         """Whether every tensor came from a step or a constant."""
         self.labels: list[str] = []
         """By step: the builder's name for it, or `pack`, `decide`, `reduce`."""
-        self.made: dict[int, Any] = {}
+        self.made: dict[int, interpreter.TensorHandle] = {}
         """By place: the recorded instance's handle, where they are kept."""
         self.decisions: list[tuple[int, object]] = []
         """(line, outcome) of each step `decide`, in order."""
@@ -59,17 +63,17 @@ class Recording:
         """(line, outcome) of each decision that is the same for every instance."""
         self._keep = keep
         self._flops = flops
-        self.values: list[Any] = []
+        self.values: list[object] = []
         """Constants, and at the places of what hangs on the instance, what the one now playing has."""
-        self.steps: list[tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], Any]] = []
+        self.steps: list[Step] = []
         self._places: dict[int, int] = {}
         """By identity of a handle that hangs on the instance: its place in `_values`."""
-        self._kept: list[Any] = []
+        self._kept: list[interpreter.TensorHandle] = []
         """So that no identity is given twice."""
         self._constants = {id(one) for one in _handles(arguments)}
         self._once = 0.0
         """Operations of an instance that are not done again."""
-        self._first: tuple[int, Callable[[Any], Any]] | None = None
+        self._first: tuple[int, Callable[[interpreter.TensorHandle], object]] | None = None
         """The step that decides first, and how what it decides on is read."""
         self.decision: object = None
         """What that was when it was recorded; None where nothing decides."""
@@ -97,7 +101,7 @@ class Recording:
             self._places.clear()
             self._kept.clear()
 
-    def _called(self, name: str, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
+    def _called(self, name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
         """Do a call of the builder's, and note it unless it can be done once and for all."""
         if self._inside:
             return function(*args, **kwargs)
@@ -124,7 +128,9 @@ class Recording:
         self._note(name, function, args, kwargs, made)
         return made
 
-    def _note(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, made: object) -> None:
+    def _note(
+        self, name: str, function: Function, args: Args, kwargs: dict[str, object], made: object
+    ) -> None:
         if any(id(one) in self._places for one in _handles(kwargs)):
             args, kwargs, function = (
                 (*args, *kwargs.values()),
@@ -140,7 +146,7 @@ class Recording:
                 self.values.append(None)
             else:
                 places.append(self._place(one))
-        out: Any = None
+        out: int | tuple[int, ...] | None = None
         if isinstance(made, _Handle):
             out = self._new(made)
         elif isinstance(made, list | tuple) and all(isinstance(one, _Handle) for one in made):
@@ -159,7 +165,7 @@ class Recording:
         self.values.append(one)
         return len(self.values) - 1
 
-    def _new(self, handle: Any) -> int:
+    def _new(self, handle: interpreter.TensorHandle) -> int:
         self._places[id(handle)] = len(self.values)
         self._kept.append(handle)
         if self._keep and handle.data.dtype.kind in "iub":  # of what has a place or a mask
@@ -167,11 +173,11 @@ class Recording:
         self.values.append(None)
         return len(self.values) - 1
 
-    def _hook(self, name: str, own: Callable[..., Any]) -> Callable[..., object]:
+    def _hook(self, name: str, own: Callable[..., Any]) -> Function:
         """For what reads or makes tensors beside the builder."""
         if name in ("__index__", "__bool__"):
 
-            def decided(tensor: Any) -> Any:
+            def decided(tensor: tl.tensor) -> object:
                 found = own(tensor)
                 if self._inside:
                     return found
@@ -184,7 +190,7 @@ class Recording:
                     self.replayable &= not self._wrote
                     place, kind = self._places[id(tensor.handle)], tensor.type
 
-                    def read(handle: object) -> Any:
+                    def read(handle: object) -> object:
                         return own(tl.tensor(handle, kind))
 
                     if self._first is None:
@@ -194,14 +200,14 @@ class Recording:
 
             return decided
 
-        def applied(operator: Any, values: Any) -> object:
+        def applied(operator: object, values: tl.tensor | tuple[tl.tensor, ...]) -> object:
             if self._inside:
                 return own(operator, values)
             given = values if isinstance(values, tuple) else (values,)
             kinds, single = [one.type for one in given], not isinstance(values, tuple)
             found: list[Any] = []
 
-            def again(*handles: Any) -> Any:
+            def again(*handles: interpreter.TensorHandle) -> object:
                 tensors = tuple(tl.tensor(one, kind) for one, kind in zip(handles, kinds, strict=True))
                 made = own(operator, tensors[0] if single else tensors)
                 found[:] = [made]
@@ -224,7 +230,7 @@ class Recording:
         self._flops(before - self._flops(0.0))
         return read(self.values[self.steps[count][1][0]])
 
-    def _do(self, steps: Iterable[tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], Any]]) -> None:
+    def _do(self, steps: Iterable[Step]) -> None:
         values = self.values
         for function, places, kwargs, out in steps:  # without a call for each: there are millions
             made = function(*[values[place] for place in places], **kwargs)
@@ -311,7 +317,7 @@ def outcome_of(found: object) -> object:
     return found if isinstance(found, bool) else f"{'no ' if not found else ''}number"
 
 
-def _identity(value: object) -> Any:
+def _identity(value: object) -> object:
     """What tells an argument from others, by value."""
     if isinstance(value, tl.tensor):
         return str(value.type), value.handle.data.tobytes()
@@ -336,14 +342,14 @@ _HOOKS: tuple[tuple[object, str], ...] = (
 )
 
 
-def _handles(value: object) -> list[Any]:
+def _handles(value: object) -> list[interpreter.TensorHandle]:
     """Every handle in a nest."""
-    found: list[Any] = []
+    found: list[interpreter.TensorHandle] = []
     _gather(value, found)
     return found
 
 
-def _gather(value: object, found: list[object]) -> None:
+def _gather(value: object, found: list[interpreter.TensorHandle]) -> None:
     if isinstance(value, _Handle):
         found.append(value)
     elif isinstance(value, tl.tensor):

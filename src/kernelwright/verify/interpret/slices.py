@@ -15,7 +15,6 @@ import dataclasses
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -66,7 +65,7 @@ class Planned:
     """One launch at full size."""
 
     name: str
-    does: set[tuple[Any, ...]]
+    does: set[tuple[object, ...]]
     """Its constants, and the decisions that no loaded value takes."""
     grid: tuple[int, int, int]
     memory: Memory

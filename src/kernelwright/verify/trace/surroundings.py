@@ -14,7 +14,6 @@ import random
 import time
 import types
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -179,7 +178,7 @@ class Surroundings:
     def clocks(self) -> dict[str, Callable[..., object]]:
         """What takes the place of the functions of `time` by these names."""
 
-        def strftime(form: str, moment: Any = None) -> str:
+        def strftime(form: str, moment: time.struct_time | None = None) -> str:
             return _TRUE_STRFTIME(form, time.gmtime(self.time()) if moment is None else moment)
 
         return {
