@@ -85,7 +85,7 @@ def _stages(launch: TracedLaunch, target: Target, last: str) -> tuple[str, dict[
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import ASTSource, make_backend
 
-    arch: Any = int(target.arch) if target.backend == "cuda" else target.arch
+    arch: int | str = int(target.arch) if target.backend == "cuda" else target.arch
     gpu = GPUTarget(target.backend, arch, target.warp_size)
     backend = make_backend(gpu)
     attributes = {path: [["tt.divisibility", 16]] for path in launch.divisible}

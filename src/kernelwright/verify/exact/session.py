@@ -46,7 +46,7 @@ class ExactSession(Session):
         self.shadows = Shadows(calculator)
         self._launched = 0
 
-    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+    def launch(self, kernel: object, launches: list[Launch], place: int) -> None:
         given = launches[0]
         self._launched += 1
         self.calculator.site = (self._launched,)

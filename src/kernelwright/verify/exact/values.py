@@ -89,7 +89,7 @@ class Exact:
     def itemsize(self) -> int:
         return 1
 
-    def reshape(self, *shape: Any) -> Exact:
+    def reshape(self, *shape: object) -> Exact:
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         return self.mapped(lambda planes: planes.reshape(len(planes), *wanted))
 

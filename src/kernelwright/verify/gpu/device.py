@@ -129,7 +129,7 @@ class CudaSession(Session):
                     return f"a kernel wrote outside of a tensor of {size} bytes (storage {storage})"
         return ""
 
-    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+    def launch(self, kernel: object, launches: list[Launch], place: int) -> None:
         if len(launches) > 1 and place not in self.choices:
             self.choices[place] = self._tune(kernel, launches)
         self.binaries[place] = self.bound(kernel, launches[self.choices.get(place, 0)])()

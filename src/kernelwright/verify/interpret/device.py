@@ -90,7 +90,7 @@ class InterpretedSession(Session):
             start, by = operation.fields["start"], operation.fields["step"]
             self.engine.counted[cdata] = view.offset * view.itemsize, view.itemsize, start, by
 
-    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+    def launch(self, kernel: object, launches: list[Launch], place: int) -> None:
         if len(launches) == 1:
             self._launch(kernel, launches[0])
             return

@@ -22,7 +22,7 @@ import math
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -47,6 +47,9 @@ from kernelwright.verify.interpret.slices import Planned, Way, plan
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
+
+if TYPE_CHECKING:
+    from kernelwright.verify.structures import Args
 
 Mode = Literal["execute", "model", "plan", "sample"]
 Handle: TypeAlias = interpreter.TensorHandle
@@ -222,7 +225,11 @@ class Engine:
     # -- launch ---------------------------------------------------------------------------------------
 
     def launch(
-        self, function: jit.JITFunction, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: jit.JITFunction,
+        grid: Sequence[int] | Callable[[dict[str, object]], Sequence[int]],
+        args: Args,
+        kwargs: dict[str, object],
     ) -> None:
         """What `kernel[grid](*args, **kwargs)` does. Raises OutOfBounds, KernelError, Unsupported, TypeError."""
         values, options, shape = bind(function, grid, args, kwargs)

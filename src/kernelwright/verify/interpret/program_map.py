@@ -372,7 +372,7 @@ def _uniform(value: Value) -> int | None:
     return int(first) if bool((value.at == first).all()) else None
 
 
-def _quotient(first: Any, second: Any) -> Any:
+def _quotient(first: Any, second: Any) -> object:
     """Towards zero, as a GPU divides."""
     return (np.abs(first) // np.abs(second)) * np.sign(first) * np.sign(second)
 

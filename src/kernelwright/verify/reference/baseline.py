@@ -79,7 +79,7 @@ class Form:
     """What a reference returns at one size, without data; named as `oracle.Case` names it."""
 
     name: str
-    structure: Any
+    structure: object
     expected: list[torch.Tensor]
     aliases: list[int]
     shared: list[int]

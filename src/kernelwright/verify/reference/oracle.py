@@ -93,7 +93,7 @@ class Case:
     name: str
     inputs: Any
     """Arguments of `forward`, as `get_inputs` made them (scaled); None while only the seed is kept."""
-    structure: Any
+    structure: object
     """The reference's output with tensors replaced by their index."""
     expected: list[Expected]
     aliases: list[int]
@@ -827,7 +827,7 @@ class _Run:
     """What one run of a reference showed; its inputs are gone."""
 
     outputs: list[torch.Tensor]
-    structure: Any
+    structure: object
     aliases: list[int]
     changed: list[int]
     written: frozenset[int | str]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,6 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelwright.drawing import DRAWING
 from kernelwright.precision import Precision
 from kernelwright.verify.structures import Args, Kwargs, Op, convert
+
+if TYPE_CHECKING:
+    from kernelwright.verify.structures import Kwargs, Op
 
 EPSILON = 2.0**-10
 """Between 1 and the next number in TF32: ten bits of mantissa, as in float16."""
@@ -138,7 +141,7 @@ class Rounded(TorchDispatchMode):
         self.used = False
         """Whether any operand was changed."""
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Op, types: object, args: Any = (), kwargs: Kwargs = None) -> object:
         first = self._places.get(func._schema.name.removeprefix("aten::"))
         if first is not None:
             operands = args[first : first + 2]

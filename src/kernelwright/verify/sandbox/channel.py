@@ -121,7 +121,7 @@ def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytearr
     return data
 
 
-def encode(tree: object, tensors: list[torch.Tensor]) -> Any:
+def encode(tree: object, tensors: list[torch.Tensor]) -> object:
     """Plain JSON for a nest of lists, tuples, dicts, scalars and tensors; tensors are appended to `tensors`.
 
     Raises TypeError for anything else.

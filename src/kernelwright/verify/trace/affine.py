@@ -128,7 +128,7 @@ def _followed(
     """`original`, and in that thread `then` of what it gave and what it was given."""
 
     @functools.wraps(original)
-    def both(*args: object, **kwargs: object) -> Any:
+    def both(*args: object, **kwargs: object) -> object:
         result = original(*args, **kwargs)
         if threading.get_ident() == thread:
             with torch.no_grad(), torch._C.DisableTorchFunction():

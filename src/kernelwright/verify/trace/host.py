@@ -64,7 +64,7 @@ class HostWorker(Service):
         """Is told of launches; None between commands."""
         self._code = self._path = ""
         self._traced = False
-        self._other: Any = None
+        self._other: object = None
         """The module that was called before the one that is judged."""
         self.secret = secrets.randbits(64)
         """Of the times that tuning finds."""
@@ -294,7 +294,7 @@ class HostWorker(Service):
 
     def _call_far_ahead(
         self, module: Callable[..., object], inputs: object, recorder: Recorder, counters: Counters
-    ) -> Any:
+    ) -> object:
         """A call after counters of calls were moved on; as it was, where it cannot stand that."""
         before = list(recorder.operations)
         try:
@@ -425,7 +425,7 @@ def _patch_triton(worker: HostWorker) -> None:
         setattr(autotuner.Autotuner, name, _noticed(name))
 
 
-def _unknown(function: jit.JITFunction) -> Any:
+def _unknown(function: jit.JITFunction) -> object:
     raise Unmodelled("what was compiled of a kernel is not known where kernels are only recorded")
 
 

@@ -24,13 +24,16 @@ import math
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import triton
 import triton.language as tl
 from triton.runtime import jit
 
 from kernelwright.verify.trace import assembly
+
+if TYPE_CHECKING:
+    from kernelwright.verify.structures import Function
 
 _NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.For, ast.While,
@@ -93,7 +96,7 @@ def _names(source: str) -> tuple[str, ...]:
     return tuple(sorted({node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}))
 
 
-def inspect_closure(function: Any) -> dict[str, object]:
+def inspect_closure(function: Function) -> dict[str, object]:
     """Names that a nested function takes from the function around it."""
     cells = function.__closure__ or ()
     pairs = zip(function.__code__.co_freevars, cells, strict=False)
@@ -108,7 +111,7 @@ def _reference(value: object, found: dict[int, tuple[int, dict[str, object]]]) -
     return constant(value) or member(value) or {"unknown": type(value).__name__}
 
 
-def constant(value: object) -> dict[str, Any] | None:
+def constant(value: object) -> dict[str, object] | None:
     """JSON for the constants that kernels take: numbers, text, None, types, tuples and `tl.constexpr` of them."""
     if isinstance(value, tl.constexpr):
         inner = constant(value.value)
@@ -125,7 +128,7 @@ def constant(value: object) -> dict[str, Any] | None:
     return None
 
 
-def member(value: object) -> dict[str, Any] | None:
+def member(value: object) -> dict[str, object] | None:
     """`from triton.language import exp` as data."""
     home, name = getattr(value, "__module__", "") or "", getattr(value, "__name__", "") or ""
     if home.startswith("triton.language") and name.isidentifier():

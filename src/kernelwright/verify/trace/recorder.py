@@ -197,9 +197,7 @@ class Recorder(TorchDispatchMode):
 
     # -- launches ------------------------------------------------------------------------------------------
 
-    def launch(
-        self, function: jit.JITFunction, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    def launch(self, function: jit.JITFunction, grid: object, args: Args, kwargs: dict[str, object]) -> None:
         """What `kernel[grid](*args, **kwargs)` does. Raises as Triton does for bad arguments."""
         bound = binding.bind(function, grid, args, kwargs)
         record = {
@@ -321,7 +319,7 @@ def _nested(tree: object) -> Iterator[int]:
             yield from _nested(value)
 
 
-def with_views(tree: Any, views: list[Any]) -> Any:
+def with_views(tree: object, views: list[Any]) -> object:
     """`channel.encode`'s tree with its tensor numbers replaced by views."""
     if isinstance(tree, dict):
         if "tensor" in tree:

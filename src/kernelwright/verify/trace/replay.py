@@ -55,7 +55,7 @@ class Session:
         self._former: dict[int, View] = {}
         """Inputs by storage: of the call to come, and of the last one."""
 
-    def launch(self, kernel: Any, launches: list[Launch], place: int) -> None:
+    def launch(self, kernel: object, launches: list[Launch], place: int) -> None:
         """Run one launch; with several alternatives, the one that was found best. `place` is its number on the tape."""
         raise NotImplementedError
 
@@ -183,7 +183,7 @@ class Session:
         return [self._argument(part) for part in item] if isinstance(item, list) else scalar(item)
 
 
-def scalar(item: object) -> Any:
+def scalar(item: object) -> object:
     """An operator's argument that is neither a tensor nor a list, as the wire has it."""
     if isinstance(item, dict):
         return channel.DTYPES[item["dtype"]] if "dtype" in item else float(item["float"])

@@ -40,7 +40,7 @@ def _called(made: type, name: str, module: str, text: str | None) -> None:
     made.__name__, made.__qualname__, made.__module__, made.__doc__ = name, name, module, text
 
 
-def like(original: object, answer: object) -> Any:
+def like(original: object, answer: object) -> object:
     """`answer`, with the name, module and text of what it stands for."""
     if isinstance(answer, types.FunctionType) and callable(original) and not isinstance(original, type):
         functools.update_wrapper(answer, original)
