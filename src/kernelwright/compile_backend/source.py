@@ -20,12 +20,12 @@ from kernelwright.hardware import target as target_sheet
 from kernelwright.records import PrecisionName
 from kernelwright.search.cache import Entry, KernelCache
 from kernelwright.search.ladder import Ladder
-from kernelwright.search.rungs import Contractions, rungs_of
+from kernelwright.search.rungs import CompilerRung, Contractions, rungs_of
 from kernelwright.search.share import eager_ms
 from kernelwright.synth.ranking import target_here
 
-RUNGS = ("compiler", "library")
-"""Asked for each graph."""
+RUNGS = ("library", "compiler")
+"""Asked for each graph, in this order: what the compiler writes is Inductor's own, which the library is to beat."""
 AT_ONCE = 6
 """Graphs that are asked for at once: one is compiled while others are judged."""
 _SHARED_BY, _LEAST_TUNING = 4, 2.0
@@ -62,7 +62,11 @@ class LadderSource:
             return
         pool = VerifierPool(target=self.target, timing_precision=_PRECISION)
         try:
+            pool.start()
             ladder = self._ladder(pool, contractions)
+            for rung in ladder.rungs:
+                if isinstance(rung, CompilerRung):
+                    rung.start()
             with ThreadPoolExecutor(AT_ONCE) as asking:
                 list(asking.map(lambda graph: self._ask(ladder, graph, until), new))
             tuning = self._ladder(pool, contractions, (*RUNGS, "tune"))
