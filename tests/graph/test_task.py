@@ -141,3 +141,10 @@ def test_what_a_root_is_taken_of_is_drawn_positive() -> None:
     values, drawn = namespace(task)["get_inputs"]()
     assert bool((drawn > 0).all())
     assert bool((values < 0).any())
+
+
+def test_what_is_finite_for_positive_numbers_alone_is_drawn_positive() -> None:
+    b = Builder()
+    means = b.op("aten.mean.dim", b.input(64, 3), (1,))
+    [drawn] = namespace(to_task(b.graph(b.op("aten.sqrt.default", means)), "graph/test"))["get_inputs"]()
+    assert bool((drawn > 0).all())

@@ -76,7 +76,7 @@ def describe(graph: Graph, values: Mapping[str, Any] | None = None) -> dict[str,
             value = (values or {}).get(one.name)
             found[one.name] = _draw(one, one.type, value, bounds.get(one.name))
             if value is None and one.name in positive and one.type.dtype in FLOATS:
-                found[one.name] = _between(0.5, 1.5)
+                found[one.name] = POSITIVE
     return found
 
 
@@ -295,3 +295,7 @@ def _between(low: float, high: float) -> Draw:
 
 def _number(value: float) -> str:
     return repr(float(f"{value:.3g}"))
+
+
+POSITIVE = _between(0.5, 1.5)
+"""For what must be above zero, as far as its use tells: variances, counts, step sizes."""

@@ -111,19 +111,21 @@ def forward_lines(graph: Graph) -> list[str]:
 def finite_draws(
     graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, Draw]:
-    """Draws for which the graph gives finite numbers at those sizes: as described, else nearer to the captured values."""
+    """Draws for which the graph gives finite numbers at those sizes: as described, else nearer to the captured values, and
+    positive where there are none."""
     if _finite(graph, described, values, symbols):
         return dict(described)
+    floats = [one for one in graph.arguments if isinstance(one.type, TensorType) and one.type.dtype in FLOATS]
     near = {
         one.name: draws.like(values[one.name])
-        for one in graph.arguments
+        for one in floats
         if isinstance(values.get(one.name), torch.Tensor)
-        and isinstance(one.type, TensorType)
-        and one.type.dtype in FLOATS
     }
-    for attempt in ({k: v for k, v in near.items() if graph.argument(k).role == "input"}, near):
+    inputs = {name: draw for name, draw in near.items() if graph.argument(name).role == "input"}
+    positive = {one.name: draws.POSITIVE for one in floats if values.get(one.name) is None}
+    for attempt in (inputs, near, positive, near | positive):
         chosen = {**described, **attempt}
-        if _finite(graph, chosen, values, symbols):
+        if attempt and _finite(graph, chosen, values, symbols):
             return chosen
     raise UserError(
         f"{graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
