@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelwright.synth.program import DepthwiseSchedule, ProductSchedule
+from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule, ProductSchedule
 
 _SMS, _SHARED = 132, 232448
 _RATE = 5.9e6
@@ -29,6 +29,8 @@ _LAUNCH, _ENDS = 3.0, 2.0
 """Microseconds: a second kernel; the pipeline's filling and the epilogue of one tile."""
 
 
+_GATHERED = 2.0
+"""What windows of an image cost whose channels do not run fastest."""
 _INSTRUCTIONS = 2.2e5
 """Of an SM's lanes, a microsecond."""
 _ALIKE = 1.04
@@ -85,6 +87,13 @@ def in_order(
         costs.append((microseconds(one, m, n, k, behind) * _ALIKE ** alike[kind], one))
         alike[kind] += 1
     return [one for _, one in sorted(costs, key=lambda pair: pair[0])]
+
+
+def of_windows(schedule: ConvolutionSchedule, places: int, filters: int, summed: int) -> float:
+    """Microseconds of a convolution with more than one tap, as the product that it is."""
+    m, n, k = schedule.tile
+    alike = ProductSchedule.model_construct(tile=(m, n, k), stages=schedule.stages, warps=schedule.warps)
+    return microseconds(alike, places, filters, summed) * (_GATHERED if schedule.layout == "nchw" else 1.0)
 
 
 def _resident(schedule: ProductSchedule) -> int:

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
-from kernelwright.synth.estimate import Behind, in_order, patch_instructions
+from kernelwright.synth.estimate import Behind, in_order, of_windows, patch_instructions
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import (
@@ -337,6 +337,8 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
     yield from _depthwise(source)[:2]
     if filters < 16 and taps * channels <= 64:
         yield ConvolutionSchedule(algorithm="direct", tile=(512, 16, 16), warps=4)
+    if windows_counted(source):
+        yield from sorted(_convolution_space(source, precision), key=lambda one: window_cost(source, one))[:2]
     n = min(128, max(16, 1 << (filters - 1).bit_length()))
     k = min(64 if itemsize_of(source) == 2 else 32, max(16, 1 << (channels - 1).bit_length()))
     m, warps = (128, 8 if n == 128 else 4) if places >= 128 * 64 else (64, 4)
@@ -347,6 +349,18 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
             ConvolutionSchedule, layout="nhwc", tile=(m, n, k), warps=warps, stages=3, precision=how
         )
     yield from _made(ConvolutionSchedule, layout="nchw", tile=(m, n, k), warps=warps, stages=3, precision=how)
+
+
+def windows_counted(source: Source) -> bool:
+    """Whether `window_cost` holds for all schedules of a convolution: halves, more than one tap, channels enough for tiles."""
+    _, filters, channels, taps, _ = _convolution_facts(source)
+    return itemsize_of(source) == 2 and taps > 1 and filters >= 16 and taps * channels > 64
+
+
+def window_cost(source: Source, schedule: ConvolutionSchedule) -> float:
+    """Of an implicit convolution with its sizes."""
+    places, filters, channels, taps, _ = _convolution_facts(source)
+    return of_windows(schedule, places, filters, channels * taps)
 
 
 def _depthwise(source: Source) -> list[Any]:

@@ -20,7 +20,15 @@ from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.estimate import in_order, microseconds
-from kernelwright.synth.library import behind, extents_of, itemsize_of, nest_of, patch_cost
+from kernelwright.synth.library import (
+    behind,
+    extents_of,
+    itemsize_of,
+    nest_of,
+    patch_cost,
+    window_cost,
+    windows_counted,
+)
 from kernelwright.synth.to_triton import source_of
 
 Features = dict[str, float]
@@ -68,6 +76,9 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
         m, n, k = sizes
         later = behind(source)
         return lambda one: math.log2(microseconds(one, m, n, k, later))
+
+    if nest == "convolution" and windows_counted(source):
+        return lambda one: math.log2(window_cost(source, one))
 
     def guess(one: Any) -> float:
         if one.nest == "depthwise":  # ahead of the nest that loads a window for each output
