@@ -2,8 +2,8 @@
 
 A thread adds up a patch of rows x columns outputs of one channel. It walks the input's rows that the patch reads, loads each
 value once, and uses it for every output and tap that it belongs to; the channel's weights stay in registers. Patches of all
-channels and images stand in one line, so that small images fill a program, too. Widths are constants of the kernel: places of a row are
-then offsets of one address. `patch` holds all outputs and is written out in full; `strip` holds only the outputs' rows that
+channels and images stand in one line, so that small images fill a program, too. Sizes are no constants, so that one binary
+serves all of them; that rows begin at a multiple of a patch's width, where they do, the kernel is told by a product. `patch` holds all outputs and is written out in full; `strip` holds only the outputs' rows that
 the current row of the input belongs to, and stores one each step of a loop: patches may be tall, and it compiles in no time.
 Does not take groups of several channels, nor transposed convolutions.
 """
@@ -21,8 +21,8 @@ from kernelwright.synth.sizes import ONE
 from kernelwright.synth.source import Buffer, Source, numel
 
 _MOST_TAPS = 121
-_NAMES = ("patch", "patches", "across", "down", "channel", "image", "top", "left", "x", "inside", "plane", "source", "line", "WIDTH", "HEIGHT",
-          "OUT_WIDTH", "OUT_HEIGHT", "LANES", "taps", "step", "STEPS")  # fmt: skip
+_NAMES = ("patch", "patches", "across", "down", "channel", "image", "top", "left", "x", "inside", "plane", "source", "line", "row", "width",
+          "height", "out_width", "out_height", "steps", "ALIGNED", "LANES", "taps", "step")  # fmt: skip
 
 
 class DepthwisePrinter(ConvolutionPrinter):
@@ -62,9 +62,14 @@ class DepthwisePrinter(ConvolutionPrinter):
         """Lines that say which patch of which image and channel a lane has."""
         emitter, batch = self.emitter, self.emitter.size(self.x_shape[0])
         channels = emitter.size(self.x_shape[1], True)
+        sides = (*self.x_shape[2:], *self.out_shape[2:])
+        for name, size in zip(("height", "width", "out_height", "out_width"), sides, strict=True):
+            emitter.line(f"{name} = {emitter.size(size)}")
+        emitter.line("if ALIGNED:")
+        emitter.line(f"    out_width = out_width // {self.columns} * {self.columns}")
         for line in (
-            f"down = tl.cdiv(OUT_HEIGHT, {self.rows})",
-            f"across = tl.cdiv(OUT_WIDTH, {self.columns})",
+            f"down = tl.cdiv(out_height, {self.rows})",
+            f"across = tl.cdiv(out_width, {self.columns})",
             "patch = tl.program_id(0) * LANES + tl.arange(0, LANES)",
             f"inside = patch < {batch} * {channels} * down * across",
             "plane = patch // (down * across)",
@@ -72,13 +77,13 @@ class DepthwisePrinter(ConvolutionPrinter):
             f"channel = plane % {channels}",
             f"top = patch // across % down * {self.rows}",
             f"left = patch % across * {self.columns}",
-            f"source = {self.x.name}_ptr + plane.to(tl.int64) * (HEIGHT * WIDTH) + (top * {self.stride[0]} - {self.padding[0]}) * WIDTH"
+            f"source = {self.x.name}_ptr + plane.to(tl.int64) * (height * width) + (top * {self.stride[0]} - {self.padding[0]}) * width"
             f" + (left * {self.stride[1]} - {self.padding[1]})",
         ):
             emitter.line(line)
         for offset in self.reads(1, self.columns):
             place = f"left * {self.stride[1]} + {offset - self.padding[1]}"
-            emitter.line(f"in_{offset} = inside & ({place} >= 0) & ({place} < WIDTH)")
+            emitter.line(f"in_{offset} = inside & ({place} >= 0) & ({place} < width)")
         for step in range(self.taps):
             at, name = step % self.kernel[1], step // self.kernel[1]
             emitter.line(
@@ -89,10 +94,12 @@ class DepthwisePrinter(ConvolutionPrinter):
         """Lines that load what the patch reads of one row of the input, `row` below its first."""
         emitter = self.emitter
         place = f"top * {self.stride[0]} + {row} - {self.padding[0]}"
-        emitter.line(f"line = ({place} >= 0) & ({place} < HEIGHT)")
+        emitter.line(f"line = ({place} >= 0) & ({place} < height)")
+        emitter.line(f"row = source + {row} * width")
         for offset in self.reads(1, self.columns):
-            where = f"source + {offset}" if row == "step" else f"source + ({row} * WIDTH + {offset})"
-            emitter.line(f"x_{offset} = tl.load({where}, mask=line & in_{offset}, other=0.0).to(tl.float32)")
+            emitter.line(
+                f"x_{offset} = tl.load(row + {offset}, mask=line & in_{offset}, other=0.0).to(tl.float32)"
+            )
 
     def add(self, row: int, tap: int) -> None:
         """The loaded row into one row of outputs, with one row of taps."""
@@ -149,7 +156,8 @@ class DepthwisePrinter(ConvolutionPrinter):
             raise Unsupported("strips of a convolution with steps or gaps")
         self.clear(high)
         emitter.line(f"x = left[:, None] + tl.arange(0, {self.columns})[None, :]")
-        emitter.open("step", "for step in range(0, STEPS):")
+        emitter.line(f"steps = tl.minimum({self.rows}, out_height) + {high - 1}")
+        emitter.open("step", "for step in range(0, steps):")
         self.loops = frozenset({"step"})
         self.load_row("step")
         for row in range(high):
@@ -159,7 +167,6 @@ class DepthwisePrinter(ConvolutionPrinter):
             for at in range(self.columns):
                 after = f"acc_{row + 1}_{at}" if row + 1 < high else "tl.zeros((LANES,), dtype=tl.float32)"
                 emitter.line(f"acc_{row}_{at} = {after}")
-        emitter.line("source += WIDTH")
         emitter.close()
 
     def store_row(self, row: int, below: str, only: str) -> None:
@@ -169,7 +176,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         y, mask = f"y_{row}", f"in_y_{row}"
         emitter.names |= {y, mask, self.accumulator}
         emitter.line(f"{y} = top[:, None] + ({below})")
-        emitter.line(f"{mask} = inside[:, None] & ({y} < OUT_HEIGHT) & (x < OUT_WIDTH){only}")
+        emitter.line(f"{mask} = inside[:, None] & ({y} < out_height) & (x < out_width){only}")
         emitter.line(f"{self.accumulator} = {self._joined(row)}")
         batch, channels, high, wide = self.out_shape
         axes = frozenset({0, 1})
@@ -193,7 +200,7 @@ class DepthwisePrinter(ConvolutionPrinter):
             emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
             return
         emitter.names.add(f"{buffer.name}_ptr")
-        place = f"plane[:, None].to(tl.int64) * (OUT_HEIGHT * OUT_WIDTH) + y_{row} * OUT_WIDTH + x"
+        place = f"plane[:, None].to(tl.int64) * (out_height * out_width) + y_{row} * out_width + x"
         emitter.line(f"tl.store({buffer.name}_ptr + {place}, {term.text}, mask=in_y_{row})")
 
 
@@ -213,21 +220,11 @@ def print_depthwise(source: Source, schedule: DepthwiseSchedule) -> None:
         source.allocate(buffer)
     source.kernels.append(printer.helper())
     lanes = 32 * schedule.warps
-    height, width, out_height, out_width = (
-        source.size(one) for one in (*printer.x_shape[2:], *printer.out_shape[2:])
-    )
-    constants = {
-        "HEIGHT": height,
-        "WIDTH": width,
-        "OUT_HEIGHT": out_height,
-        "OUT_WIDTH": out_width,
-        "LANES": str(lanes),
-    }
+    out_height, out_width = (source.size(one) for one in printer.out_shape[2:])
+    constants = {"ALIGNED": f"{out_width} % {printer.columns} == 0", "LANES": str(lanes)}
     tall = f"triton.cdiv({out_height}, {printer.rows})"
     wide = f"triton.cdiv({out_width}, {printer.columns})"
     batch, channels = (source.size(one, True) for one in printer.x_shape[:2])
     grid = f"(triton.cdiv({batch} * {channels} * {tall} * {wide}, {lanes}),)"
-    if schedule.algorithm == "strip":
-        constants["STEPS"] = f"min({printer.rows}, {out_height}) + {printer.kernel[0] - 1}"
     source.kernel(f"{source.label}_kernel", emitter, [], constants, grid, f"num_warps={schedule.warps}",
                   [buffer.name for _, buffer in source.outputs])  # fmt: skip
