@@ -227,9 +227,10 @@ class _Recorded(InterpretedVerification):
         self._played: list[Trace] = []
         self._large: list[Trace] = []
 
-    def _small(self, host: Confined, shape: Any, position: int) -> Trace:
-        self._played.append(super()._small(host, shape, position))
-        return self._played[-1]
+    def _small(self, host: Confined, shape: Any, position: int) -> tuple[Any, Trace]:
+        taken, trace = super()._small(host, shape, position)
+        self._played.append(trace)
+        return taken, trace
 
     def _funnel(self) -> Timing | None:
         """Then, of what is accepted, the tapes at sizes that are not small; none where one of them fails."""

@@ -41,8 +41,9 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
         ("F.gelu(x)", "torch.randn(12, 40)", {"rows", "ties", "far", "extreme", "ladder"}),
         ("F.layer_norm(x, (40,))", "torch.randn(12, 40)", {"rows", "ties", "far", "offset", "ladder"}),
         ("x @ x.t()", "torch.randn(12, 40)", {"rows", "ladder"}),
-        ("(x @ x.t()).softmax(1)", "torch.randn(12, 40)", {"ladder"}),
-        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far"}),
+        ("(x @ x.t()).softmax(1)", "torch.randn(12, 40)", {"ladder", "degenerate"}),
+        ("F.layer_norm(x @ x.t(), (12,))", "torch.randn(12, 40)", {"ladder", "degenerate", "level"}),
+        ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart"}),
         ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
         ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", "far", "ladder"}),
         ("x.sum(1)", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
@@ -158,3 +159,20 @@ def test_of_two_operators_that_round_no_bracket_may_overflow_where_a_number_is_a
     assert not judged(0, product_first, case.expected[0], rules, lambda: case.expected[0]).kind
     nothing_but = torch.full_like(x, math.inf)
     assert judged(0, nothing_but, case.expected[0], rules, lambda: case.expected[0]).kind == "non_finite"
+
+
+def test_behind_products_any_number_will_do_where_the_reference_has_one() -> None:
+    case = cases("F.normalize(x @ x.t(), dim=1)")["degenerate"]
+    (expected,) = case.expected
+    right = expected.value.reshape(expected.shape).float()
+    assert bool((case.inputs[0] == 0.0).all(1).any())
+    assert judged(0, right + 0.5, expected, PROTOCOLS["strict"], lambda: expected).kind == ""
+    nothing = right.clone()
+    nothing[0] = math.nan
+    assert judged(0, nothing, expected, PROTOCOLS["strict"], lambda: expected).kind
+
+
+def test_numbers_on_a_level_are_such_as_tf32_holds() -> None:
+    (x,) = cases("F.layer_norm(x @ x.t(), (12,))")["level"].inputs
+    assert float(x.mean()) / float(x.std()) > 50.0
+    assert torch.equal(x, (x * 8.0).round() / 8.0)

@@ -22,21 +22,21 @@ from kernelwright.verify.trace.tape import Operation, View
 if TYPE_CHECKING:
     from kernelwright.verify.traced import Trace
 
-_FLOATS = ("float32", "float16", "bfloat16", "float64")
+FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
 def suspects(trace: Trace, state: Mapping[str, torch.Tensor]) -> list[int]:
     """Numbers (among the trace's constants) of memory that kernels use and that holds other values than the reference's
     weights do; -1 for the numbers that kernels are given, where there are weights."""
-    used = _used(trace)
+    touched = used(trace)
     members: dict[str, torch.Tensor] = {}
     found = []
     for number, (storage, _, blob) in enumerate(trace.traced.constants):
-        if blob < 0 or storage not in used:
+        if blob < 0 or storage not in touched:
             continue
         held = trace.blobs[blob].view(torch.uint8).reshape(-1)
-        named = used[storage]
-        kinds = (named,) if named in _FLOATS else _FLOATS  # integers may be weights under another name
+        named = touched[storage]
+        kinds = (named,) if named in FLOATS else FLOATS  # integers may be weights under another name
         if not any(_among(held, dtype, state, members) for dtype in kinds):
             found.append(number)
     learnt = any(value.is_floating_point() for value in state.values())
@@ -66,14 +66,14 @@ def folded(trace: Trace, other: Trace, numbers: list[int], state: Mapping[str, t
             return "memory that kernels read"
     if -1 in numbers:
         known = _values(state, torch.float32)
-        for one, two in zip(_numbers(trace), _numbers(other), strict=False):
+        for one, two in zip(numbers_given(trace), numbers_given(other), strict=False):
             value = torch.tensor(one).float().double()
             if one != two and not bool(torch.isin(value, known)):
                 return f"the number {one:.6g} that a kernel is given"
     return ""
 
 
-def _used(trace: Trace) -> dict[int, str]:
+def used(trace: Trace) -> dict[int, str]:
     """Storages that the steady call uses, and those that went into them before, with their dtypes."""
     found: dict[int, str] = {}
     for tape in (trace.tape, trace.traced.tapes[0]):
@@ -101,7 +101,7 @@ def _values(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tens
     return torch.cat([*held, torch.tensor([0.0, 1.0], dtype=torch.float64)]).unique()
 
 
-def _numbers(trace: Trace) -> Iterator[float]:
+def numbers_given(trace: Trace) -> Iterator[float]:
     """Numbers among the arguments of the steady call's launches, in order."""
     for launch in trace.tape.launches():
         for value in launch.arguments.values():

@@ -248,20 +248,20 @@ class Judge:
                 break
         return found
 
-    def long_cases(self, task: Task, special: bool) -> list[ShapeCases]:
+    def long_cases(self, task: Task, special: bool, room: int = 1) -> list[ShapeCases]:
         """Cases at sizes of which some are as long as at full size (`reference/long_sizes.py`), made once. `special`: none where
-        they would be of ordinary values only."""
+        they would be of ordinary values only. The reference may do `room` times as much there as usual."""
         from kernelwright.verify.reference import oracle
 
         def make() -> list[ShapeCases]:
             found: list[ShapeCases] = []
             costs = functools.cache(lambda sizes: self._cost(task, dict(sizes)))
-            proposed = long_sets(task, self.small(task), lambda sizes: costs(tuple(sizes.items())))
+            proposed = long_sets(task, self.small(task), lambda sizes: costs(tuple(sizes.items())) / room)
             for number, sizes in enumerate(proposed):
                 with contextlib.suppress(UserError), _ours("long sizes"):
                     made = oracle.shape_cases(
                         task,
-                        f"{LONG}_{number}",
+                        f"{LONG}_{number}" if room == 1 else f"{LONG}_{number}_x{room}",
                         sizes,
                         self.protocol,
                         self._secret,
@@ -276,7 +276,7 @@ class Judge:
             return []
         if special and not oracle.has_special(self.cases(task)[0]):
             return []
-        return list(self._long.get(task.digest, make))
+        return list(self._long.get((task.digest, room), make))
 
     def _cost(self, task: Task, sizes: Mapping[str, int]) -> float:
         """The reference's work at some sizes, as a share of the most that is interpreted at long ones; infinite where it does

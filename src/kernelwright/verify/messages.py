@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+TINY = 16
+"""Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 HALF_SUMS = "float16 sums"
 """Among the units of arithmetic that a call used: products that are summed in half precision."""
 

@@ -26,7 +26,7 @@ from kernelwright.shapes import constants
 from kernelwright.verify.confined import Confined, Stop, plain
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.messages import HALF_SUMS, Building, Run
+from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Run
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 from kernelwright.verify.traced import Trace
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     Returned = Case | Form | GpuCases
     """What says which form outputs have."""
 
-TINY = 16
-"""Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 LATER = 7
 """As the position of a shape set: none of the first."""
 LONG_PROGRAMS = 256
@@ -73,6 +71,8 @@ class Verification:
         self.large: list[dict[str, int]] = []
         """Sizes, the full one among them, that were looked at beyond the sets whose values are all checked."""
         self._processes: list[Confined] = []
+        self._built: list[tuple[Any, Any]] = []
+        """Arguments of a constructor, and inputs that a module so built was called on (`describe`d)."""
         self._atomics = "atomic" in candidate.code
         """Whether anything may be updated atomically, if only where it is large: then sums may differ in their last bits."""
         self._brackets = secrets.randbits(24)
@@ -186,13 +186,15 @@ class Verification:
         gradients: dict[str, Any] | None = None,
         settled: bool = False,
         second: bool = False,
+        earlier: Any = None,
         **how: Any,
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
         `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small. Weights are drawn under
         `seed`; `gradients` as `oracle.ShapeCases` has them. Of `many` calls some are those of a module built elsewhere, in evaluation mode where that is the same to the
-        reference (`settled`). The module is the `second` of its kind in its process, as it is where there are many.
+        reference (`settled`). The module is the `second` of its kind in its process, as it is where there are many; it was called
+        before on inputs of other sizes, where `earlier` describes such.
         `how`: other fields of `Building`.
         """
         from kernelwright.verify.reference import oracle
@@ -215,6 +217,7 @@ class Verification:
             given = {
                 "init": channel.encode(init, tensors),
                 "inputs": inputs,
+                "earlier": earlier,
                 "shapes": {name: describe(value) for name, value in state.items()},
                 "state": channel.encode(small, tensors),
             }
@@ -323,6 +326,40 @@ class Verification:
                 maker = "by `eval()`" if how else "in the constructor"
                 detail = f"{what} is computed from weights {maker}: weights loaded later would not reach it"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
+
+    def _met_before(self, init: object, inputs: object) -> Any:
+        """Of modules that were built of the same arguments, inputs of other sizes (`describe`d) that one was called on, the first
+        small ones if there are; None where there are none. A user calls one module at several sizes; but the first call of a
+        process counts, too, so the first set for which this could be done is left as it is."""
+        if self.task.gradients or not self.protocol.honesty:
+            return None
+        alike = [other for arguments, other in self._built if other != inputs and _equal(arguments, init)]
+        self._built.append((init, inputs))
+        return alike[0] if len(alike) > 1 else None
+
+    def _trace_checkpoint(
+        self, host: Confined, shape: ShapeCases, inputs: Any, earlier: Any
+    ) -> tuple[ShapeCases, Trace]:
+        """The candidate built for a shape whose weights are a checkpoint's, where it has a place for them; else for the
+        same shape with the weights that its constructor draws."""
+        from kernelwright.verify.checkpointed import loaded
+
+        def traced(shape: ShapeCases) -> Trace:
+            return self._trace(
+                Gate.TRACE,
+                host,
+                shape.init,
+                inputs,
+                shape.state,
+                seed=shape.seed,
+                gradients=shape.gradients,
+                earlier=earlier,
+            )
+
+        trace = traced(shape)
+        if not shape.drawn or loaded(trace, shape.drawn, shape.state):
+            return shape, trace
+        return shape.as_built, traced(shape.as_built)
 
     @staticmethod
     def _idles(shape: Shape, trace: Trace) -> bool:
@@ -556,7 +593,8 @@ class Verification:
         stored = set(stored)
         inputs = sorted(item for item in stored - case.written if isinstance(item, int))
         if self.protocol.honesty and inputs:
-            detail = f"input {inputs[0]} is written to, and holds what it held"
+            seen = "" if gate is Gate.FULL else ", and holds what it held"
+            detail = f"input {inputs[0]} is written to{seen}"
             raise Stop(Outcome.INPUT_MUTATED, gate, detail, where=case.name)
         names = [item for item in stored if isinstance(item, str)]
         self._unchanged(case, names, gate, "written to, and holds what it held")
@@ -706,3 +744,11 @@ def explain(comparison: Any, where: str, what: str = "") -> str:
         f"{what}{index}: got {found.got:.6g}, expected {found.expected:.6g}, allowed error "
         f"{found.allowed:.2g} ({share}) [{where}]"
     )
+
+
+def _equal(one: object, other: object) -> bool:
+    """Whether arguments of a constructor are equal, and so plain that this can be said."""
+    if isinstance(one, (list, tuple)):
+        pairs = zip(one, other, strict=False)
+        return type(one) is type(other) and len(one) == len(other) and all(_equal(*pair) for pair in pairs)
+    return isinstance(one, (bool, int, float, str, type(None))) and type(one) is type(other) and one == other

@@ -7,6 +7,7 @@ Waiting for the GPU, or for memory on it, is not the candidate's time.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -180,6 +181,7 @@ class MeasuredVerification(Verification):
                     seed=shape.seed,
                     gradients=shape.gradients,
                     settled=many and not shape.full and shape.operators.settled,
+                    earlier=self._met_before(shape.init, inputs),
                 )
                 if position == 0:
                     self._not_folded(host, shape, inputs, trace)
@@ -189,6 +191,7 @@ class MeasuredVerification(Verification):
                 self._form(Gate.TRACE, trace, shape)
                 kept.append(shape)
                 traces.append(trace)
+            self._named_sizes.extend(self._under_checkpoints(host))
             named = self.judge.named_cases(self.task, self.candidate.code)
             for more in (*named, *self.judge.long_cases(self.task, special=True)):
                 inputs = describe(list(more.cases[0].inputs))
@@ -200,6 +203,19 @@ class MeasuredVerification(Verification):
                 self._named_sizes.append((more, trace))
         host.dismiss()
         return kept, traces
+
+    def _under_checkpoints(self, host: Confined) -> Iterator[tuple[ShapeCases, Trace]]:
+        """Small sizes with weights that a constructor does not draw, where the candidate has a place for them: for the
+        interpreter, since those on the GPU are the constructor's."""
+        for shape in self.judge.cases(self.task) if self.protocol.honesty else ():
+            if not shape.drawn:
+                continue
+            asked = dataclasses.replace(shape, name=f"{shape.name}, checkpoint")
+            inputs = describe(list(shape.cases[0].inputs))
+            taken, trace = self._trace_checkpoint(host, asked, inputs, None)
+            if taken is asked:
+                self._policy(trace)
+                yield asked, trace
 
     def _sanitize(self, shapes: list[GpuCases], traces: list[Trace]) -> None:
         """The interpreter's checks of every pointer, of who writes where, and of the values, on a case of each small

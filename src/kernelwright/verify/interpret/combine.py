@@ -21,6 +21,8 @@ _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
 _KNOWN = ("_sum_combine", "_prod_combine", "_elementwise_max", "_elementwise_min", "_argmax_combine_tie_break_left",
     "_argmax_combine_tie_break_fast", "_argmin_combine_tie_break_left", "_argmin_combine_tie_break_fast")  # fmt: skip
 """Of `tl.standard`: what Triton's interpreter does at once."""
+_ANY_OF_EQUAL = ("_argmax_combine_tie_break_fast", "_argmin_combine_tie_break_fast")
+"""Of those, the ones that promise no order of equal elements."""
 
 
 def reduce(
@@ -28,6 +30,8 @@ def reduce(
 ) -> object:
     """What `tl.reduce` gives. `drawn` decides on the brackets; `own` is Triton's reduction, for what it does at once."""
     if operator.axis is None or at_once(operator.combine_fn):
+        if drawn & 3 and any(operator.combine_fn is getattr(tl.standard, one, None) for one in _ANY_OF_EQUAL):
+            return _last_of_equal(operator, values, own)
         return own(operator, values)
     axis, blocks = operator.axis, [value.handle.data for value in values]
     kinds = [value.dtype for value in values]
@@ -46,6 +50,18 @@ def reduce(
     if not operator.keep_dims:
         blocks = [block.squeeze(axis) for block in blocks]
     return [operator.to_tensor(block, kind) for block, kind in zip(blocks, kinds, strict=True)]
+
+
+def _last_of_equal(
+    operator: interpreter.ReduceOps, values: Sequence[tl.tensor], own: Callable[..., Any]
+) -> object:
+    """What a reduction gives that may take any of equal elements: of its value and place, the last of them."""
+    flipped = [operator.to_tensor(np.flip(one.handle.data, operator.axis), one.dtype) for one in values]
+    value, place = own(operator, flipped)
+    data = values[0].handle.data
+    count = data.size if operator.axis is None else data.shape[operator.axis]
+    place.handle.data = (count - 1 - place.handle.data).astype(place.handle.data.dtype)
+    return value, place
 
 
 def scan(operator: interpreter.ScanOps, values: Sequence[tl.tensor], own: Callable[..., object]) -> object:

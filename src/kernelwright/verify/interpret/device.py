@@ -451,11 +451,25 @@ class InterpretDevice(Service):
         new = sorted(
             set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen, key=str
         )
+        given: dict[int | str, View] = dict(enumerate(candidate.inputs[-1]))
+        given.update(candidate.state)
         return {
             "new": [_as_text(item) for item in new[:32]],
             "stored": [self._share(session, candidate, view, True) for view in candidate.steady.outputs()],
             "loaded": [self._share(session, candidate, view, False) for view in candidate.inputs[-1]],
+            "mutated": [
+                key for key, view in given.items() if self._stored(session.storages[view.storage]._cdata)
+            ],
         }
+
+    def _stored(self, storage: int) -> bool:
+        """Whether some planned program writes to a storage, however few do."""
+        return any(
+            access.pointers.size and launch.storage(access) == storage
+            for launch in self.engine.planned
+            for way in launch.ways
+            for access in way.accesses(("write", "atomic"))
+        )
 
     def _share(
         self, session: InterpretedSession, candidate: Candidate, view: View, stores: bool

@@ -283,6 +283,13 @@ def _undefined(engine: Watcher) -> list[Patch]:
         both = np.concatenate([lhs.data, rhs.data])
         return interpreter.TensorHandle(np.roll(both[::-1], engine.garbage), lhs.dtype.scalar)
 
+    def reshape(self: Builder, arg: Handle, shape: Sequence[int], reordered: bool) -> Handle:
+        """Where elements may be reordered: any order that is no order, the same for blocks of one size."""
+        data = arg.data
+        if reordered and data.size > 1:
+            data = np.roll(data.reshape(-1)[::-1], engine.garbage)
+        return interpreter.TensorHandle(data.reshape(shape), arg.dtype.scalar)
+
     return [
         *(
             (Builder, name, divided(getattr(Builder, name)))
@@ -293,6 +300,7 @@ def _undefined(engine: Watcher) -> list[Patch]:
             for name in ("create_shl", "create_lshr", "create_ashr")
         ),
         (Builder, "create_cat", cat),
+        (Builder, "create_reshape", reshape),
     ]
 
 

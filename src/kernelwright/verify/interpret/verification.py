@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
-from kernelwright.verify.messages import Run
+from kernelwright.verify.messages import TINY, Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.traced import Trace
-from kernelwright.verify.verification import LATER, LONG_PROGRAMS, TINY, Verification, explain
+from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +31,8 @@ _SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
 _MANY_PROGRAMS, _FEW_OUTPUTS = 5000, 16
 """Of a call at long sizes: programs that are all run where everything is reduced to so few elements, since none of them tells
 anything by itself."""
+_ROOMS = (1, 8, 32)
+"""Factors on what the reference may do at long sizes, while something of full size was not met."""
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
@@ -73,7 +75,7 @@ class InterpretedVerification(Verification):
             host, device = self._summon("host"), self._summon("interpret")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         with self._timed(Gate.TRACE):
-            pairs = [(shape, self._small(host, shape, position)) for position, shape in enumerate(shapes)]
+            pairs = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
             pairs = [(shape, trace) for shape, trace in pairs if not self._idles(shape, trace)]
             shapes, traces = [shape for shape, _ in pairs], [trace for _, trace in pairs]
             for trace in traces:
@@ -109,9 +111,11 @@ class InterpretedVerification(Verification):
             with self._timed(Gate.FULL):
                 self._looked = self._sampled(device, full)
                 self._enlarge(device, shapes, traces)
-                self._whole(base)
+            if self._unproven and not self._looked:
+                self._met_at_length(host, device)
+            self._whole(base)
             with self._timed(Gate.SMALL):
-                self._at_length(host, device)
+                self._at_length(host, device, self.judge.long_cases(self.task, special=self._looked))
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
         if full is not None:
@@ -136,11 +140,15 @@ class InterpretedVerification(Verification):
 
     # -- tapes -----------------------------------------------------------------------------------------------
 
-    def _small(self, host: Confined, shape: ShapeCases, position: int) -> Trace:
+    def _small(self, host: Confined, shape: ShapeCases, position: int) -> tuple[ShapeCases, Trace]:
+        """A shape set, as far as the candidate's weights can be that of a checkpoint, and the tape there."""
         from kernelwright.verify.structures import describe
 
         inputs = describe(list(shape.cases[0].inputs))
         many = position == 0
+        earlier = self._met_before(shape.init, inputs)
+        if shape.drawn:
+            return self._trace_checkpoint(host, shape, inputs, earlier)
         trace = self._trace(
             Gate.TRACE,
             host,
@@ -151,10 +159,11 @@ class InterpretedVerification(Verification):
             seed=shape.seed,
             gradients=shape.gradients,
             settled=many and shape.operators.settled,
+            earlier=earlier,
         )
         if position == 0:
             self._not_folded(host, shape, inputs, trace)
-        return trace
+        return shape, trace
 
     def _full(self, host: Confined, base: Baseline | None) -> Trace | None:
         """The tape at full size, from tensors without data; None where the reference cannot be modelled."""
@@ -299,24 +308,38 @@ class InterpretedVerification(Verification):
             if full is not None:
                 self._copies_more(traces[0], full, shapes[0].operators)
 
-    def _at_length(self, host: Confined, device: Confined) -> None:
+    def _met_at_length(self, host: Confined, device: Confined) -> None:
+        """What is met at full size only, and unproven so far, is looked for at long sizes, where all values are checked; at
+        longer ones while there is more. Raises Stop."""
+        with self._timed(Gate.SMALL):
+            for room in _ROOMS:
+                if self._unproven:
+                    self._at_length(host, device, self.judge.long_cases(self.task, False, room), met=True)
+
+    def _at_length(
+        self, host: Confined, device: Confined, shapes: list[ShapeCases], met: bool = False
+    ) -> None:
         """Sizes of which some are as long as at full size, all values checked. Raises Stop.
 
-        Where programs were run on ordinary values at full size, only special ones are new. Of many programs all are run only
-        for a sum over everything."""
-        for shape in self.judge.long_cases(self.task, special=self._looked):
-            cases = shape.cases[1:] if self._looked else shape.cases
-            if not cases:
+        Where programs were run on ordinary values at full size, only special ones are new; they are not asked where it is
+        about what is `met` there. Of many programs all are run only for a sum over everything."""
+        for shape in shapes:
+            cases = shape.cases[:1] if met else shape.cases[1 if self._looked else 0 :]
+            if not cases or (met and not self._unproven):
                 continue
-            trace = self._small(host, shape, LATER)
+            _, trace = self._small(host, shape, LATER)
             self._policy(trace)
             if (programs := trace.programs()) > LONG_PROGRAMS:
                 reduced = sum(view.numel for view in trace.tape.outputs()) <= _FEW_OUTPUTS
                 cases = cases[:1] if reduced and not self._looked and programs <= _MANY_PROGRAMS else []
+            if not cases:
+                continue
             self._open(device, shape, trace)
             for number, case in enumerate(cases):
                 self._form(Gate.SMALL, trace, case)
                 self._call(device, shape, trace, case, LATER, number)
+            if met:
+                self._enlarge(device, [shape], [trace])
 
     def _repeat(self, device: Confined, shape: ShapeCases, trace: Trace) -> None:
         """The first case once more, after all others and with the programs in reverse order: races show."""
@@ -377,6 +400,7 @@ class InterpretedVerification(Verification):
         views = full.tape.outputs()
         answer, stored = device.ask(Gate.FULL, body, given)
         self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
+        self._not_written(self.judge.cases(self.task)[0].cases[0], set(answer.get("mutated", ())), Gate.FULL)
         self._unproven = list(map(str, answer.get("new", ())))
         self._again = int(answer.get("again", 0))
         for what, done, priced in zip(

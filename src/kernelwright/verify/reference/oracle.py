@@ -27,7 +27,7 @@ from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-from kernelwright.verify.reference import roundings, special_values, whole_numbers
+from kernelwright.verify.reference import checkpoint, roundings, special_values, whole_numbers
 from kernelwright.verify.reference.choices import Choices, chosen
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
@@ -152,6 +152,14 @@ class ShapeCases:
     make_twin: Callable[[], Case | None]
     operators: Operators
     """Aten operators of the reference, without overloads, in order."""
+    drawn: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """What the constructor gave in place of `state`, where that is a checkpoint's (`checkpoint.py`)."""
+    make_as_built: Callable[[], ShapeCases] | None = None
+
+    @functools.cached_property
+    def as_built(self) -> ShapeCases:
+        """The same under the weights that the constructor gave. Made when a candidate first asks for it: most take others."""
+        return self.make_as_built() if self.make_as_built is not None else self
 
     @functools.cached_property
     def twin(self) -> Case | None:
@@ -163,6 +171,7 @@ class ShapeCases:
 
 
 _SPECIAL_SEED = 49_979_687
+_UP = ("far", "distant", "ladder", "long", "degenerate", "apart")
 _SCALED_UP, _SPECIAL = 30.0, -1.0
 """As `Case.scale`: none of them is what the task draws, and some are as far off as inputs that are scaled up."""
 _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
@@ -330,8 +339,59 @@ def shape_cases(
         _turn(reference, secret)
     of_weights = weights_seed(reference, protocol, secret, position)
     module = reference.build(protocol.affine, of_weights)
-    state = {key: value.detach().clone() for key, value in module.state_dict().items()}
-    module.to(device)
+
+    def made(module: torch.nn.Module) -> ShapeCases:
+        return _cases_of(module, reference, name, protocol, secret, position, of_weights, long)
+
+    if position == 1 and protocol.affine and not task.gradients:
+        values = _of_a_checkpoint(reference, module, protocol, secret)
+        with contextlib.suppress(UserError):
+            if values is not None:
+                shape = made(checkpoint.load(copy.deepcopy(module), values))
+                shape.drawn = _state(module)
+                shape.make_as_built = functools.partial(made, module)
+                return shape
+    return made(module)
+
+
+def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {key: value.detach().clone() for key, value in module.state_dict().items()}
+
+
+def _of_a_checkpoint(
+    reference: Reference, module: torch.nn.Module, protocol: Protocol, secret: int
+) -> dict[str, torch.Tensor] | None:
+    """Weights that the constructor did not give, under which the reference is finite and crosses the bounds that it crosses
+    under its own; None where there are none."""
+    inputs = reference.inputs(secret)
+    with _where_possible():
+        crossed = sides(module, inputs)
+
+        def takes(other: torch.nn.Module) -> bool:
+            with _where_possible(), torch.no_grad(), _drawing(inputs):
+                outputs = flatten(copy.deepcopy(other)(*convert(inputs, torch.clone)))
+                finite = all(bool(torch.isfinite(one).all()) for one in outputs if one.is_floating_point())
+                return finite and crossed <= sides(other, inputs)
+            return False
+
+        another = reference.build(True, init_seed(protocol, secret + 1))
+        return checkpoint.brought(module, another, secret, takes)
+    return None
+
+
+def _cases_of(
+    module: torch.nn.Module,
+    reference: Reference,
+    name: str,
+    protocol: Protocol,
+    secret: int,
+    position: int,
+    of_weights: int,
+    long: bool,
+) -> ShapeCases:
+    """The cases of a shape set under the weights of `module`. Raises UserError when the task fails."""
+    task, state = reference.task, _state(module)
+    module.to(reference.device)
     cases = []
     for number, (scale, seed) in enumerate(draws(protocol, secret, position)[: 1 if long else None]):
         inputs = scaled(reference.inputs(seed), scale)
@@ -405,7 +465,7 @@ def special_cases(
     for kind in kinds:
         if kind == "masks" and not _random_masks(drawn, reference.inputs(seed + 1)):
             continue
-        scale = _SCALED_UP if kind in ("far", "distant", "ladder", "long") else _SPECIAL
+        scale = _SCALED_UP if kind in _UP else _SPECIAL
 
         def make(closed: bool, kind: str = kind, scale: float = scale) -> Case | None:
             root = position == 0
@@ -424,6 +484,8 @@ def special_cases(
             alone = pointwise and special_values.inexact(found) <= 1 and kind != "ladder"
             if kind == "extreme" or alone or (kind == "tiny" and special_values.relative(found)):
                 case.expected = [dataclasses.replace(one, elementwise=_fine(one)) for one in case.expected]
+            if kind == "degenerate":
+                case.expected = list(map(_any_number, case.expected))
             if kind == "ladder" and case.few:
                 case.expected = [_each_its_own(*pair) for pair in zip(case.expected, usual, strict=True)]
             tried.append(case.inputs)
@@ -540,6 +602,13 @@ def _of_infinities(expected: Expected, inputs: object) -> Expected:
     finite = torch.isfinite(value) if expected.judged is None else expected.judged
     infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite
     return dataclasses.replace(expected, judged=finite & ~from_infinity.to(value.device), infinite=infinite)
+
+
+def _any_number(expected: Expected) -> Expected:
+    """Numbers where the reference has numbers, and none far from the largest of them."""
+    value = expected.value.double().nan_to_num(posinf=0.0, neginf=0.0).abs()
+    most = float(value.max()) if value.numel() else 0.0
+    return dataclasses.replace(expected, honest_error=max(most, 1.0), spread=math.inf)
 
 
 def _within_reach(expected: Expected, inputs: object) -> Expected:

@@ -15,6 +15,7 @@
 `masks`     rows of truth values that are all false, and all true, where those are drawn at random
 `masked`    minus infinity here and there, where the reference has a softmax or a logarithm of summed exponentials
 `nan`       NaN, where the reference asks for it by name
+`degenerate`, `level`, `apart`: see `degenerate.py`
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
 Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
@@ -33,6 +34,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.verify.reference import degenerate
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace.pretend_cuda import ALLOCATION, COPIES, METADATA, VIEWS
 
@@ -45,6 +47,11 @@ _SENSITIVE = (
     "softmax", "attention", "exp", "log", "norm", "var", "std", "linalg", "div", "sqrt", "pow", "max", "min",
 )  # fmt: skip
 """Operators beside products that make much of a last digit."""
+_DECOMPOSITIONS = (
+    "linalg_solve", "linalg_inv", "linalg_chol", "linalg_svd", "linalg_eig", "linalg_qr", "linalg_lu", "linalg_det",
+    "linalg_ldl", "triangular_solve", "cholesky",
+)  # fmt: skip
+_PICKS = ("topk", "argmax", "kthvalue", "sort")
 _WEIGHED = ("softmax", "attention")
 _MASKABLE = ("softmax", "logsumexp", "logcumsumexp")
 _ORDERS = ("topk", "sort", "argsort", "mode", "median", "kthvalue", "unique", "multinomial")
@@ -94,7 +101,8 @@ def kinds(
         # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score, and what a
         # matrix decomposition makes of them on its pivots.
         sums = not _among(names, _SENSITIVE) and not _among(names, _ORDERS)
-        return (["rows"] if floating and sums and not whole_outputs else []) + ladder
+        plain = floating and not whole_outputs
+        return (["rows"] if plain and sums else []) + ladder + (_behind_products(names) if plain else [])
     found = []
     elementwise = pointwise(operators)
     if (
@@ -107,6 +115,8 @@ def kinds(
         found.append("far")
     if floating and _among(names, _VARIANCES):
         found.append("offset")
+    if floating and _among(names, _PICKS):
+        found.append("apart")
     # More of them may be put another way (Horner's rule), which is as right and overflows elsewhere.
     direct = floating and inexact(operators) <= _DIRECT
     if elementwise and direct:
@@ -132,6 +142,14 @@ def kinds(
     if floating and _among(names, _ASKS_FOR_NAN):
         found.append("nan")
     return found + ladder
+
+
+def _behind_products(names: set[str]) -> list[str]:
+    """Kinds for references that make much of products."""
+    if _among(names, _DECOMPOSITIONS) or not _among(names, _SENSITIVE):
+        return []
+    varied = _among(names, _VARIANCES) and not _among(names, (*_WEIGHED, *_STEPS))
+    return ["degenerate", "level"] if varied else ["degenerate"]
 
 
 def sensitive(operators: Sequence[str]) -> bool:
@@ -179,6 +197,8 @@ def changed(
         "long": functools.partial(_long, root=root),
         "masks": _rows,
     }
+    if kind in degenerate.KINDS:
+        return degenerate.changed(inputs, kind, generator)
     change = changes[kind]
 
     def special(tensor: torch.Tensor) -> torch.Tensor:

@@ -81,7 +81,8 @@ class HostWorker(Service):
             state = {name: blank(spec) for name, spec in body["shapes"].items()}
             state |= channel.decode(body["state"], tensors)
             init = channel.decode(body["init"], tensors)
-            return self.trace(init, blank(body["inputs"]), state, Building.read(body), outputs)
+            earlier = blank(body["earlier"]) if body.get("earlier") is not None else None
+            return self.trace(init, blank(body["inputs"]), state, Building.read(body), outputs, earlier)
         raise ValueError(f"unknown command {command!r}")
 
     def load(self, code: str) -> dict[str, Any]:
@@ -152,8 +153,10 @@ class HostWorker(Service):
         state: dict[str, torch.Tensor],
         asked: Building,
         outputs: list[torch.Tensor],
+        other_sizes: Any = None,
     ) -> dict[str, Any]:
-        """Build `ModelNew` and call it as it is `asked`: the tapes, and what they start from.
+        """Build `ModelNew` and call it as it is `asked`: the tapes, and what they start from. Before all of that the module is
+        called on inputs of `other_sizes`, where there are any.
 
         `state` holds the shapes of the reference's weights (values only of the very small).
         """
@@ -175,8 +178,14 @@ class HostWorker(Service):
             if name in state and (state[name].shape, state[name].dtype) == (tensor.shape, tensor.dtype)
         }
         self._detach(module, recorder, real)
+        before = [] if other_sizes is None else self._call_at(module, other_sizes, recorder)
         recorder.operations = list(prepared)
         tapes, given = self._calls(module, inputs, fresh, state, asked, recorder)
+        made = made_by(before)
+        if any(int(number) in made for tape in tapes for number in tape["foreign"]):
+            operations = tapes[0]["operations"][len(prepared) :]
+            prepared = [*prepared, *before]
+            tapes[0] = after(prepared, {**tapes[0], "operations": operations}, recorder)
         made = made_by(earlier)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
             tapes[0] = after(earlier, tapes[0], recorder)
@@ -202,6 +211,15 @@ class HostWorker(Service):
         self._call(self._other, inputs, recorder)
         done, recorder.operations = recorder.operations, []
         return done
+
+    def _call_at(self, module: torch.nn.Module, inputs: Any, recorder: Recorder) -> list[dict[str, Any]]:
+        """Call the module that is judged at other sizes, on zeros: what that does."""
+        recorder.operations = []
+        given = self._blank_inputs(inputs, recorder.cuda)
+        for tensor in flatten(given):
+            recorder.zeros(tensor)
+        self._call(module, given, recorder)
+        return recorder.operations
 
     def _build(
         self,

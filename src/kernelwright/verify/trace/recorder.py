@@ -128,6 +128,11 @@ class Recorder(TorchDispatchMode):
             self._compute(func, args, kwargs, outs)
         return out
 
+    def zeros(self, tensor: torch.Tensor) -> None:
+        """A tensor that nobody has made yet is zeros from here on."""
+        self._allocate(tensor)
+        self.add("fill", view=self.view(tensor), value=0)
+
     def _allocate(self, tensor: torch.Tensor) -> None:
         if not self.knows(tensor):
             number = self.number(tensor)

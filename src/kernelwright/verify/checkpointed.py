@@ -1,0 +1,92 @@
+"""A candidate under weights of a checkpoint (`reference/checkpoint.py`): where it keeps each of them.
+
+Names tell, as `load_state_dict` goes by them; and where a constructor has laid weights out anew (packed, transposed,
+padded), values do: an element that holds what one element of the reference's weights held gets what that one has now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from kernelwright.verify import folding
+from kernelwright.verify.messages import TINY
+from kernelwright.verify.sandbox import channel
+from kernelwright.verify.traced import Trace
+
+State = Mapping[str, torch.Tensor]
+
+
+def loaded(trace: Trace, before: State, after: State) -> bool:
+    """Whether a trace that was built under the weights `before` has a place for all that are others `after`; where it does,
+    what its memory holds of them is another now, but for its weights of the reference's names, which get theirs later."""
+    changed = [name for name, value in after.items() if not torch.equal(value, before[name])]
+    tiny = [before[name].reshape(-1).tolist() for name in changed if before[name].numel() <= TINY]
+    if set(map(_single, folding.numbers_given(trace))) & {
+        _single(one) for values in tiny for one in values if one
+    }:
+        return False  # read while it was built
+    named = {view.storage for view in trace.traced.state.values()}
+    used = folding.used(trace)
+    made, lacking = list(trace.blobs), {name for name in changed if name not in trace.traced.state}
+    known: dict[str, _Places] = {}
+    for storage, _, blob in trace.traced.constants:
+        if blob < 0 or storage in named or used.get(storage) not in folding.FLOATS:
+            continue
+        kind = used[storage]
+        places = known.setdefault(kind, _Places(changed, before, after, channel.DTYPES[kind]))
+        held = trace.blobs[blob].view(torch.uint8).reshape(-1)
+        if held.numel() % channel.DTYPES[kind].itemsize:
+            continue
+        found = places.laid_out(held.clone().view(channel.DTYPES[kind]))
+        if found is None:
+            return False
+        values, names = found
+        if names:
+            made[blob] = values.view(torch.uint8)
+            lacking -= names
+    if lacking:
+        return False
+    trace.blobs = made
+    return True
+
+
+def _single(number: float) -> float:
+    """As a kernel is given a number."""
+    return float(torch.tensor(number).float()) if math.isfinite(number) else number
+
+
+class _Places:
+    """Where each value of some weights is, as a dtype has it."""
+
+    def __init__(self, names: list[str], before: State, after: State, dtype: torch.dtype) -> None:
+        floats = [name for name in names if before[name].is_floating_point()]
+        old = [before[name].reshape(-1).to(dtype).double() for name in floats]
+        new = [after[name].reshape(-1).to(dtype).double() for name in floats]
+        empty = torch.empty(0, dtype=torch.float64)
+        self._names, self._dtype = floats, dtype
+        self._old, order = torch.cat([*old, empty]).sort(stable=True)
+        self._new = torch.cat([*new, empty])[order]
+        owners = [torch.full((value.numel(),), at) for at, value in enumerate(old)]
+        self._owners = torch.cat([*owners, torch.empty(0, dtype=torch.long)])[order]
+        same = self._old[1:] == self._old[:-1]
+        differs = same & (self._new[1:] != self._new[:-1])
+        self._twice = self._old[1:][differs].unique()
+
+    def laid_out(self, held: Any) -> tuple[Any, set[str]] | None:
+        """What memory holds under the new weights, and whose they are; None where that is not clear."""
+        if not self._old.numel():
+            return held, set()
+        values = held.double()
+        at = torch.searchsorted(self._old, values).clamp(max=self._old.numel() - 1)
+        hit = self._old[at] == values
+        if not bool((hit & (values != 0.0)).any()):
+            return held, set()
+        padding = (values == 0.0) | (values == 1.0)
+        if bool((torch.isin(values, self._twice) & hit).any()) or not bool((hit | padding).all()):
+            return None
+        laid = torch.where(hit, self._new[at], values).to(self._dtype)
+        return laid, {self._names[int(one)] for one in self._owners[at[hit]].unique()}

@@ -1,0 +1,113 @@
+"""Weights as a checkpoint brings them: what a constructor drew or filled says nothing of them.
+
+Layers that begin as copies differ then, gains that begin positive have either sign, rows of zeros hold numbers, and a
+buffer of zeros is none. `brought` draws such values for a reference's state: of learnable parameters, and of buffers
+that are saved and either begin as one number or are drawn at random. Tables that a constructor computes from sizes (a
+mask, angles), statistics of norms and frozen parameters that nobody draws stay: they are part of the program.
+
+A candidate gets them by name, or in memory into which it has laid its weights anew (`checkpointed.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+
+import torch
+from torch.nn.modules.batchnorm import _NormBase
+
+State = dict[str, torch.Tensor]
+
+_FACTORS = (0.5, 1.5)
+_ZEROS, _SEVERAL = 0.05, 8
+"""Share of zeros among so many elements and more."""
+_WIDTH = 0.5
+"""Standard deviation of what begins as zeros throughout."""
+_MOST_ALONE = 64
+"""Tensors that are tried one by one, where all at once are not taken."""
+
+
+def brought(
+    module: torch.nn.Module, another: torch.nn.Module, seed: int, takes: Callable[[torch.nn.Module], bool]
+) -> State | None:
+    """Other values for the state of `module`, all that change among them; None where nothing may. `another` was built
+    alike under another seed, which tells what is drawn; `takes` says whether the reference has a meaning with them."""
+    generator = torch.Generator().manual_seed(seed)
+    wild, near = _proposals(module, another, generator)
+    if not wild:
+        return None
+    if takes(_with(module, wild)):
+        return wild
+    alone = {
+        name: value for name, value in list(wild.items())[:_MOST_ALONE] if takes(_with(module, {name: value}))
+    }
+    for proposed in (near | alone, alone, near):
+        if proposed and takes(_with(module, proposed)):
+            return proposed
+    return None
+
+
+def _with(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    return load(copy.deepcopy(module), values)
+
+
+def load(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """`module`, in whose state these values were put."""
+    state = module.state_dict()
+    with torch.no_grad():
+        for name, value in values.items():
+            state[name].copy_(value)
+    return module
+
+
+def _proposals(
+    module: torch.nn.Module, another: torch.nn.Module, generator: torch.Generator
+) -> tuple[State, State]:
+    """By name, new values of either sign, and values that keep signs."""
+    learnt = {name for name, one in module.named_parameters(remove_duplicate=False) if one.requires_grad}
+    parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+    statistics = {
+        f"{path}.{name}".lstrip(".")
+        for path, part in module.named_modules()
+        if isinstance(part, _NormBase)
+        for name, _ in part.named_buffers(recurse=False)
+    }
+    others = another.state_dict()
+    wild: State = {}
+    near: State = {}
+    seen: set[int] = set()
+    for name, value in module.state_dict().items():
+        if not value.numel() or name in statistics or value.data_ptr() in seen:
+            continue
+        seen.add(value.data_ptr())  # tied weights stay tied
+        drawn = value.shape == others[name].shape and not torch.equal(value, others[name])
+        if value.dtype in (torch.int8, torch.uint8):
+            if drawn:
+                least, most = torch.iinfo(value.dtype).min, torch.iinfo(value.dtype).max
+                wild[name] = torch.randint(
+                    least, most + 1, value.shape, generator=generator, dtype=value.dtype
+                )
+        elif value.is_floating_point() and bool(torch.isfinite(value).all()):
+            begins_alike = name not in parameters and bool((value == value.reshape(-1)[0]).all())
+            if name in learnt or drawn or begins_alike:
+                wild[name], near[name] = _anew(value, generator)
+    return wild, near
+
+
+def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """The elements in another order and of other sizes, no zeros among them but new ones, with signs drawn; and with signs
+    kept."""
+    old = value.detach().cpu().double().reshape(-1)
+    count = old.numel()
+    typical = float(old.square().mean().sqrt()) or _WIDTH
+    low, high = _FACTORS
+
+    def uniform() -> torch.Tensor:
+        return torch.rand(count, generator=generator, dtype=torch.float64)
+
+    near = old[torch.randperm(count, generator=generator)] * (low + (high - low) * uniform())
+    near = torch.where(near == 0.0, typical * torch.randn(count, generator=generator).double(), near)
+    wild = torch.where(uniform() < 0.5, near, -near)
+    if count >= _SEVERAL:
+        wild = torch.where(uniform() < _ZEROS, 0.0, wild)
+    return wild.reshape(value.shape).to(value.dtype), near.reshape(value.shape).to(value.dtype)

@@ -1,0 +1,103 @@
+"""Inputs at which a formula behind a product degenerates: zero rows, equal points, scores far below, a large mean.
+
+`degenerate` rows of zeros, rows of one input that nearly are those of another, and rows opposed to what they are multiplied with, so that every score
+             lies below -10,000: of a reference that normalises, compares or takes roots of products. Rounding makes much of
+             them, so nothing is asked but numbers where the reference has numbers, and none far from them
+`level`      numbers that even TF32 (bfloat16) holds, around a mean a hundred times their spread: of a reference that takes a
+             variance of products, where E[y^2] - m^2 cancels and a sum of squares around the mean does not
+`apart`      one ordinary number in a row and all others below -10^6.3: of a reference that orders or picks
+
+Inputs that have zeros, infinities or one sign, and symmetric matrices, stay as they are drawn: they may be masks or shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernelwright.verify.structures import convert, flatten
+
+KINDS = ("degenerate", "level", "apart")
+_OPPOSED, _OPPOSED_HALF = 300.0, 8.0
+_NEAR = 200
+"""Roundings that points which nearly meet are apart at most."""
+_MEAN, _SPREAD, _STEPS = 128.0, 3.0, 8.0
+"""Of numbers on a level: the mean, how far they reach, and how many there are to one (in bfloat16 one)."""
+_APART = (6.3, 8.0)
+"""Powers of ten."""
+
+
+def changed(inputs: Any, kind: str, generator: torch.Generator) -> Any:
+    """The inputs with values of one kind."""
+    usual = [tensor for tensor in flatten(inputs) if _usual(tensor)]
+    change: Callable[[torch.Tensor, list[torch.Tensor], torch.Generator], torch.Tensor] = {
+        "degenerate": _degenerate,
+        "level": _level,
+        "apart": _apart,
+    }[kind]
+
+    def special(tensor: torch.Tensor) -> torch.Tensor:
+        if not any(tensor is one for one in usual):
+            return tensor
+        return change(tensor, usual, generator).to(tensor.dtype).to(tensor.device)
+
+    return convert(inputs, special)
+
+
+def _usual(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds numbers of either sign, with nothing about them to rely on."""
+    if not tensor.is_floating_point() or tensor.numel() < 2 or tensor.ndim < 1:
+        return False
+    square = tensor.ndim > 1 and tensor.shape[-1] == tensor.shape[-2] > 1
+    if square and torch.equal(tensor, tensor.mT):
+        return False
+    return bool(torch.isfinite(tensor).all() and (tensor < 0).any() and (tensor > 0).any()) and not bool(
+        (tensor == 0).any()
+    )
+
+
+def _rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A copy, and its rows."""
+    made = tensor.detach().cpu().double().clone(memory_format=torch.contiguous_format)
+    return made, made.reshape(-1, made.shape[-1])
+
+
+def _degenerate(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+    made, rows = _rows(tensor)
+    size = _OPPOSED_HALF if tensor.dtype == torch.float16 else _OPPOSED
+    far = size * (0.5 + rows.abs())
+    if tensor is not usual[0]:
+        rows.copy_(far)
+        near = torch.randint(-_NEAR, _NEAR + 1, rows[1::2].shape, generator=generator)
+        rows[1::2] = rows[:1] * (1.0 + near * 2.0**-22)
+        rows[-1:] = 0.0
+        return made
+    others = [one for one in usual[1:] if one.shape[-1] == tensor.shape[-1]]
+    if others:
+        rows.copy_(size * (0.5 + _rows(others[0])[1][:1].abs()))
+    rows[0::4] = -far[0::4]
+    rows[1::8] = 0.0
+    return made
+
+
+def _level(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+    if tensor is not usual[0]:
+        return tensor
+    made, _ = _rows(tensor)
+    steps = 1.0 if tensor.dtype == torch.bfloat16 else _STEPS
+    near = (made / made.std(correction=0)).clamp(-_SPREAD, _SPREAD)
+    return _MEAN + (near * steps).round() / steps
+
+
+def _apart(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+    if tensor.dtype == torch.float16:
+        return tensor
+    made, rows = _rows(tensor)
+    low, high = _APART
+    powers = low + (high - low) * torch.rand(rows.shape, generator=generator, dtype=torch.float64)
+    kept = torch.randint(rows.shape[1], (len(rows), 1), generator=generator)
+    own = rows.gather(1, kept)
+    rows.copy_(-(10.0**powers)).scatter_(1, kept, own)
+    return made
