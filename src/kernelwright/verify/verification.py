@@ -191,11 +191,8 @@ class Verification:
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
 
-        `inputs` is `describe`d; of `state` the host learns shapes, and values of the very small. Weights are drawn under
-        `seed`; `gradients` as `oracle.ShapeCases` has them. Of `many` calls some are those of a module built elsewhere, in evaluation mode where that is the same to the
-        reference (`settled`). The module is the `second` of its kind in its process, as it is where there are many; it was called
-        before on inputs of other sizes, where `earlier` describes such.
-        `how`: other fields of `Building`.
+        `inputs` is `describe`d, as is `earlier`: other sizes, at which the module was called before. Of `state` the host learns shapes
+        and very small values. Of `many` calls some are of a module built elsewhere, `settled`: in evaluation mode, too.
         """
         from kernelwright.verify.reference import oracle
         from kernelwright.verify.sandbox import channel
@@ -748,7 +745,7 @@ def explain(comparison: Any, where: str, what: str = "") -> str:
 
 def _equal(one: object, other: object) -> bool:
     """Whether arguments of a constructor are equal, and so plain that this can be said."""
-    if isinstance(one, (list, tuple)):
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         pairs = zip(one, other, strict=False)
         return type(one) is type(other) and len(one) == len(other) and all(_equal(*pair) for pair in pairs)
     return isinstance(one, (bool, int, float, str, type(None))) and type(one) is type(other) and one == other

@@ -111,11 +111,7 @@ class InterpretedVerification(Verification):
             with self._timed(Gate.FULL):
                 self._looked = self._sampled(device, full)
                 self._enlarge(device, shapes, traces)
-            if self._unproven and not self._looked:
-                self._met_at_length(host, device)
-            self._whole(base)
-            with self._timed(Gate.SMALL):
-                self._at_length(host, device, self.judge.long_cases(self.task, special=self._looked))
+            self._lengths(host, device, base)
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
         if full is not None:
@@ -308,13 +304,16 @@ class InterpretedVerification(Verification):
             if full is not None:
                 self._copies_more(traces[0], full, shapes[0].operators)
 
-    def _met_at_length(self, host: Confined, device: Confined) -> None:
-        """What is met at full size only, and unproven so far, is looked for at long sizes, where all values are checked; at
-        longer ones while there is more. Raises Stop."""
-        with self._timed(Gate.SMALL):
-            for room in _ROOMS:
-                if self._unproven:
+    def _lengths(self, host: Confined, device: Confined, base: Baseline | None) -> None:
+        """Long sizes; before that, what is met at full size only, and unproven so far, is looked for there, and at longer ones
+        while there is more. Raises Stop, also for what is known exactly of the full size."""
+        for room in _ROOMS:
+            if self._unproven and not self._looked:
+                with self._timed(Gate.SMALL):
                     self._at_length(host, device, self.judge.long_cases(self.task, False, room), met=True)
+        self._whole(base)
+        with self._timed(Gate.SMALL):
+            self._at_length(host, device, self.judge.long_cases(self.task, special=self._looked))
 
     def _at_length(
         self, host: Confined, device: Confined, shapes: list[ShapeCases], met: bool = False
