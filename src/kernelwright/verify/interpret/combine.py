@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import triton.language as tl
