@@ -63,8 +63,8 @@ class DepthwisePrinter(ConvolutionPrinter):
         emitter, batch = self.emitter, self.emitter.size(self.x_shape[0])
         channels = emitter.size(self.x_shape[1], True)
         sides = (*self.x_shape[2:], *self.out_shape[2:])
-        for name, size in zip(("height", "width", "out_height", "out_width"), sides, strict=True):
-            emitter.line(f"{name} = {emitter.size(size)}")
+        for side, size in zip(("height", "width", "out_height", "out_width"), sides, strict=True):
+            emitter.line(f"{side} = {emitter.size(size)}")
         emitter.line("if ALIGNED:")
         emitter.line(f"    out_width = out_width // {self.columns} * {self.columns}")
         for line in (
