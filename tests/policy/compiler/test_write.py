@@ -127,6 +127,19 @@ def test_a_part_of_a_vector_is_no_view_of_all_of_it(compiler: Compiler) -> None:
     assert "torch.addmm(w.as_strided((n,), (1,))" in code
 
 
+def test_a_later_part_of_a_vector_begins_where_the_vector_does_and_not_its_memory(compiler: Compiler) -> None:
+    given = graph(
+        ("aten.slice.Tensor", (W, 0, Size(size="n"), Size(size="3*n")), tensor("2*n")),
+        ("aten.slice.Tensor", (Ref(ref="v"), 0, Size(size="n"), Size(size="3*n")), tensor("2*n", "n")),
+        ("aten.t.default", (Ref(ref="h2"),), tensor("n", "2*n")),
+        ("aten.addmm.default", (Ref(ref="h1"), X, Ref(ref="h3")), tensor("m", "2*n")),
+        x=tensor("m", "n"),
+        w=tensor("3*n"),
+        v=tensor("3*n", "n"),
+    )
+    assert "torch.addmm(w.view(-1)[n:].as_strided((2 * n,), (1,))" in compiler.answer(given, "auto").code
+
+
 def test_a_convolution_of_a_transposed_sequence_is_written(compiler: Compiler) -> None:
     given = graph(
         ("aten.transpose.int", (X, 1, 2), tensor("b", 32, "n")),

@@ -328,8 +328,9 @@ class _Host:
         if tensor.start is not None:
             if not self._dense(base):
                 raise CannotCompile("unsupported", "a view with an offset")
-            place = f"{self._tuple(tensor.size)}, {self._tuple(tensor.stride)}, {self.text(tensor.start)}"
-            return f"{name}.as_strided({place})"
+            # An offset of as_strided counts from the storage, and an argument may begin anywhere in its own.
+            place = f"{self._tuple(tensor.size)}, {self._tuple(tensor.stride)}"
+            return f"{name}.view(-1)[{self.text(tensor.start)}:].as_strided({place})"
         if tensor is base or (
             wrapper.all_same(tensor.size, base.size) and wrapper.all_same(tensor.stride, base.stride)
         ):
