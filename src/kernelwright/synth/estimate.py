@@ -64,7 +64,7 @@ def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behi
     if split == 1:
         finish += a * b * behind.bytes / (2 * _BYTES / _SMS)
     # Beside another program, one finishes while the other one's tensor cores work.
-    ends = own * (_ENDS * shared + finish * (1.0 if beside == 1 else 0.4))
+    ends = own * (_ENDS * shared + finish * (0.7 if beside == 1 else 0.4))
     again = (-(-n // b)) * m * k + (-(-m // a)) * n * k  # operands, as often as tiles ask for them
     memory = max((2 * (m * k + k * n + m * n) + behind.bytes * m * n) / _BYTES, 2 * again / _FEED)
     flying = min(tiles, _SMS * _resident(schedule)) * (schedule.stages - 1) * (min(a, m) + min(b, n)) * c * 2
