@@ -180,6 +180,9 @@ def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
     for one in list(table.keys()):
         if one.namespace == "aten" and one._schema.name.removeprefix("aten::") in WHOLE:
             table.pop(one)
+    # Batch statistics are reductions like others; torch keeps the operator for its running averages.
+    trained = resolve("aten._native_batch_norm_legit_functional.default")
+    table[trained] = global_decomposition_table["post_autograd"][trained]
     composites, others = torchs._split_decomp_table_to_cia_and_python_decomp(dict(table))
     rules = global_decomposition_table["post_autograd"]
     kept = torchs._special_op_to_preserve_cia
