@@ -142,6 +142,8 @@ def key_of(source: Source, nest: str) -> str:
         form = "/turned" if turned_dimension(source) is not None else ""
     elif nest == "row" and extents_of(source, nest)[2]:
         form = "/turned" if along_rows(source) else ""
+    elif nest == "row" and not along_rows(source) and not _stores_along_rows(source):
+        form = "/planes"
     return f"{nest}/{dtype}/{'x'.join(sizes)}{form}"
 
 
