@@ -141,3 +141,18 @@ def test_functions_are_short(path: Path) -> None:
         and (lines := node.end_lineno - node.lineno + 1) > 60
     ]
     assert long == [], "split where the split has a name"
+
+
+def annotations(path: Path) -> Iterator[ast.expr]:
+    """Of arguments, returned values and variables."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+            yield node.returns
+        elif isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
+            yield node.annotation
+
+
+def test_fewer_than_a_twentieth_of_the_judges_annotations_say_any() -> None:
+    found = [one for path in (PACKAGE / "verify").rglob("*.py") for one in annotations(path)]
+    loose = [one for one in found if "Any" in {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}]
+    assert len(loose) / len(found) < 0.05

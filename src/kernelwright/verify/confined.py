@@ -13,12 +13,15 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.verify.sandbox.confine import Limits
 from kernelwright.verify.sandbox.zygote import Role, Zygote
+
+if TYPE_CHECKING:
+    import torch
 
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
 _COPIES = 2
@@ -62,8 +65,8 @@ class Confined:
         self.alive = True
 
     def ask(
-        self, gate: Gate, body: dict[str, Any], tensors: list[Any] | None = None
-    ) -> tuple[dict[str, Any], list[Any]]:
+        self, gate: Gate, body: dict[str, Any], tensors: list[torch.Tensor] | None = None
+    ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """One command. Anything but a well-formed, timely answer stops the verification."""
         from kernelwright.verify.sandbox import channel
 

@@ -62,7 +62,7 @@ class Kept(Generic[T]):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._entries: OrderedDict[object, _Entry] = OrderedDict()
+        self._entries: OrderedDict[object, _Entry[T]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __contains__(self, key: object) -> bool:

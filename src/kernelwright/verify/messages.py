@@ -7,12 +7,43 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 HALF_SUMS = "float16 sums"
 """Among the units of arithmetic that a call used: products that are summed in half precision."""
+
+
+class Gradients(TypedDict):
+    """Which gradients are asked of a candidate."""
+
+    parameters: list[str]
+    """Names of those that learn."""
+    positions: list[int]
+    """Of the outputs that have one."""
+
+
+class Launched(TypedDict):
+    """What a device says of a launch, as far as the judge reads it (`interpret.device.describe`)."""
+
+    kernel: str
+    work: WorkSeen
+    written: dict[str, float]
+    """By argument: bytes that plain stores write at least once."""
+    readers: dict[str, float]
+    """By argument: how many program instances read what any does."""
+
+
+class WorkSeen(TypedDict):
+    """Of a program instance, but for `programs` (`cost.model.Work`)."""
+
+    programs: int
+    flops: dict[str, float]
+    unique_bytes: dict[str, float]
+    sizes: dict[str, int]
+    loaded_bytes: dict[str, float]
+    stored_bytes: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +59,7 @@ class Building:
     """Whether weights are varied, as the reference's were (`trace/affine.py`)."""
     cast: str
     """What weights were cast to; empty for nothing."""
-    gradients: dict[str, Any] | None
+    gradients: Gradients | None
     """A call is a forward and a backward pass, as `oracle.ShapeCases` has them; None: a forward pass."""
     evaluating: bool = False
     """In evaluation mode."""

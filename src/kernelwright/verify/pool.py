@@ -174,7 +174,7 @@ class VerifierPool(Pool):
                 self._zygote = zygotes.take(name) if self._kept else Zygote(name)
             return self._zygote
 
-    def at_work(self) -> AbstractContextManager[Any]:
+    def at_work(self) -> AbstractContextManager[object]:
         """What a trainer enters while it computes on its GPU: nothing is clocked there meanwhile, all else goes on."""
         import torch
 

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Launch
 from kernelwright.verify.confined import Stop, plain
+from kernelwright.verify.messages import Launched
 
 if TYPE_CHECKING:
-    from kernelwright.verify.trace.tape import View
+    import torch
+
+    from kernelwright.verify.trace.tape import Tape, View
 
 
 class Trace:
     """What the host process said about one shape, checked."""
 
-    def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[Any]) -> None:
+    def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[torch.Tensor]) -> None:
         """Raises Stop for anything that is not a trace."""
         from kernelwright.verify.trace.replay import Candidate as Traced
         from kernelwright.verify.trace.tape import OutsideStorage, TapeError, UnmadeMemory
@@ -43,12 +46,12 @@ class Trace:
             raise Stop(Outcome.MALFORMED_RESULT, gate, f"not a trace: {error}"[:200]) from None
 
     @property
-    def tape(self) -> Any:
+    def tape(self) -> Tape:
         """The steady call."""
         return self.traced.steady
 
     @property
-    def inputs(self) -> list[Any]:
+    def inputs(self) -> list[View]:
         """Views of the steady call's inputs."""
         return self.traced.inputs[-1]
 
@@ -103,7 +106,7 @@ class Trace:
     def launches_more_at_first(self) -> bool:
         """Whether some kernel is launched more often by an earlier call than by the steady one."""
 
-        def counted(tape: Any) -> Counter[int]:
+        def counted(tape: Tape) -> Counter[int]:
             return Counter(launch.kernel for launch in tape.launches())
 
         steady = counted(self.tape)
@@ -125,7 +128,7 @@ class Trace:
                 targets |= {view.storage for view in step.fields["results"]}
         return self.named(targets)
 
-    def stored(self, launches: list[dict[str, Any]]) -> set[int | str]:
+    def stored(self, launches: list[Launched]) -> set[int | str]:
         """Inputs and weights that launches stored to, as `device.describe` tells of them."""
         found: set[int] = set()
         for launch, described in zip(self.tape.launches(), launches, strict=False):

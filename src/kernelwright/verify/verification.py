@@ -26,7 +26,7 @@ from kernelwright.shapes import constants
 from kernelwright.verify.confined import Confined, Stop, plain
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Run
+from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Gradients, Run
 from kernelwright.verify.reference.hidden_sizes import LEAST, ONE
 from kernelwright.verify.sandbox.zygote import Role, Zygote
 from kernelwright.verify.traced import Trace
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import torch
 
     from kernelwright.verify.reference.baseline import Form
+    from kernelwright.verify.reference.comparison import Comparison
     from kernelwright.verify.reference.expected import Expected
     from kernelwright.verify.reference.gpu_cases import GpuCases
     from kernelwright.verify.reference.oracle import Case, ShapeCases
@@ -183,7 +184,7 @@ class Verification:
         values: bool = True,
         many: bool = False,
         seed: int | None = None,
-        gradients: dict[str, Any] | None = None,
+        gradients: Gradients | None = None,
         settled: bool = False,
         second: bool = False,
         earlier: Any = None,
@@ -452,7 +453,7 @@ class Verification:
         worst = 0.0
         for index, (got, expected) in enumerate(zip(outputs, case.expected, strict=True)):
 
-            def rounded(index: int = index) -> Any:
+            def rounded(index: int = index) -> Expected:
                 return case.with_roundings()[index]
 
             comparison = judged(index, got, expected, self.protocol, rounded)
@@ -488,7 +489,7 @@ class Verification:
             raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=where)
 
     def _without_kernels(
-        self, device: Confined, name: str, trace: Trace, cases: Sequence[Any], operators: Iterable[str]
+        self, device: Confined, name: str, trace: Trace, cases: Sequence[Case], operators: Iterable[str]
     ) -> None:
         """Interpreted calls at the small size `name` in which kernels do nothing. Raises Stop where that is as good, or where
         copies by torch make the output. `operators` are the reference's."""
@@ -499,7 +500,7 @@ class Verification:
         moved = causality.relaid(trace.tape, case.expected, case.aliases) if full else {}
         idle = Run(name, ablate=True, copies=list(moved))
 
-        def ablated(case: Case) -> tuple[list[Any], set[int]]:
+        def ablated(case: Case) -> tuple[list[torch.Tensor], set[int]]:
             """The outputs, and which of them a copy has already."""
             _, tensors = device.ask(Gate.CAUSALITY, idle.body(), flatten(case.inputs))
             count = len(case.expected)
@@ -534,7 +535,7 @@ class Verification:
                 detail = f"torch copies {share:.0%} of the output"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
 
-    def _acts(self, calls: Iterable[tuple[Any, list[Any]]], idle: bool = False) -> None:
+    def _acts(self, calls: Iterable[tuple[Case, list[torch.Tensor]]], idle: bool = False) -> None:
         """Without kernels the outputs of one of `calls` (cases, what came of them) are wrong. One may be right by chance, as
         fresh memory of booleans is, or the zero that a count begins with; and where the reference gives the same in every
         case, nobody can tell. `idle`: then there may be nothing to do at this size. Raises Stop."""
@@ -598,7 +599,7 @@ class Verification:
 
     def _interpret(
         self, device: Confined, gate: Gate, run: Run, case: Case, position: int = 0, number: int = 0
-    ) -> tuple[float, dict[str, Any], list[Any]]:
+    ) -> tuple[float, dict[str, Any], list[torch.Tensor]]:
         """One interpreted call on a case's inputs, compared: the worst error, what was seen of it, and the outputs. Raises
         Stop.
 
@@ -727,9 +728,10 @@ def _short(form: object) -> str:
     return str(form).replace("'*'", "tensor")[:120]
 
 
-def explain(comparison: Any, where: str, what: str = "") -> str:
+def explain(comparison: Comparison, where: str, what: str = "") -> str:
     """The first wrong index, for people and models; `what` names the tensor, by default by its number."""
     found = comparison.mismatch
+    assert found is not None
     what = what or f"output {found.output}"
     index = list(found.index)
     share = f"{found.wrong_share:.1%} of the elements are wrong"

@@ -82,9 +82,9 @@ class Side:
 
     def __init__(
         self,
-        call: Callable[[], Any],
-        poison: Callable[[], Any] = lambda: None,
-        steps: Sequence[tuple[bool, Callable[[], Any]]] = (),
+        call: Callable[[], object],
+        poison: Callable[[], object] = lambda: None,
+        steps: Sequence[tuple[bool, Callable[[], object]]] = (),
     ) -> None:
         """`steps` are the call in parts, each with whether it is a launch of the candidate's."""
         self.call, self.poison, self.steps = call, poison, steps
@@ -213,7 +213,7 @@ def _settled(rounds: list[list[float]], precision: float) -> bool:
     return max(ratio.half_width, own.half_width) <= finest
 
 
-def gpu_ms(call: Callable[[], Any]) -> float:
+def gpu_ms(call: Callable[[], object]) -> float:
     """GPU milliseconds of one call, the host's launch time included."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()

@@ -34,7 +34,16 @@ from kernelwright.records import Task
 from kernelwright.verify.cost import crosscompile, footprint
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.gpu.clock import Clock, Inputs, Side, gpu_ms
-from kernelwright.verify.gpu.memory import GUARD_BYTE, ON_GPU, Mapping, Raw, locate, open_arena
+from kernelwright.verify.gpu.memory import (
+    GUARD_BYTE,
+    ON_GPU,
+    Mapping,
+    Raw,
+    Scattered,
+    Slot,
+    locate,
+    open_arena,
+)
 from kernelwright.verify.reference import oracle
 from kernelwright.verify.reference.rounded import set_flags
 from kernelwright.verify.sandbox import channel
@@ -313,7 +322,7 @@ class CudaDevice(Service):
         return {}
 
     def _open_command(
-        self, key: str, trace: dict[str, Any], state: dict[str, Any], blobs: list[Any]
+        self, key: str, trace: dict[str, Any], state: dict[str, Slot], blobs: list[Slot]
     ) -> dict[str, object]:
         """Memory for one shape, with constants as given and weights as the reference has them."""
         assert self.arena is not None
@@ -330,7 +339,7 @@ class CudaDevice(Service):
         return {}
 
     def _run_command(
-        self, key: str, call: int, ablate: bool, inputs: list[Any], outputs: list[Any]
+        self, key: str, call: int, ablate: bool, inputs: list[Slot], outputs: list[Slot]
     ) -> dict[str, Any]:
         """One call on the arena's inputs; outputs are copied to the places given."""
         assert self.arena is not None
@@ -357,7 +366,7 @@ class CudaDevice(Service):
             locate(self.arena, described).copy_(session.tensor(view))
         return {"changed": changed}
 
-    def _compare_state_command(self, key: str, state: dict[str, Any]) -> dict[str, object]:
+    def _compare_state_command(self, key: str, state: dict[str, Slot]) -> dict[str, object]:
         """Names of the weights that are not as the arena has them."""
         assert self.arena is not None
         session, candidate = self.sessions[key]
@@ -412,9 +421,9 @@ class CudaDevice(Service):
     def _time_command(
         self,
         key: str,
-        audited: list[Any],
-        unseen: list[Any],
-        outputs: list[Any],
+        audited: list[Slot],
+        unseen: list[Scattered],
+        outputs: list[Slot],
         anew: bool,
         precision: float,
     ) -> dict[str, object]:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import secrets
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 import torch
 
 from kernelwright.drawing import DRAWING
 from kernelwright.errors import InfrastructureError
 from kernelwright.verify.gpu.admission import OutOfMemory
+from kernelwright.verify.reference.expected import Expected
 
 _BLOCK = 2 << 20
 """The driver carves small allocations from blocks of this size, and a handle opens a whole block."""
@@ -111,6 +113,22 @@ def digest(tensor: torch.Tensor) -> int:
     return total
 
 
+class Slot(TypedDict):
+    """Where a tensor lies in the arena."""
+
+    offset: int
+    shape: list[int]
+    stride: list[int]
+    dtype: str
+
+
+class Scattered(Slot):
+    """The same, for elements of a tensor."""
+
+    at: int
+    """Where the first of them belongs."""
+
+
 class Mapping:
     """GPU memory at `pointer`, ours or another process's."""
 
@@ -160,13 +178,13 @@ class Arena(Mapping):
     def bytes(self, offset: int, size: int) -> torch.Tensor:
         return self.view(offset, (size,), (1,), torch.uint8)
 
-    def place(self, tensor: torch.Tensor) -> dict[str, Any]:
+    def place(self, tensor: torch.Tensor) -> Slot:
         """Copy a tensor in, with its strides; returns what the worker needs to find it."""
         described = self.reserve(tensor)
         self.locate(described).copy_(tensor)
         return described
 
-    def reserve(self, like: torch.Tensor) -> dict[str, object]:
+    def reserve(self, like: torch.Tensor) -> Slot:
         """Room for a tensor of this shape, stride and dtype, with a guard behind it."""
         offset = -(-self._used // _ALIGN) * _ALIGN
         size = extent(like)
@@ -184,7 +202,7 @@ class Arena(Mapping):
             "dtype": str(like.dtype).removeprefix("torch."),
         }
 
-    def slots(self, expected: list[Any]) -> list[dict[str, Any]]:
+    def slots(self, expected: Sequence[Expected | torch.Tensor]) -> list[Slot]:
         """Poisoned room for outputs of the shapes and dtypes that are `expected`."""
         from kernelwright.verify.trace.pretend_cuda import poison_
 
@@ -194,7 +212,7 @@ class Arena(Mapping):
             poison_(self.locate(found[-1]))
         return found
 
-    def locate(self, described: dict[str, Any]) -> torch.Tensor:
+    def locate(self, described: Slot) -> torch.Tensor:
         return locate(self, described)
 
     def guards_intact(self) -> bool:
@@ -220,7 +238,7 @@ def open_arena(handle: str, size: int, device: int) -> Mapping:
     return Mapping(int(pointer.value), size, device)
 
 
-def locate(memory: Mapping, described: dict[str, Any]) -> torch.Tensor:
+def locate(memory: Mapping, described: Slot) -> torch.Tensor:
     """The tensor that `Arena.place` or `Arena.reserve` described."""
     from kernelwright.verify.sandbox.channel import DTYPES
 

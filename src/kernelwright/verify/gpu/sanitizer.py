@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import torch
 
     from kernelwright.verify.gpu.gpu import Gpu
+    from kernelwright.verify.reference.oracle import ShapeCases
     from kernelwright.verify.trace.tape import Tape
 
 Tool = Literal["memcheck", "racecheck"]
@@ -298,7 +299,7 @@ class WatchedVerification(Verification):
             raise InfrastructureError(f"{NAME}: {error}") from None
         return None
 
-    def _replayed(self, shape: Any) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
+    def _replayed(self, shape: ShapeCases) -> tuple[list[str], dict[str, Any], list[torch.Tensor]]:
         """(names of the candidate's kernels, body, tensors) for `examine`."""
         from kernelwright.verify.structures import describe, flatten
 

@@ -23,7 +23,7 @@ from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.gpu.stopwatch import Stopwatch
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.messages import Run
+from kernelwright.verify.messages import Launched, Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.reference.long_sizes import LONG
 from kernelwright.verify.sandbox.zygote import Zygote
@@ -32,6 +32,8 @@ from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LONG_PROGRAMS, Verification
 
 if TYPE_CHECKING:
+    import torch
+
     from kernelwright.verify.reference.baseline import Baseline
     from kernelwright.verify.reference.gpu_cases import GpuCases
     from kernelwright.verify.reference.oracle import Case, ShapeCases
@@ -59,9 +61,9 @@ class MeasuredVerification(Verification):
         self._arena: Any = None
         self._named_sizes: list[tuple[ShapeCases, Trace]] = []
         """Cases at sizes that the candidate names, for the interpreter, and their traces."""
-        self._bits: list[Any] = []
+        self._bits: list[object] = []
         """Digests of what the first case gave at full size, at the first call and at the last."""
-        self._launches: list[dict[str, Any]] | None = None
+        self._launches: list[Launched] | None = None
         """What the interpreter saw of a few program instances of each launch at full size."""
 
     def verdict(self) -> Verdict:
@@ -460,7 +462,7 @@ class MeasuredVerification(Verification):
         case: Case,
         call: int = -1,
         ablate: bool = False,
-    ) -> tuple[dict[str, Any], list[Any]]:
+    ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """One call, and its outputs where they lie in the arena."""
         import torch
 

@@ -68,7 +68,7 @@ def modelled(code: str, graph: Graph, target: Target, *, assembler_s: float = AS
 def _call(engine: Engine, code: str, graph: Graph, target: Target) -> list[TracedLaunch]:
     """Play the host function on tensors without data; its launches go to the engine."""
 
-    def launch(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+    def launch(self: object, *args: object, grid: Any, warmup: bool, **options: object) -> None:
         engine.launch(self, grid, args, options)
 
     properties = types.SimpleNamespace(multi_processor_count=target.sms)

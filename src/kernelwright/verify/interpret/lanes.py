@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure
 from kernelwright.verify.structures import flatten
 from kernelwright.verify.traced import Trace
+
+if TYPE_CHECKING:
+    import torch
 
 _DRAWN = 16
 """Instances of a launch that are looked at besides those in the corners of its grid."""
@@ -94,7 +97,9 @@ class _Player(InterpretDevice):
     def _compiles(self, launches: list[TracedLaunch]) -> None:
         return
 
-    def answer(self, body: dict[str, Any], tensors: list[Any], outputs: list[Any]) -> dict[str, Any]:
+    def answer(
+        self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> dict[str, Any]:
         """As the device answers; the language is given back after each command, for the other player."""
         try:
             return super().answer(body, tensors, outputs)
@@ -113,7 +118,7 @@ class _Player(InterpretDevice):
         accesses: list[_Access] = []
         for number, case in enumerate(shape.cases):
             for call in (*(trace.warm_up() if number == 0 else ()), -1):
-                outputs: list[Any] = []
+                outputs: list[torch.Tensor] = []
                 self.witness.accesses, self.witness.watching = [], number == 0
                 self.answer(Run(shape.name, call).body(), flatten(case.inputs), outputs)
                 found += [channel.tensor_bytes(tensor) for tensor in outputs]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
-from kernelwright.verify.messages import TINY, Run
+from kernelwright.verify.messages import TINY, Launched, Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from kernelwright.verify.judge import Judge
     from kernelwright.verify.reference.baseline import Baseline
+    from kernelwright.verify.reference.expected import Expected
     from kernelwright.verify.reference.oracle import Case, ShapeCases
+    from kernelwright.verify.reference.periodic import Patch
     from kernelwright.verify.sandbox.zygote import Zygote
 
 _MODEL_UNCERTAINTY = 0.15
@@ -62,7 +64,7 @@ class InterpretedVerification(Verification):
         """Constants and decisions of kernels that were met at full size only."""
         self._again = 0
         """Sampled programs at full size that stored only where others had."""
-        self._first: list[Any] = []
+        self._first: list[torch.Tensor] = []
         """What the first case gave."""
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
@@ -189,7 +191,7 @@ class InterpretedVerification(Verification):
 
     # -- compile and model -------------------------------------------------------------------------------------
 
-    def _model(self, device: Confined, full: Trace | None) -> list[dict[str, object]] | None:
+    def _model(self, device: Confined, full: Trace | None) -> list[Launched] | None:
         """Launches at full size with their work, and every specialisation through compiler and assembler; where no binary
         is asked for, through the compiler's front end."""
         if full is None:
@@ -413,6 +415,7 @@ class InterpretedVerification(Verification):
         for number, (positions, values) in zip(
             answer.get("written", ()), zip(stored[::2], stored[1::2], strict=True), strict=True
         ):
+            assert patch is not None
             self._agrees(number, values, patch, positions, views[number].shape)
         return len(answer.get("written", ())) == len(views)
 
@@ -483,11 +486,13 @@ class InterpretedVerification(Verification):
             detail = f"met at full size only, where its values could not be checked: {self._unproven[0]}"
             raise Stop(Outcome.UNPROVEN, Gate.FULL, detail, where="full")
 
-    def _agrees(self, number: int, values: Any, patch: Any, positions: Any, shape: tuple[int, ...]) -> None:
+    def _agrees(
+        self, number: int, values: torch.Tensor, patch: Patch, positions: torch.Tensor, shape: tuple[int, ...]
+    ) -> None:
         """Elements of a full-size output against what they must be. Raises Stop."""
         from kernelwright.verify.reference.comparison import judged
 
-        def expected(rounded: bool) -> Any:
+        def expected(rounded: bool) -> Expected:
             return patch.expected(number, positions, shape, self.protocol if rounded else None)
 
         comparison = judged(number, values, expected(False), self.protocol, lambda: expected(True))
@@ -511,10 +516,10 @@ class InterpretedVerification(Verification):
         device: Confined,
         base: Baseline,
         full: Trace,
-        launches: list[dict[str, Any]],
+        launches: list[Launched],
         shape: ShapeCases,
         small: Trace,
-    ) -> list[dict[str, object]]:
+    ) -> list[Launched]:
         """At full size, where values are not checked here, the kernels must write the output and read the inputs.
 
         What they do there is held against the output's size, and against what they read at the small size. A first
@@ -539,7 +544,7 @@ class InterpretedVerification(Verification):
                 return launches
         raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
 
-    def _uncomputed(self, base: Baseline, launches: list[dict[str, Any]], shape: ShapeCases) -> str:
+    def _uncomputed(self, base: Baseline, launches: list[Launched], shape: ShapeCases) -> str:
         """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found
         right (the rows of a diagonal product need no product). Part of it may be skipped at full size for good reasons,
         a triangle or a fast algorithm, by a kernel whose values were looked at."""
@@ -563,7 +568,7 @@ class InterpretedVerification(Verification):
             return ""
         return f"at full size the kernels do {share:.1%} of the reference's arithmetic"
 
-    def _unchecked(self, launches: list[dict[str, Any]]) -> str:
+    def _unchecked(self, launches: list[Launched]) -> str:
         """Products are made at full size in the precision in which they were found right."""
         made = {unit for launch in launches for unit in launch["work"]["flops"]} - {"float32", "float64"}
         if new := sorted(made - self._units):
@@ -575,7 +580,7 @@ class InterpretedVerification(Verification):
         device: Confined,
         base: Baseline,
         full: Trace,
-        launches: list[dict[str, Any]],
+        launches: list[Launched],
         shape: ShapeCases,
         small: Trace,
         samples: int,
@@ -608,7 +613,7 @@ class InterpretedVerification(Verification):
                 return f"input {index}: {then:.0%} of it is read at the small size, {now:.1%} at full size"
         return ""
 
-    def _price(self, base: Baseline, full: Trace, launches: list[dict[str, Any]]) -> Cost:
+    def _price(self, base: Baseline, full: Trace, launches: list[Launched]) -> Cost:
         """What a call costs at full size by the model, told as evidence with what eager's does. Where no binary was made,
         as if its registers were few."""
         from kernelwright.verify.cost import model as cost
@@ -648,7 +653,7 @@ def _order(gate: Gate, stop: Stop) -> Stop:
     return Stop(Outcome.NONDETERMINISTIC, gate, detail)
 
 
-def _moved(trace: Trace, launches: list[dict[str, Any]], reads: bool) -> dict[int, float]:
+def _moved(trace: Trace, launches: list[Launched], reads: bool) -> dict[int, float]:
     """Bytes that the kernels and copies of a call read or write, by storage. What instances repeat counts once."""
     found: dict[int, float] = {}
     for launch, described in zip(trace.tape.launches(), launches, strict=False):
@@ -678,7 +683,7 @@ def _share_read(trace: Trace, moved: Mapping[int, float], index: int) -> float:
     return min(1.0, moved.get(view.storage, 0.0) / max(view.numel * view.itemsize, 1))
 
 
-def _unwritten(full: Trace, launches: list[dict[str, Any]]) -> str:
+def _unwritten(full: Trace, launches: list[Launched]) -> str:
     written = _moved(full, launches, reads=False)
     for index, view in enumerate(full.tape.outputs()):
         extents = zip(view.shape, view.stride, strict=True)

@@ -23,6 +23,7 @@ from kernelwright.hardware import Target
 from kernelwright.records import Binary, Cost, Task
 from kernelwright.verify.cost import model as cost
 from kernelwright.verify.cost.footprint import Footprint, Live
+from kernelwright.verify.messages import Gradients
 from kernelwright.verify.reference import gaps, oracle
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import Args, Function, Kwargs, Op, convert, describe, flatten, skeleton
@@ -102,7 +103,7 @@ class Baseline:
     """Whether it multiplies matrices or vectors."""
     state: dict[str, torch.Tensor]
     """The reference's weights, without data."""
-    gradients: dict[str, Any] | None
+    gradients: Gradients | None
     """As `oracle.ShapeCases.gradients`."""
     form: Form
     read_share: list[float]

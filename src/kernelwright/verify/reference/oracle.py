@@ -26,6 +26,7 @@ from kernelwright.shapes import apply_shape
 from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
+from kernelwright.verify.messages import Gradients
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import checkpoint, roundings, special_values, whole_numbers
 from kernelwright.verify.reference.choices import Choices, chosen
@@ -145,7 +146,7 @@ class ShapeCases:
     init: Sequence[object]
     seed: int
     """Under which weights are drawn."""
-    gradients: dict[str, Any] | None
+    gradients: Gradients | None
     """Names of the parameters and positions of the outputs that gradients are asked of, where they are."""
     state: dict[str, torch.Tensor]
     cases: list[Case]
@@ -211,7 +212,7 @@ class Reference:
         self.precision = precision_of(task)
         self.turned = False
         """Whether truth values of Python's among the inputs are the contrary of those that the task draws."""
-        self._first: Any = None
+        self._first: list[object] | None = None
         """The first draw of inputs, without its elements."""
         self._cotangents: list[tuple[int, torch.Tensor]] = []
         """Position and form of each output that has a gradient, where gradients are asked."""
@@ -268,7 +269,7 @@ class Reference:
                 finished(module)
             return self._as_asked(module)
 
-    def gradients(self, module: torch.nn.Module) -> dict[str, Any] | None:
+    def gradients(self, module: torch.nn.Module) -> Gradients | None:
         """What a candidate's process is told of the gradients that are asked; None where none are."""
         if not self.task.gradients:
             return None
@@ -510,7 +511,7 @@ def _of_whole_numbers(
 ) -> Iterator[Case]:
     """A case of integers and truth values that the reference takes and its task does not draw, where there are such."""
 
-    def call(inputs: Any) -> list[torch.Tensor]:
+    def call(inputs: object) -> list[torch.Tensor]:
         with torch.no_grad(), _drawing(inputs):
             return flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
 
