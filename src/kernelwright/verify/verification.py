@@ -72,7 +72,7 @@ class Verification:
         self.large: list[dict[str, int]] = []
         """Sizes, the full one among them, that were looked at beyond the sets whose values are all checked."""
         self._processes: list[Confined] = []
-        self._built: list[tuple[Any, Any]] = []
+        self._built: list[tuple[object, object]] = []
         """Arguments of a constructor, and inputs that a module so built was called on (`describe`d)."""
         self._atomics = "atomic" in candidate.code
         """Whether anything may be updated atomically, if only where it is large: then sums may differ in their last bits."""
@@ -187,7 +187,7 @@ class Verification:
         gradients: Gradients | None = None,
         settled: bool = False,
         second: bool = False,
-        earlier: Any = None,
+        earlier: object = None,
         **how: Any,
     ) -> Trace:
         """Have the candidate built for one shape and called a secret number of times.
@@ -325,7 +325,7 @@ class Verification:
                 detail = f"{what} is computed from weights {maker}: weights loaded later would not reach it"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail)
 
-    def _met_before(self, init: object, inputs: object) -> Any:
+    def _met_before(self, init: object, inputs: object) -> object:
         """Of modules that were built of the same arguments, inputs of other sizes (`describe`d) that one was called on, the first
         small ones if there are; None where there are none. A user calls one module at several sizes; but the first call of a
         process counts, too, so the first set for which this could be done is left as it is."""
@@ -336,7 +336,7 @@ class Verification:
         return alike[0] if len(alike) > 1 else None
 
     def _trace_checkpoint(
-        self, host: Confined, shape: ShapeCases, inputs: Any, earlier: Any
+        self, host: Confined, shape: ShapeCases, inputs: Any, earlier: object
     ) -> tuple[ShapeCases, Trace]:
         """The candidate built for a shape whose weights are a checkpoint's, where it has a place for them; else for the
         same shape with the weights that its constructor draws."""

@@ -153,7 +153,7 @@ class HostWorker(Service):
         state: dict[str, torch.Tensor],
         asked: Building,
         outputs: list[torch.Tensor],
-        other_sizes: Any = None,
+        other_sizes: object = None,
     ) -> dict[str, Any]:
         """Build `ModelNew` and call it as it is `asked`: the tapes, and what they start from. Before all of that the module is
         called on inputs of `other_sizes`, where there are any.
@@ -212,7 +212,7 @@ class HostWorker(Service):
         done, recorder.operations = recorder.operations, []
         return done
 
-    def _call_at(self, module: torch.nn.Module, inputs: Any, recorder: Recorder) -> list[dict[str, Any]]:
+    def _call_at(self, module: torch.nn.Module, inputs: Any, recorder: Recorder) -> list[dict[str, object]]:
         """Call the module that is judged at other sizes, on zeros: what that does."""
         recorder.operations = []
         given = self._blank_inputs(inputs, recorder.cuda)
