@@ -21,7 +21,7 @@ from kernelwright.verify.structures import convert, flatten
 
 KINDS = ("degenerate", "level", "apart")
 _OPPOSED, _OPPOSED_HALF = 300.0, 8.0
-_NEAR = 200
+_NEAR = 400
 """Roundings that points which nearly meet are apart at most."""
 _MEAN, _SPREAD, _STEPS = 128.0, 3.0, 8.0
 """Of numbers on a level: the mean, how far they reach, and how many there are to one (in bfloat16 one)."""
@@ -68,15 +68,17 @@ def _degenerate(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torc
     made, rows = _rows(tensor)
     size = _OPPOSED_HALF if tensor.dtype == torch.float16 else _OPPOSED
     far = size * (0.5 + rows.abs())
+
+    def near(row: torch.Tensor) -> torch.Tensor:
+        return row * (1.0 + torch.randint(-_NEAR, _NEAR + 1, rows.shape, generator=generator) * 2.0**-22)
+
     if tensor is not usual[0]:
-        rows.copy_(far)
-        near = torch.randint(-_NEAR, _NEAR + 1, rows[1::2].shape, generator=generator)
-        rows[1::2] = rows[:1] * (1.0 + near * 2.0**-22)
+        rows.copy_(near(far[:1]))
         rows[-1:] = 0.0
         return made
     others = [one for one in usual[1:] if one.shape[-1] == tensor.shape[-1]]
     if others:
-        rows.copy_(size * (0.5 + _rows(others[0])[1][:1].abs()))
+        rows.copy_(near(size * (0.5 + _rows(others[0])[1][:1].abs())))
     rows[0::4] = -far[0::4]
     rows[1::8] = 0.0
     return made
