@@ -13,7 +13,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from kernelwright.compile_backend import backend, kernelwright_backend, last_report, splice, use_source
+from kernelwright.compile_backend import (
+    backend,
+    compiling,
+    kernelwright_backend,
+    last_report,
+    splice,
+    use_source,
+)
 from kernelwright.compile_backend.operators import operator_for
 from kernelwright.compile_backend.race import Race
 from kernelwright.errors import UserError
@@ -281,11 +288,11 @@ def test_a_graph_is_compiled_once_without_kernels_and_searched_for_once(
     source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
-    monkeypatch.setattr(backend, "race", lambda *_: Race(2.0, 1.0))
+    monkeypatch.setattr(compiling, "race", lambda *_: Race(2.0, 1.0))
     compiled_graphs: list[Any] = []
-    compile_once = backend._Compiling._compile
+    compile_once = compiling.Compiling._compile
     monkeypatch.setattr(
-        backend._Compiling,
+        compiling.Compiling,
         "_compile",
         lambda self, change: compiled_graphs.append(change) or compile_once(self, change),
     )
@@ -306,7 +313,7 @@ def test_the_loser_of_the_race_leaves_nothing_behind(
 ) -> None:
     """Forward and backward are tried with all kernels, then with fewer while that loses; the winner's strides are AOTAutograd's."""
     monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
-    monkeypatch.setattr(backend, "race", lambda *_: Race(1.0, 2.0) if won else Race(2.0, 1.0))
+    monkeypatch.setattr(compiling, "race", lambda *_: Race(1.0, 2.0) if won else Race(2.0, 1.0))
     source()
     module, x = Block(), torch.randn(4, 8, 32, requires_grad=True)
     fast = compiled(module)
@@ -328,3 +335,27 @@ def test_a_fault_of_ours_leaves_the_model_to_inductor(
     module, x = Block(), torch.randn(4, 32)
     torch.testing.assert_close(compiled(module)(x), module(x))
     assert "a fault of ours" in caplog.text
+
+
+def test_where_all_kernels_lose_they_are_added_one_by_one(
+    source: Callable[..., Known], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that likes wholes with one kernel of ours keeps exactly one."""
+    count = {"now": 0}
+    run = compiling.Compiling.run
+
+    def counted(self: Any, change: Any) -> Any:
+        made = run(self, change)
+        count["now"] = len({name for _, name in change.done.replaced}) if change.done else 0
+        return made
+
+    monkeypatch.setattr(backend, "_on_gpu", lambda examples: True)
+    monkeypatch.setattr(compiling.Compiling, "run", counted)
+    monkeypatch.setattr(compiling, "race", lambda *_: Race(1.0, 2.0) if count["now"] == 1 else Race(2.0, 1.0))
+    monkeypatch.setattr(backend, "beats_inductor", lambda *_: True)
+    source()
+    module, x = Block().eval(), torch.randn(4, 8, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(module)(x), module(x))
+    (graph,) = last_report().graphs
+    assert len({name for _, name in graph.replaced}) == 1 < len(graph.groups)

@@ -12,6 +12,7 @@ there is a GPU the stitched graph is then timed against Inductor's, and the fast
     splice.py      groups of an fx graph out, operators in
     operators.py   a verified kernel as an operator of torch.library
     inline.py      its launches, for Inductor's own wrapper
+    compiling.py   compilations with our kernels and without, and the fastest
     race.py        the stitched graph against Inductor's
 
 Never raises for a graph that it cannot improve: then the graph is Inductor's.

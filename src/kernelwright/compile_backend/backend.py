@@ -21,8 +21,9 @@ import torch
 import torch._functorch.config
 from torch import fx
 
+from kernelwright.compile_backend.compiling import Compiling, raced
 from kernelwright.compile_backend.operators import operator_for
-from kernelwright.compile_backend.race import Race, race
+from kernelwright.compile_backend.race import Race
 from kernelwright.compile_backend.splice import Spliced, groups_of, splice
 from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.graph import Graph
@@ -36,11 +37,8 @@ logger = logging.getLogger(__name__)
 _FASTER: Mapping[str, float] = {"compiler": 1.05}
 """By rung, if not 1.0: how many times faster than Inductor a kernel has to be. The compiler's are Inductor's own, cut off from what
 it would fuse around them; a few per cent are noise."""
-_TRIES = 4
-"""Compilations with kernels of ours: with all that are faster alone, then with the half that saves most, and so on, for each
-breaks what Inductor would fuse around it."""
-_AS_FORETOLD = 0.8
-"""Of the time that the kernels save one by one: a whole that saves so much is not tried again with fewer."""
+_TRYING_S = 20.0
+"""Seconds, or those of the search if more, for compilations with a part of the kernels."""
 OPTIONS: Mapping[str, Any] = {"search": 0.0, "contractions": "auto", "replace": "faster", "race": True}
 
 
@@ -139,106 +137,18 @@ def _compile_inner(
         return compile_fx_inner(module, example_inputs, **options)
     source = _SOURCE if _SOURCE is not None else _ladder()
     clocked = ours["race"] and _on_gpu(example_inputs) and not options.get("cudagraphs")
-    compiling = _Compiling(module, example_inputs, options)
-    best, first = _raced(compiling, source, ours, example_inputs if clocked else None)
+    compiling = Compiling(module, example_inputs, options)
+    best, first, races = raced(
+        compiling,
+        functools.partial(_Pass, source, ours),
+        example_inputs if clocked else None,
+        max(_TRYING_S, ours["search"]),
+    )
+    _REPORT.races += races
     if first is not None:
         _REPORT.graphs.append(best.spliced if best else Spliced(first.groups, [], first.left))
     _REPORT.kept += best is not None
     return compiling.chosen(best or compiling.plain())
-
-
-def _raced(
-    compiling: _Compiling, source: KernelSource, ours: Mapping[str, Any], examples: Sequence[Any] | None
-) -> tuple[_Compiled | None, Spliced | None]:
-    """The fastest compilation with kernels of ours, if any is faster than Inductor's alone, and what the first try did. Without
-    `examples` nothing is clocked: the first try it is."""
-    best: _Compiled | None = None
-    first: Spliced | None = None
-    saves: dict[str, float] = {}
-    allowed: list[str] | None = None
-    for _ in range(_TRIES if examples is not None else 1):
-        change = _Pass(source, ours, None if allowed is None else frozenset(allowed))
-        stitched = compiling.run(change)
-        if change.done is None:
-            break
-        first = first or change.done
-        saves = saves or change.saves
-        if stitched is not None and not change.done.replaced:
-            compiling.take_as_plain(stitched)
-            break
-        if examples is None:
-            best = stitched
-        elif stitched is not None:
-            won = race(stitched.call, (best or compiling.plain()).call, examples)
-            if won is not None:
-                _REPORT.races.append(won)
-                best = stitched if won.won else best
-                if won.inductor_ms - won.ours_ms > _AS_FORETOLD * sum(saves.values()):
-                    break
-        kept = sorted(allowed or saves, key=lambda digest: saves.get(digest, 0.0), reverse=True)
-        allowed = kept[: len(kept) // 2]
-        if not allowed:
-            break
-    return best, first
-
-
-@dataclass(frozen=True)
-class _Compiled:
-    """A compiled graph, with the strides of its outputs as AOTAutograd reads them from the tracing context."""
-
-    call: Any
-    strides: list[Any]
-    spliced: Spliced
-
-
-class _Compiling:
-    """Compilations of one graph by Inductor, which takes each for the first and asserts that no strides are noted yet."""
-
-    def __init__(
-        self, module: fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any]
-    ) -> None:
-        self._module, self._inputs, self._options = module, example_inputs, options
-        context = torch._guards.TracingContext.try_get()
-        self._noted: list[Any] | None = context.output_strides if context is not None else None
-        self._plain: _Compiled | None = None
-
-    def run(self, change: _Pass) -> _Compiled | None:
-        """With our kernels; None, and said aloud, where they keep the graph from compiling."""
-        from torch._inductor import config
-
-        try:
-            with config.patch(post_grad_custom_pre_pass=change):
-                return self._compile(change)
-        except Exception as error:  # what our kernels did to the graph must never keep a model from running
-            if change.done is None or not change.done.replaced:
-                raise
-            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", type(error).__name__, error)
-            return None
-
-    def plain(self) -> _Compiled:
-        """Without them, once."""
-        if self._plain is None:
-            self._plain = self._compile(None)
-        return self._plain
-
-    def take_as_plain(self, one: _Compiled) -> None:
-        """What holds no kernel of ours is Inductor's own: nothing is compiled again."""
-        self._plain = self._plain or one
-
-    def chosen(self, one: _Compiled) -> Any:
-        """The compiled graph, whose strides are left for AOTAutograd."""
-        if self._noted is not None:
-            self._noted[:] = one.strides
-        return one.call
-
-    def _compile(self, change: _Pass | None) -> _Compiled:
-        from torch._inductor.compile_fx import compile_fx_inner
-
-        if self._noted is not None:
-            self._noted.clear()
-        call = compile_fx_inner(_copied(self._module), self._inputs, **self._options)
-        done = change.done if change is not None and change.done is not None else Spliced()
-        return _Compiled(call, list(self._noted or ()), done)
 
 
 class _Pass:
@@ -326,19 +236,6 @@ def beats_inductor(verdict: Verdict, least: float = 1.0) -> bool:
 
 def _on_gpu(example_inputs: Sequence[Any]) -> bool:
     return any(isinstance(one, torch.Tensor) and one.device.type == "cuda" for one in example_inputs)
-
-
-def _copied(module: fx.GraphModule) -> fx.GraphModule:
-    """The module with a graph of its own; parameters and metadata are shared."""
-    graph = fx.Graph()
-    names: dict[fx.Node, fx.Node] = {}
-    node = graph.output(graph.graph_copy(module.graph, names))
-    node.meta = dict(next(one for one in reversed(module.graph.nodes) if one.op == "output").meta)
-    for old, new in names.items():
-        new.meta = dict(old.meta)
-    copied = fx.GraphModule(module, graph)
-    copied.meta = dict(module.meta)
-    return copied
 
 
 @functools.cache
