@@ -48,6 +48,9 @@ PRODUCTS = {
     "pointers": ProductSchedule(**SMALL),
     "descriptors": ProductSchedule(**SMALL, loads="descriptor"),
     "persistent in pieces": ProductSchedule(**SMALL, loads="descriptor", persistent=True, epilogue=2),
+    "persistent, loops as one": ProductSchedule(
+        **SMALL, loads="descriptor", persistent=True, flat=True, epilogue=2
+    ),
     "split contraction": ProductSchedule(**SMALL, split_k=3),
     "split with descriptors": ProductSchedule(**SMALL, split_k=2, loads="descriptor"),
 }

@@ -74,5 +74,7 @@ def test_schedules_that_no_target_could_run_cannot_be_built() -> None:
         ProductSchedule(tile=(256, 256, 16), warps=4)
     with pytest.raises(ValidationError, match="exclude each other"):
         ProductSchedule(persistent=True, split_k=2)
+    with pytest.raises(ValidationError, match="can be flat"):
+        ProductSchedule(flat=True)
     with pytest.raises(ValidationError, match="goes with passes split"):
         RowSchedule(split=4)

@@ -83,7 +83,7 @@ def in_order(
     alike: Counter[tuple[object, ...]] = Counter()
     costs = []
     for one in sorted(some, key=lambda one: microseconds(one, m, n, k, behind)):
-        kind = (one.tile, one.warps, one.split_k, one.persistent)
+        kind = (one.tile, one.warps, one.split_k, one.persistent, one.flat)
         costs.append((microseconds(one, m, n, k, behind) * _ALIKE ** alike[kind], one))
         alike[kind] += 1
     return [one for _, one in sorted(costs, key=lambda pair: pair[0])]

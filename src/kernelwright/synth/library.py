@@ -518,9 +518,11 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
         tiles = -(-m // tile_m) * -(-n // tile_n)
         yield from _made(ProductSchedule, tile=tile, warps=warps, stages=3, precision=how)
         for stages in (3, 4) if plain else ():
-            for persistent, pieces in ((False, 1), (False, 2), (True, 1), (True, 2)):
+            for way, pieces in itertools.product(
+                ({}, {"persistent": True}, {"persistent": True, "flat": True}), (1, 2)
+            ):
                 yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, loads="descriptor",
-                                 persistent=persistent, epilogue=pieces, precision=how)  # fmt: skip
+                                 epilogue=pieces, precision=how, **way)  # fmt: skip
         for split in (2, 3, 4, 6, 8, 12, 16, 24, 32) if tiles < 132 else ():
             if k // split >= 4 * tile_k and tiles * split <= 4 * 132:
                 for stages in (3, 4):

@@ -51,6 +51,7 @@ _FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
     "tile": ("tile", _tile, _read_tile),
     "group": ("order", *_called("grouped")),
     "persistent": ("persistent", _yes, _read_yes),
+    "flat": ("flat", _yes, _read_yes),
     "split_k": ("contraction", *_called("split")),
     "split": ("row", *_called("split")),
     "epilogue": ("epilogue", *_called("split")),

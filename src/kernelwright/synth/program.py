@@ -89,6 +89,9 @@ class ProductSchedule(Decisions):
     warps: Warps = 8
     loads: Literal["pointer", "descriptor"] = "pointer"
     persistent: bool = False
+    flat: bool = False
+    """Of persistent programs: the loops over tiles and along the contraction as one, so that a tile's first loads are under way
+    while the tile before is finished."""
     split_k: Annotated[int, Field(ge=1, le=64)] = 1
     epilogue: Literal[1, 2, 4] = 1
     """Pieces along the columns in which a tile is finished and stored."""
@@ -103,6 +106,8 @@ class ProductSchedule(Decisions):
         _tile_fits(m * n, self.warps, "accumulators")
         if self.split_k > 1 and self.persistent:
             raise ValueError("split_k and persistent exclude each other")
+        if self.flat and not self.persistent:
+            raise ValueError("only persistent programs have a loop over tiles that can be flat")
         if n // self.epilogue < 16:
             raise ValueError("pieces of an epilogue are at least 16 columns")
         if not self.fits(2):

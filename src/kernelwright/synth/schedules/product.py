@@ -211,7 +211,10 @@ class ProductPrinter:
         emitter.line(f"tiles_m = tl.cdiv({m}, BLOCK_M)")
         emitter.line(f"tiles_n = tl.cdiv({n}, BLOCK_N)")
         if self.schedule.persistent:
-            emitter.open("tile", "for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS):")
+            flat = ", flatten=True" if self.schedule.flat else ""
+            emitter.open(
+                "tile", f"for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS{flat}):"
+            )
         else:
             emitter.line("tile = tl.program_id(0)")
         if self.schedule.group == 1:
