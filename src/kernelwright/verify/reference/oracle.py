@@ -31,6 +31,7 @@ from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference import checkpoint, roundings, special_values, whole_numbers
 from kernelwright.verify.reference.choices import Choices, chosen
 from kernelwright.verify.reference.comparison import MANY
+from kernelwright.verify.reference.disorder import WRITES, Disorder
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
 from kernelwright.verify.reference.operators import Operators, operators, sides
 from kernelwright.verify.reference.rounded import (
@@ -512,8 +513,11 @@ def _of_whole_numbers(
     """A case of integers and truth values that the reference takes and its task does not draw, where there are such."""
 
     def call(inputs: object) -> list[torch.Tensor]:
-        with torch.no_grad(), _drawing(inputs):
-            return flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+        with torch.no_grad(), _drawing(inputs), Disorder() as disorder:
+            outputs = flatten(copy.deepcopy(module)(*convert(inputs, torch.clone)))
+        if disorder.found:
+            raise NotModelled("which of two values stays at one place, nobody says")
+        return outputs
 
     with _where_possible():
         named = [one for one in whole_numbers.named_in(reference.task.source) if one in found.landmarks]
@@ -762,11 +766,17 @@ def _edges(tensor: torch.Tensor) -> torch.Tensor:
 def twin(
     reference: Reference, module: torch.nn.Module, case: Case, protocol: Protocol, secret: int
 ) -> Case | None:
-    """`case` with one input element in sixteen drawn anew; None where the reference does not take that."""
+    """`case` with one input element in sixteen drawn anew, but for integers that may be places which are written to once; None
+    where the reference does not take that."""
     with _where_possible():
         fresh = iter(flatten(reference.inputs(secret + _TWIN_SEED)))
+        names = {name.rstrip("_") for name in operators(module, case.inputs)}
+        written = not names.isdisjoint(WRITES)
 
         def mix(old: torch.Tensor) -> torch.Tensor:
+            if written and not old.is_floating_point():
+                next(fresh)
+                return old
             changed = torch.rand(old.shape, device=old.device) < _TWIN_SHARE
             changed.view(-1)[-1:] = True
             return torch.where(changed, next(fresh), old)

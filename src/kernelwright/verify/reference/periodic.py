@@ -50,8 +50,8 @@ _MOST_BYTES, _MOST_FLOPS = 6 << 20, 5e8
 """Of one period: inputs and weights, and products as the reference makes them."""
 _MOST_INDEXED = 24 << 20
 """The bytes where integers are inputs: a table that they point into has no period."""
-_POOL, _MOST_NUMBERS = 1 << 16, 1 << 24
-"""Integers of an input at full size that are kept to draw from, and that are drawn at all."""
+_MOST_NUMBERS = 1 << 24
+"""Integers of an input at full size that are drawn at all."""
 _SLACK = 8.0
 """Factor on the error allowed: of few elements the reference's own error is small by luck."""
 _LARGE = 30.0
@@ -317,11 +317,7 @@ def _whole_numbers(
             made = flatten(list(reference.namespace["get_inputs"]()))
             if any(made[place].is_meta for place in places):
                 return None
-            pools = {place: made[place].reshape(-1) for place in places}
-            return {
-                place: pool[torch.randperm(pool.numel(), device="cpu")[:_POOL]]
-                for place, pool in pools.items()
-            }
+            return {place: made[place] for place in places}
     except oracle.NotModelled:
         return None
 
@@ -446,7 +442,13 @@ def _structured(tensor: torch.Tensor) -> bool:
 
 
 def _drawn(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
-    """A tensor of that shape of the values of another."""
+    """A tensor of that shape of the values of another. Of integers some indices of each axis: places that differ still do."""
     if list(tensor.shape) == shape:
         return tensor.detach().clone()
+    longer = all(old >= new for old, new in zip(tensor.shape, shape, strict=True))
+    if longer and not tensor.is_floating_point():
+        for axis, extent in enumerate(shape):
+            if tensor.shape[axis] > extent:
+                tensor = tensor.index_select(axis, torch.randperm(tensor.shape[axis])[:extent])
+        return tensor.clone()
     return tensor.detach().reshape(-1)[torch.randint(tensor.numel(), shape)]
