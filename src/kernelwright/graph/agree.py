@@ -32,7 +32,8 @@ _FP64 = 1e-7
 """Largest difference in fp64, as a share of the largest value: sums in another order, not another function."""
 _NATIVE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 4e-2, torch.float16: 1e-2}
 """The same in a dtype of results, or of what they are computed in."""
-
+_OWN, _MOST_OWN = 3.0, 0.1
+"""Times the module's own error in its dtypes, of which so much counts: a softmax of large halves is far from fp64 by itself."""
 
 _NEVER = 1e30
 """Magnitude from which on a number is a mask's `never`: the least of a dtype, which is another one in fp64. Beside it no
@@ -67,15 +68,25 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
         raise UserError(
             f"{part.graph.name} gives no finite numbers for random inputs; give an example whose values it needs"
         )
-    native = _apart(part, got, expected, _tolerance(part))
+    tolerance = _tolerance(part)
     if not fp64:
-        return Agreement(native, None, "not asked for")
+        return Agreement(_apart(part, got, expected, [tolerance] * len(got)), None, "not asked for")
     try:
-        expected, got = _both(part, values, True)
+        exact, exactly = _both(part, values, True)
     except (UserError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         lines = str(error).strip().splitlines() or [""]
+        native = _apart(part, got, expected, [tolerance] * len(got))
         return Agreement(native, None, f"{type(error).__name__}: {lines[0][:200]}")
-    return Agreement(native, _apart(part, got, expected, _FP64))
+    apart = _apart(part, exactly, exact, [_FP64] * len(exactly))
+    allowed = [max(tolerance, _OWN * _error(*pair)) for pair in zip(expected, exact, strict=True)]
+    return Agreement(_apart(part, got, expected, allowed), apart)
+
+
+def _error(native: Any, exact: Any) -> float:
+    """How far a result of the module in its own dtypes is from fp64's; 0.0 where that cannot be said."""
+    both = isinstance(native, torch.Tensor) and isinstance(exact, torch.Tensor)
+    far = _distance(native, exact) if both and native.shape == exact.shape else 0.0
+    return min(far, _MOST_OWN) if far < float("inf") else 0.0
 
 
 def _both(part: Part, values: Mapping[str, Any], fp64: bool) -> tuple[list[Any], list[Any]]:
@@ -200,14 +211,14 @@ def _changed(value: torch.Tensor) -> torch.Tensor:
     return value * torch.exp(0.25 * torch.randn_like(value))
 
 
-def _apart(part: Part, got: Sequence[Any], expected: Sequence[Any], tolerance: float) -> float:
-    """The largest difference as a share of the result's largest value. Raises UserError beyond `tolerance`."""
+def _apart(part: Part, got: Sequence[Any], expected: Sequence[Any], tolerances: Sequence[float]) -> float:
+    """The largest difference as a share of the result's largest value. Raises UserError beyond a result's tolerance."""
     if len(got) != len(expected):
         raise UserError(
             f"{part.graph.name}: the graph gives {len(got)} results, the module {len(expected)}; the graph is not used"
         )
     worst = 0.0
-    for place, (one, other) in enumerate(zip(got, expected, strict=True)):
+    for place, (one, other, tolerance) in enumerate(zip(got, expected, tolerances, strict=True)):
         where = f"{part.graph.name}: result {place} of the graph"
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
             if one is not other and one != other:
