@@ -138,3 +138,31 @@ def test_a_container_that_grew_is_as_it_was_after_undoing() -> None:
     assert len(namespace["KNOWN"]) > 100
     counters.undo()
     assert namespace["KNOWN"] == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_a_version_counter_is_moved_on() -> None:
+    module = Module()
+    module.register_buffer("lock", torch.zeros(2))
+    counters = Counters(module, {})
+    for _ in range(4):
+        module.lock.zero_()
+        counters.note()
+    assert counters.jump(DICE)
+    assert module.lock._version > 100
+    counters.undo()
+    assert module.lock._version == 4
+
+
+def test_truth_values_and_forms_that_change_each_time_stay_unmoved() -> None:
+    module, namespace = Module(), {"flag": False, "left": torch.empty(9)}
+    counters = Counters(module, namespace)
+    for _ in range(4):
+        counters.note()
+    counters.jump(DICE)
+    assert not counters.unmoved
+    for name, change in (("flag", lambda flag: not flag), ("left", lambda left: left[1:])):
+        for _ in range(4):
+            namespace[name] = change(namespace[name])
+            counters.note()
+        counters.jump(DICE)
+        assert counters.unmoved, name

@@ -161,7 +161,7 @@ the count."""
 
 DUNDERS = _words("""
     __name__ __qualname__ __doc__ __version__ __class__ __init__ __new__ __post_init__ __call__ __len__ __getitem__
-    __setitem__ __contains__ __iter__ __next__ __enter__ __exit__ __repr__ __str__ __hash__ __bool__ __int__ __float__
+    __setitem__ __contains__ __iter__ __next__ __enter__ __exit__ __repr__ __str__ __bool__ __int__ __float__
     __index__ __add__ __sub__ __mul__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__
     """)
 """Attributes with two underscores that honest code reads."""
@@ -172,7 +172,10 @@ DUNDER_NAMES = _words("__name__ __file__ __doc__ __class__ __debug__")
 DUNDER_GLOBALS = _words("__all__ __version__ __author__ __slots__ __constants__ __hash__ __doc__")
 """Names with two underscores that may be read, and that may be assigned."""
 
-BUILTINS = _words("exec eval compile open input breakpoint globals locals vars exit quit help __import__")
+BUILTINS = _words(
+    "exec eval compile open input breakpoint globals locals vars exit quit help hash __import__"
+)
+"""`hash` gives a text another number in every process."""
 REFLECTION = frozenset(["getattr", "setattr", "delattr", "hasattr"])
 DEFINITIONS = _words("""
     __del__ __torch_function__ __torch_dispatch__ __getattribute__ __reduce__ __reduce_ex__ __prepare__

@@ -262,7 +262,7 @@ def _reductions(engine: Watcher) -> list[Patch]:
 
 
 def _undefined(engine: Watcher) -> list[Patch]:
-    """Division by zero, shifts beyond the width, and two blocks in any order."""
+    """Division by zero, shifts beyond the width, gathers from outside of a block, and two blocks in any order."""
 
     def divided(own: Operator) -> Operator:
         def divide(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
@@ -290,6 +290,13 @@ def _undefined(engine: Watcher) -> list[Patch]:
             data = np.roll(data.reshape(-1)[::-1], engine.garbage)
         return interpreter.TensorHandle(data.reshape(shape), arg.dtype.scalar)
 
+    def gather(self: Builder, src: Handle, indices: Handle, axis: int) -> Handle:
+        """Compiled, places outside of the block are read unchecked from the memory beside it."""
+        size = src.data.shape[axis]
+        outside = (indices.data < 0) | (indices.data >= size)
+        found = np.take_along_axis(src.data, np.where(outside, 0, indices.data), axis=axis)
+        return engine.undefine(interpreter.TensorHandle(found, src.dtype.scalar), outside)
+
     return [
         *(
             (Builder, name, divided(getattr(Builder, name)))
@@ -301,6 +308,7 @@ def _undefined(engine: Watcher) -> list[Patch]:
         ),
         (Builder, "create_cat", cat),
         (Builder, "create_reshape", reshape),
+        (Builder, "create_gather", gather),
     ]
 
 

@@ -4,7 +4,8 @@ A forward pass that does its work for the first fifty calls only would need as m
 whatever is another value after each of several calls (a number, the length of a text or a container, a number in a
 tuple, elements of an array) is moved on at once as far as many calls would, and what gives one thing after another
 (iterators, generators, random numbers) is asked for many. An honest counter does not mind: what the pass does is the same
-before and after.
+before and after. Version counters of tensors are moved on like numbers. What changes at each call and cannot be moved on
+(truth values, the form of a tensor, numbers that go round) is `unmoved`: then only thousands of calls tell.
 
 Not guaranteed: what is held by an object of a library's own, beyond its attributes; and a counter that acts at single
 numbers only (every thousandth call) mostly stays unseen.
@@ -27,9 +28,10 @@ _NODES, _DEPTH = 5000, 8
 _MOST_ITEMS, _MOST_TEXT, _MOST_STEPS = 65_536, 1 << 20, 10_000
 _SAME_STEPS = 3
 """Steps at each of which a value must have changed."""
+_MOST_VERSION = 2**31 - 1
 _MOST_HELD = 65_536
 """Elements of an array that is looked at."""
-Place = tuple[int, Any]
+Place = tuple[Any, ...]
 """By identity of what holds a value, and where in it."""
 Put = Callable[[Any], None]
 _PLAIN = (bool, int, float, str, bytes, type(None))
@@ -38,6 +40,10 @@ _TRITONS = frozenset(
     ["cache", "bench_time", "_configs_timings", "_best_config", "_launched", "nargs", "restore_copies"]
 )
 """Attributes that autotuning itself changes."""
+
+
+class _Form(tuple[int, ...]):
+    """Sizes, strides and offset of a tensor."""
 
 
 class Counters:
@@ -49,6 +55,8 @@ class Counters:
         self._notes: list[dict[Place, tuple[object, Put]]] = []
         self._streams: dict[int, object] = {}
         self._undo: list[tuple[Put, object]] = []
+        self.unmoved = False
+        """Whether anything changed at each of the last calls that the last jump could not move on."""
 
     def note(self) -> None:
         """Note every value as it is now."""
@@ -60,6 +68,7 @@ class Counters:
         """Move on what changed at each of the last calls, and all that gives one thing after another; whether there was any
         of the first. `near`: as some tens of calls would, not as thousands."""
         self._undo.clear()
+        self.unmoved = False
         for stream in self._streams.values():
             _advance(stream, dice)
         if len(self._notes) <= _SAME_STEPS:
@@ -72,7 +81,9 @@ class Counters:
             further = _further(
                 values, int(10.0 ** (dice.uniform(1.0, 2.5) if near else dice.uniform(2.5, 7.5)))
             )
-            if further is not None:
+            if further is None:
+                self.unmoved |= _counts(value)
+            else:
                 self._undo.append((put, value))
                 put(further)
         self._notes.clear()
@@ -101,8 +112,11 @@ class Counters:
                 self._streams[id(one)] = one
             for key, value, put in self._inside(one):
                 if isinstance(value, _PLAIN):
-                    if not isinstance(value, bool | None):
+                    if value is not None:
                         yield (id(one), key), value, put
+                    continue
+                if isinstance(value, torch.Tensor):
+                    yield from _of_tensor((id(one), key), value)
                     continue
                 if isinstance(value, tuple):
                     yield (id(one), key), value, put
@@ -177,6 +191,18 @@ class Counters:
                     yield place, value, _nowhere
 
 
+def _of_tensor(place: Place, tensor: torch.Tensor) -> Iterator[tuple[Place, object, Put]]:
+    """What of a tensor may count: its version, and its form."""
+    if not tensor.is_inference():
+        yield (*place, "version"), tensor._version, _versioned(tensor)
+    yield (*place, "form"), _Form((*tensor.shape, *tensor.stride(), int(tensor.storage_offset()))), _nowhere
+
+
+def _counts(value: object) -> bool:
+    """Whether something that changes at each call may count calls by that."""
+    return isinstance(value, _Form | bool | int | float | str | bytes)
+
+
 def _iterates(one: object) -> bool:
     """Whether an object is an iterator of Python's own."""
     return type(one).__module__ in ("builtins", "itertools") and hasattr(type(one), "__next__")
@@ -195,7 +221,7 @@ def _same(one: object, other: object) -> bool:
 def _further(values: list[Any], times: int) -> object:
     """What `times` more steps of the mean kind would make of the last of some values; None where nobody knows."""
     now, kinds = values[-1], set(map(type, values))
-    if len(kinds) > 1 or isinstance(now, bool):
+    if len(kinds) > 1 or isinstance(now, bool | _Form):
         return None
     if isinstance(now, int | float):
         steps = [after - before for before, after in itertools.pairwise(values)]
@@ -275,6 +301,18 @@ def _onto(owner: object, name: str) -> Put:
 def _seeded(generator: torch.Generator) -> Put:
     def put(value: Any) -> None:
         generator.manual_seed(value)
+
+    return put
+
+
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """As if a tensor had been written to in place so often."""
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (min(version, _MOST_VERSION),))
+
+
+def _versioned(tensor: torch.Tensor) -> Put:
+    def put(value: Any) -> None:
+        set_version(tensor, value)
 
     return put
 

@@ -17,6 +17,7 @@ import linecache
 import math
 import secrets
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import convert, flatten
 from kernelwright.verify.trace import affine
-from kernelwright.verify.trace.counters import Counters
+from kernelwright.verify.trace.counters import Counters, set_version
 from kernelwright.verify.trace.pretend_cuda import (
     HostRead,
     PretendCuda,
@@ -51,6 +52,9 @@ _STEP, _MOST_STEPS = 64, 5
 """Elements, by multiples of which inputs may begin later in their memory: aligned as if they did not."""
 _JUMPS = 4
 """Calls after which counters of calls are moved on."""
+_TRUE_CALLS, _TRUE_CALLS_S = 5000, 2.0
+"""Calls that are made of a module whose state changes at each of them in a way that cannot be moved on, and seconds."""
+_SECONDS = time.perf_counter
 
 
 class HostWorker(Service):
@@ -235,7 +239,7 @@ class HostWorker(Service):
             module = self.construct(init, asked.seed, state, asked, real)
             if asked.evaluating:
                 module.eval()
-            return _with_parameters_anew(_copied(module)) if asked.copied else module
+            return _with_weights_anew(_copied(module)) if asked.copied else module
 
     def _calls(
         self,
@@ -263,7 +267,12 @@ class HostWorker(Service):
             if call:
                 recorder.operations = []
             given.append([recorder.view(tensor) for tensor in flatten(fresh)])
-            if call and call % _JUMPS == 0 and counters.jump(self.surroundings.dice, near=call == _JUMPS):
+            near = call == _JUMPS
+            jumped = call > 0 and call % _JUMPS == 0 and counters.jump(self.surroundings.dice, near)
+            if counters.unmoved and not near:
+                self._call_often(called, fresh, recorder)
+                counters.unmoved = False
+            if jumped:
                 output = self._call_far_ahead(called, fresh, recorder, counters)
             else:
                 output = self._call(called, fresh, recorder)
@@ -291,6 +300,8 @@ class HostWorker(Service):
                 )
                 plain = room.as_strided(like.shape, like.stride(), start)
             known[key] = plain
+            if self.surroundings.dice.random() < 0.5:  # nobody knows how often the caller wrote to it
+                set_version(plain, int(10.0 ** self.surroundings.dice.uniform(0.0, 6.0)))
             return cuda.adopt_input(plain)
 
         return convert(inputs, made)
@@ -309,6 +320,15 @@ class HostWorker(Service):
             if Refused.last is not None:  # whatever it made of the exception
                 raise Refused.last
         return output
+
+    def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:
+        """What thousands of calls make of a module; nothing else is kept of them."""
+        start = _SECONDS()
+        for _ in range(_TRUE_CALLS):
+            self._call(module, inputs, recorder)
+            recorder.operations = []
+            if _SECONDS() - start > _TRUE_CALLS_S:
+                return
 
     def _call_far_ahead(
         self, module: Callable[..., object], inputs: object, recorder: Recorder, counters: Counters
@@ -524,13 +544,22 @@ def warm() -> None:
         recorder.view(x[1:].unsqueeze(0).expand(2, 3, 4).permute(1, 0, 2))
 
 
-def _with_parameters_anew(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with every parameter replaced by an equal one in other memory, as `load_state_dict(assign=True)` does."""
-    made: dict[int, torch.nn.Parameter] = {}
+def _with_weights_anew(module: torch.nn.Module) -> torch.nn.Module:
+    """The module after its own checkpoint was loaded, with every parameter and buffer replaced by an equal one in other memory,
+    as `load_state_dict(assign=True)` does."""
+    made: dict[int, Any] = {}
+    with contextlib.suppress(
+        RuntimeError, TypeError, KeyError, AttributeError
+    ):  # a user cannot load it either
+        module.load_state_dict(module.state_dict())
     for part in module.modules():
-        for name, held in part._parameters.items():
-            if held is not None:
-                if id(held) not in made:
-                    made[id(held)] = torch.nn.Parameter(held.data.clone(), held.requires_grad)
-                part._parameters[name] = made[id(held)]
+        for held in (part._parameters, part._buffers):
+            for name, one in held.items():
+                if one is None:
+                    continue
+                if id(one) not in made:
+                    again = one.detach().clone()
+                    is_parameter = isinstance(one, torch.nn.Parameter)
+                    made[id(one)] = torch.nn.Parameter(again, one.requires_grad) if is_parameter else again
+                held[name] = made[id(one)]
     return module
