@@ -137,6 +137,23 @@ def test_an_input_with_gaps_is_not_mapped() -> None:
         Fold.of(View(1, 0, (4, 4), (8, 1), "float32"), torch.zeros(2, 4))
 
 
+def test_a_table_may_be_larger_than_32_bits_count() -> None:
+    """Bytes at 6 GB, and elements beyond 2^32."""
+    for rows in (3_000_000, 9_000_000):
+        fold = Fold.of(View(1, 0, (rows, 512), (512, 1), "float32"), torch.zeros(rows, 1, device="meta"))
+        row = rows - 2
+        (got,) = fold(torch.tensor([(row * 512 + 77) * 4 + 3]).numpy().astype("uint64")).tolist()
+        assert got == row * 4 + 3
+
+
+def test_what_lives_on_is_not_written() -> None:
+    sampled, view = Sampled(), View(1, 0, (4,), (1,), "float32")
+    with pytest.raises(Unsure):
+        sampled.fills(7, 16, view, 0.0)
+    with pytest.raises(Unsure):
+        sampled.counts(7, 16, view, 0.0, 1.0)
+
+
 def test_nothing_is_said_of_what_was_not_written() -> None:
     assert Sampled().stored(1, View(1, 0, (4,), (1,), "float32")) is None
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import torch
 
 _SIGNALS = {-11: "SIGSEGV", -7: "SIGBUS", -6: "SIGABRT", -8: "SIGFPE", -4: "SIGILL", -31: "SIGSYS"}
+_REFUSED = -31
+"""By the system: a call that is not allowed."""
 _COPIES = 2
 """Of its weights, that a module may hold: as they were drawn, and as its kernels want them."""
 
@@ -86,6 +88,10 @@ class Confined:
                 raise InfrastructureError("the zygote died, and its processes with it") from None
             if self.role != "host" and status >= 0:
                 raise InfrastructureError(f"the {self.role} process ended with status {status}") from None
+            if (
+                self.role == "interpret" and status in _SIGNALS and status != _REFUSED
+            ):  # our code checks each access
+                raise InfrastructureError(f"the interpreter's process crashed ({_SIGNALS[status]})") from None
             raise _died(gate, status) from None
         except channel.ChannelError as error:
             self.dismiss()

@@ -414,6 +414,9 @@ class InterpretDevice(Service):
             session.step(operation, place)
             if operation.kind == "alloc":
                 sampled.fresh.add(session.storages[operation.fields["storage"]]._cdata)
+        given = {view.storage for view in (*candidate.inputs[-1], *candidate.state.values())}
+        for storage in candidate.steady.foreign.keys() - given:  # kept scratch
+            sampled.fresh.add(session.storages[storage]._cdata)
         self._large.clear()
         for launch in engine.launches:
             self._large.setdefault(launch.function.fn, []).append(declared(launch))

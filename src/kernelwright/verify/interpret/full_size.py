@@ -37,6 +37,8 @@ class Fold:
     itemsize: int
     start: int
     """Where the full tensor begins in its storage."""
+    width: str
+    """Of numbers of elements: where a tensor has more than 32 bits count, they are counted in 64."""
 
     @staticmethod
     def of(view: View, period: torch.Tensor) -> Fold:
@@ -48,8 +50,6 @@ class Fold:
             )
             if size > 1
         )
-        if view.end >> 32:
-            raise Unsure("an input of more than 4 GiB")
         filled = 1
         for stride, size, _, _ in axes:
             if stride != filled:
@@ -64,20 +64,21 @@ class Fold:
             else:
                 merged.append((stride, small, inner))
             whole = kept
-        return Fold(tuple(reversed(merged)), view.itemsize, view.offset * view.itemsize)
+        # numpy divides 32-bit numbers by a number several at a time
+        width = "uint32" if view.end // view.itemsize < 1 << 32 else "uint64"
+        return Fold(tuple(reversed(merged)), view.itemsize, view.offset * view.itemsize, width)
 
     def __call__(self, offsets: np.ndarray) -> np.ndarray:
         """Byte offsets in the period's memory for byte offsets in the full storage."""
         offsets = offsets - np.uint64(self.start)
         shift = self.itemsize.bit_length() - 1
-        rest = (offsets >> np.uint64(shift)).astype(
-            np.uint32
-        )  # numpy divides these by a number several at a time
+        width = np.dtype(self.width).type
+        rest: np.ndarray = (offsets >> np.uint64(shift)).astype(self.width)
         found = np.zeros_like(rest)
         for stride, period, inner in self.steps:
-            at = rest // np.uint32(stride) if stride > 1 else rest
-            rest = rest - at * np.uint32(stride)
-            found += (at - at // np.uint32(period) * np.uint32(period)) * np.uint32(inner)
+            at = rest // width(stride) if stride > 1 else rest
+            rest = rest - at * width(stride)
+            found += (at - at // width(period) * width(period)) * width(inner)
         return (found.astype(np.uint64) << np.uint64(shift)) | (offsets & np.uint64(self.itemsize - 1))
 
 
@@ -88,7 +89,7 @@ class Sampled:
         self.folds: dict[int, tuple[Fold, torch.Tensor]] = {}
         """Inputs and weights, by `_cdata` of the full storage."""
         self.fresh: set[int] = set()
-        """Storages that the call makes."""
+        """Storages that the call makes, and scratch that it finds: of neither anything is known but what is written."""
         self.memory: dict[int, torch.Tensor] = {}
         self.written: dict[int, list[np.ndarray]] = {}
         """Byte offsets and item sizes of what was stored, by storage."""
@@ -179,11 +180,15 @@ class Sampled:
         if region is None:
             return
         key = region.keep._cdata
-        if key not in self.fresh:
-            raise Unsure("memory that lives on is written")
+        self._ours(key)
         found = offsets()
         self.written.setdefault(key, []).append(found)
         self.mine.setdefault(key, []).append(found)
+
+    def _ours(self, key: int) -> None:
+        """Raises Unsure where no room is made for what is written."""
+        if key not in self.fresh:
+            raise Unsure("an input or a weight is written")
 
     def adds(self, region: Region | None, offsets: Callable[[], np.ndarray], itemsize: int) -> None:
         """An atomic access: what it finds must be known as well. Raises Unsure."""
@@ -205,6 +210,7 @@ class Sampled:
 
     def fills(self, key: int, size: int, view: View, value: float) -> None:
         """Raises Unsure for more memory than is filled here."""
+        self._ours(key)
         whole = view.numel * view.itemsize == size and view.offset == 0
         if not (value == 0 and whole and key not in self.memory):
             if view.numel * view.itemsize > _FILLED_BYTES:
@@ -219,6 +225,7 @@ class Sampled:
 
     def counts(self, key: int, size: int, view: View, start: float, step: float) -> None:
         """`torch.arange`. Raises Unsure."""
+        self._ours(key)
         if view.numel > _COPIED:
             raise Unsure("a large tensor that torch counts out")
         numbers = torch.arange(view.numel, dtype=torch.float64) * step + start
@@ -239,8 +246,7 @@ class Sampled:
             values = self._tensor(key, size, view)
         else:
             raise Unsure("torch copies what is not known")
-        if target[0] not in self.fresh:
-            raise Unsure("memory that lives on is written")
+        self._ours(target[0])
         self._tensor(*target).copy_(values)
         self._note_written(target[0], target[2], target[2].numel * target[2].itemsize == target[1])
 
