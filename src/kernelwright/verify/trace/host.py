@@ -302,6 +302,8 @@ class HostWorker(Service):
             known[key] = plain
             if self.surroundings.dice.random() < 0.5:  # nobody knows how often the caller wrote to it
                 set_version(plain, int(10.0 ** self.surroundings.dice.uniform(0.0, 6.0)))
+            if elsewhere and plain.is_floating_point() and not self.surroundings.learning:
+                known[key] = plain = torch.nn.Parameter(plain, requires_grad=False)  # a learnt input
             return cuda.adopt_input(plain)
 
         return convert(inputs, made)

@@ -91,6 +91,8 @@ class Surroundings:
         """Whether a backward pass follows, so that tensors know by themselves."""
         self.wanted = False
         """Whether gradients of weights and inputs are asked for, as they say."""
+        self.graded = False
+        """Whether weights have gradients, as after a step of training."""
         self.computed = False
         """Whether inputs are what another layer computed, and no leaves, as they say."""
         self.streaming = self.capturing = False
@@ -124,7 +126,7 @@ class Surroundings:
         self.seed = dice.choice(_SEEDS) if dice.random() < 0.5 else int(2.0 ** dice.uniform(0.0, 63.0))
         self.inference = dice.random() < 0.3 and not self.learning
         self.threads, self.gpus = 2 ** dice.randrange(8), dice.choice((1, 2, 4, 8))
-        self.wanted = dice.random() < 0.5
+        self.wanted, self.graded = dice.random() < 0.5, dice.random() < 0.5
         self.computed = self.wanted and dice.random() < 0.5
         self.streaming = self.capturing = False
         self.dtype = ""
