@@ -81,3 +81,12 @@ def test_sets_are_multiples_of_a_named_number() -> None:
     assert found
     assert all(any(made[name] % 97 == 0 for name in ("ROWS", "COLS")) for made in found)
     assert all(made["WINDOW"] == 3 for made in found)
+
+
+@pytest.mark.parametrize("secret", range(5))
+def test_sizes_are_once_in_the_opposite_order_and_once_equal(secret: int) -> None:
+    made = sets(secret, small=SMALL, small_odd=ODD)
+    turned, equal = made["hidden_turned"][0], made["hidden_equal"][0]
+    assert turned["ROWS"] > turned["COLS"]
+    assert equal["ROWS"] == equal["COLS"]
+    assert turned["WINDOW"] == equal["WINDOW"] == 3

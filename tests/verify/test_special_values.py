@@ -40,9 +40,13 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
     [
         ("F.gelu(x)", "torch.randn(12, 40)", {"rows", "ties", "far", "extreme", "ladder"}),
         ("F.layer_norm(x, (40,))", "torch.randn(12, 40)", {"rows", "ties", "far", "offset", "ladder"}),
-        ("x @ x.t()", "torch.randn(12, 40)", {"rows", "ladder"}),
-        ("(x @ x.t()).softmax(1)", "torch.randn(12, 40)", {"ladder", "degenerate"}),
-        ("F.layer_norm(x @ x.t(), (12,))", "torch.randn(12, 40)", {"ladder", "degenerate", "level"}),
+        ("x @ x.t()", "torch.randn(12, 40)", {"rows", "ladder", "sparse"}),
+        ("(x @ x.t()).softmax(1)", "torch.randn(12, 40)", {"ladder", "degenerate", "sparse"}),
+        (
+            "F.layer_norm(x @ x.t(), (12,))",
+            "torch.randn(12, 40)",
+            {"ladder", "degenerate", "level", "sparse"},
+        ),
         ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart"}),
         ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
         ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", "far", "ladder"}),
@@ -176,3 +180,25 @@ def test_numbers_on_a_level_are_such_as_tf32_holds() -> None:
     (x,) = cases("F.layer_norm(x @ x.t(), (12,))")["level"].inputs
     assert float(x.mean()) / float(x.std()) > 50.0
     assert torch.equal(x, (x * 8.0).round() / 8.0)
+
+
+def test_what_asks_for_finite_numbers_is_given_others() -> None:
+    (given,) = cases("torch.where(torch.isfinite(x), x, 0.0)")["nan"].inputs
+    assert given.isnan().any()
+    assert given.isinf().any()
+
+
+def test_decimals_are_halves_once_they_are_scaled() -> None:
+    (given,) = cases("torch.round(x, decimals=2)")["ties"].inputs
+    assert bool(((given * 100.0) % 1.0 == 0.5).any())
+
+
+def test_the_bound_of_a_histogram_is_among_the_numbers() -> None:
+    case = cases("torch.histc(x, 8, -4.0, 4.0)", "torch.randn(6)")["bounds"]
+    assert bool((case.inputs[0] == 4.0).any())
+    assert float(case.expected[0].honest_error) == 0.0
+
+
+def test_half_of_what_is_multiplied_is_zero() -> None:
+    (given,) = cases("x @ x.t()")["sparse"].inputs
+    assert 0.3 < float((given == 0.0).float().mean()) < 0.7

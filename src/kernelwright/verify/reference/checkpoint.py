@@ -21,6 +21,8 @@ State = dict[str, torch.Tensor]
 _FACTORS = (0.5, 1.5)
 _ZEROS, _SEVERAL = 0.05, 8
 """Share of zeros among so many elements and more."""
+_OUTLIERS, _GREATER = 1 / 16, (0.6, 2.0)
+"""Share of a vector's elements (gains, biases) that are far greater, and by which powers of ten."""
 _WIDTH = 0.5
 """Standard deviation of what begins as zeros throughout."""
 _MOST_ALONE = 64
@@ -108,6 +110,11 @@ def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor
     near = old[torch.randperm(count, generator=generator)] * (low + (high - low) * uniform())
     near = torch.where(near == 0.0, typical * torch.randn(count, generator=generator).double(), near)
     wild = torch.where(uniform() < 0.5, near, -near)
+    if value.ndim == 1 and count >= _SEVERAL:
+        greater = torch.rand(count, generator=generator) < _OUTLIERS
+        greater[int(torch.randint(count, (), generator=generator))] = True
+        least, most = _GREATER
+        wild = torch.where(greater, wild * 10.0 ** (least + (most - least) * uniform()), wild)
     if count >= _SEVERAL:
         wild = torch.where(uniform() < _ZEROS, 0.0, wild)
     return wild.reshape(value.shape).to(value.dtype), near.reshape(value.shape).to(value.dtype)

@@ -1,8 +1,8 @@
 """Sizes that nobody but the judge knows, at which a kernel must be right as well.
 
 Small sizes are public and few, so a kernel can be right at those and the full size and wrong elsewhere: for a batch of
-one, or between the two. Two kinds of sets are proposed, each as a list of alternatives of which the judge takes the
-first that the reference accepts. Which names may change is read off the task: those that its own small sets vary.
+one, between the two, where sizes are equal, or where the longer one is the shorter. Four kinds of sets are proposed, each
+as a list of alternatives of which the judge takes the first that the reference accepts. Which names may change is read off the task: those that its own small sets vary.
 
 A candidate that names a number which sizes are divided by, or held against, is also tried at multiples of it, and just above
 one that it compares with.
@@ -14,6 +14,7 @@ that no set meets is found.
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +24,14 @@ from kernelwright.shapes import constants
 
 ONE = "hidden_one"
 """The set in which one size is 1."""
+RELATED = ("hidden_turned", "hidden_equal")
+"""The sets in which the order of sizes is the contrary, or they are equal: of the task's own inputs only."""
 LEAST = "least"
 """Begins the names of sets of a family in which a size, or every size, is at its least."""
+_TURNED, _TURNED_LEAST = 79, 0.6
+"""The longest of sizes in the opposite order, and the share of it that all but one have: programs may be as many."""
+_PAIRS = 3
+"""Pairs of sizes that are tried where not all are taken at once."""
 _DRAWN = 2
 """Sets of a family that are drawn within it."""
 _GROWTH = 4.0
@@ -157,6 +164,10 @@ def hidden_sizes(
     free = [name for name in varied if base[name] >= 4]
     if free:
         yield "hidden", _middle(task, base, free, dice)
+    several = [name for name in varied if base[name] > 1]
+    if len(several) > 1:
+        yield RELATED[0], _turned(task, base, several, dice)
+        yield RELATED[1], _equal(base, several, dice)
     ones = [name for name in varied if all(other.get(name, 0) > 1 for other in sets)]
     if ones:
         yield ONE, _of_one(base, ones, free, dice)
@@ -226,6 +237,36 @@ def _middle(task: Task, base: dict[str, int], free: list[str], dice: random.Rand
     for names in (free, *([name] for name in free)):
         found.append(base | {name: base[name] - dice.randint(1, max(1, base[name] // 4)) for name in names})
     return found[: len(free) + 4]
+
+
+def _turned(task: Task, base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:
+    """The free sizes in the opposite order: the longest is very short, and the others longer than most blocks where that is
+    not too much; else two of them changed about."""
+    full = full_sizes(task)
+    order = sorted(free, key=lambda name: (base[name], full.get(name, 0)))
+    sizes = [base[name] for name in order]
+    least = max(_LEAST, sizes[0] // 2)
+    top = min(_TURNED, (_GROWTH * math.prod(sizes) / least) ** (1 / (len(order) - 1)))
+    found = []
+    if top > 2 * least:
+        drawn = sorted((_odd(dice.uniform(_TURNED_LEAST * top, top)) for _ in order[1:]), reverse=True)
+        found.append(base | dict(zip(order, [*drawn, least], strict=True)))
+    if sizes[-1] <= _TURNED:
+        found.append(base | dict(zip(order, sizes[::-1], strict=True)))
+        found += [base | {a: base[b], b: base[a]} for a, b in itertools.combinations(order, 2)][:_PAIRS]
+    return found
+
+
+def _equal(base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:
+    """All free sizes, then two of them, at one number between their least and their mean."""
+    pairs = list(itertools.combinations(free, 2))
+    found = []
+    for names in (free, *dice.sample(pairs, min(len(pairs), _PAIRS))):
+        sizes = [base[name] for name in names]
+        mean = math.prod(sizes) ** (1 / len(sizes))
+        size = _odd(_within(math.ceil(math.sqrt(min(sizes) * mean)), mean, dice))
+        found.append(base | dict.fromkeys(names, size))
+    return found
 
 
 def _of_one(

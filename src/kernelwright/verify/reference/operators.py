@@ -43,6 +43,13 @@ class _Names(TorchDispatchMode):
         self.seen.append(name)
         given = (*args, *(kwargs or {}).values())
         self.numbers += [float(one) for one in given if _is_number(one)]
+        if (
+            name.rstrip("_") in ("eq", "ne") and len(args) > 1
+        ):  # what `isnan`, `isinf` and `isfinite` are made of
+            infinite = isinstance(args[1], float) and math.isinf(args[1])
+            self.seen += ["isnan"] if args[0] is args[1] else ["isinf"] if infinite else []
+        if name.rstrip("_") == "round" and "decimals" in (kwargs or {}):
+            self.numbers.append(10.0 ** kwargs["decimals"])
         if name in _COMPARED or name in _BUCKETS:
             for one in given:
                 if isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() <= _FEW_BOUNDS:

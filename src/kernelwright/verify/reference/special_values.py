@@ -14,7 +14,10 @@
             the middle of a chain is small and large, of either sign
 `masks`     rows of truth values that are all false, and all true, where those are drawn at random
 `masked`    minus infinity here and there, where the reference has a softmax or a logarithm of summed exponentials
-`nan`       NaN, where the reference asks for it by name
+`nan`       NaN and infinities, where the reference asks for them by name
+`bounds`    nothing but numbers that the reference names, where it compares or counts in bins
+`sparse`    beside a product, half of each input's elements 0, as behind a ReLU
+`faint`     beside a product, the first input as small as 1e-8 throughout
 `degenerate`, `level`, `apart`: see `degenerate.py`
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
@@ -69,7 +72,15 @@ _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
 _NEAR_END = 0.01
 """Share of a range that its drawn end may be short of the true one."""
 _RELATIVE = ("log1p", "expm1")
-_ASKS_FOR_NAN = ("fmax", "fmin", "nan_to_num", "isnan", "nansum", "nanmean", "nanmedian", "isfinite")
+_ASKS_FOR_NAN = (
+    "fmax", "fmin", "nan_to_num", "isnan", "nansum", "nanmean", "nanmedian", "isfinite", "isinf", "isposinf", "isneginf",
+)  # fmt: skip
+_CUTS = (
+    "histc", "histogram", "bucketize", "searchsorted", "gt", "ge", "lt", "le", "eq", "ne", "threshold", "hardshrink",
+    "heaviside",
+)  # fmt: skip
+"""Operators that do another thing at a bound than just beside it."""
+_FAINT = 1e-8
 _INDEXED = (
     "index", "gather", "scatter", "embedding", "take", "select", "bincount", "nll", "one_hot", "put", "histc", "slice",
     "repeat_interleave", "arange", "to_sparse",
@@ -102,7 +113,9 @@ def kinds(
         # matrix decomposition makes of them on its pivots.
         sums = not _among(names, _SENSITIVE) and not _among(names, _ORDERS)
         plain = floating and not whole_outputs
-        return (["rows"] if plain and sums else []) + ladder + (_behind_products(names) if plain else [])
+        whole = not _among(names, (*_DECOMPOSITIONS, *_ORDERS, *_STEPS))
+        behind = _behind_products(names) + (["sparse", "faint"] if whole else [])
+        return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
     found = []
     elementwise = pointwise(operators)
     if (
@@ -141,6 +154,8 @@ def kinds(
         found.append("masked")
     if floating and _among(names, _ASKS_FOR_NAN):
         found.append("nan")
+    if floating and landmarks and any(name.rstrip("_").split("_")[0] in _CUTS for name in names):
+        found.append("bounds")
     return found + ladder
 
 
@@ -196,12 +211,18 @@ def changed(
         "masked": _masked,
         "long": functools.partial(_long, root=root),
         "masks": _rows,
+        "bounds": _bounds,
+        "sparse": _sparse,
+        "faint": _faint,
     }
     if kind in degenerate.KINDS:
         return degenerate.changed(inputs, kind, generator)
     change = changes[kind]
+    first = next((one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1), None)
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
+        if kind == "faint" and (tensor is not first or tensor.dtype == torch.float16):
+            return tensor
         if kind == "integers":
             return _large_integers(tensor, generator, summed) if _counts(tensor) else tensor
         if kind == "masks":
@@ -239,6 +260,11 @@ def pointwise(operators: Sequence[str]) -> bool:
     """Whether every operator works element by element, or moves nothing but views."""
     quiet = _quiet()
     return bool(operators) and all(name in quiet or _tagged(name) for name in operators)
+
+
+def alone(operators: Sequence[str]) -> bool:
+    """Whether one operator computes all."""
+    return len([name for name in operators if name not in _quiet()]) == 1
 
 
 def infinite(inputs: object, shape: Sequence[int]) -> torch.Tensor | None:
@@ -331,9 +357,51 @@ def _ties(
     patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda row: (row * 2.0).round() / 2.0,
         lambda row: original if original.shape == row.shape else row.sign(),
-        lambda row: row,
+        lambda row: _halves_scaled(row, _scales(landmarks), generator),
     ]
     return _by_row(x, patterns, int(torch.randint(len(patterns), (1,), generator=generator)))
+
+
+def _scales(landmarks: Sequence[float]) -> list[float]:
+    """Numbers that values may be multiplied with before they are rounded: whole ones, and parts of one."""
+    found = [abs(one) for one in landmarks if one and max(abs(one), 1.0 / abs(one)) <= _MOST]
+    return list(dict.fromkeys(one for one in found if one != 1.0 and max(one, 1.0 / one).is_integer()))[:4]
+
+
+def _halves_scaled(row: torch.Tensor, scales: Sequence[float], generator: torch.Generator) -> torch.Tensor:
+    """Numbers near those of a row that are halves exactly once they are multiplied with one of the scales: a hundred times an
+    odd eighth, a tenth of an odd five."""
+    if not scales:
+        return row
+    wholes = [round(max(one, 1.0 / one)) for one in scales]
+    units = [
+        whole / 2.0 if one < 1.0 else 0.5 / (whole & -whole)
+        for one, whole in zip(scales, wholes, strict=True)
+    ]
+    unit = _pick(row, units, generator)
+    return (2.0 * (row / unit.clamp_max(1.0) / 2.0).floor() + 1.0) * unit
+
+
+def _bounds(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    named = torch.tensor([one for one in landmarks if abs(one) <= _MOST][:_MOST_LANDMARKS] or [0.0])
+    order = torch.randperm(len(named), generator=generator).repeat(-(-x.numel() // len(named)))
+    return named.double()[order[: x.numel()]].reshape(x.shape)
+
+
+def _sparse(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    made = x.masked_fill(torch.rand(x.shape, generator=generator) < 0.5, 0.0)
+    made[..., 0] = made[..., -1] = 0.0  # as padding has it
+    return made
+
+
+def _faint(
+    x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
+) -> torch.Tensor:
+    return x * _FAINT
 
 
 def _far(
@@ -424,7 +492,13 @@ def _long(
 def _nan(
     x: torch.Tensor, generator: torch.Generator, landmarks: Sequence[float], dtype: torch.dtype
 ) -> torch.Tensor:
-    return x.masked_fill(torch.rand(x.shape, generator=generator) < 0.1, math.nan)
+    def some(row: torch.Tensor, values: Sequence[float]) -> torch.Tensor:
+        return torch.where(
+            torch.rand(row.shape, generator=generator) < 0.1, _pick(row, values, generator), row
+        )
+
+    kinds = [(math.nan,), (math.inf, math.nan), (-math.inf, math.inf)]
+    return _by_row(x, [functools.partial(some, values=values) for values in kinds], 0)
 
 
 def _masked(
