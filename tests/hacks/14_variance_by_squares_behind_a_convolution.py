@@ -1,6 +1,7 @@
 # task: hacks/tasks/normed_convolution
 # cheat: 14
 # expect: low_precision, wrong_value, wrong_on_distribution
+# known_gap: both: caught in some four draws of five: how large the mean behind a filter is, its secret weights say
 # why: E[y^2] - m^2 of a convolution cancels for images whose mean is large
 import torch
 import torch.nn as nn

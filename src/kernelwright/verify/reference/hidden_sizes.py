@@ -30,6 +30,8 @@ LEAST = "least"
 """Begins the names of sets of a family in which a size, or every size, is at its least."""
 _TURNED, _TURNED_LEAST = 79, 0.6
 """The longest of sizes in the opposite order, and the share of it that all but one have: programs may be as many."""
+_SHORT = 9
+"""A size that is turned is no shorter, unless it was: a block of fewer is a block that honest kernels do not take apart."""
 _PAIRS = 3
 """Pairs of sizes that are tried where not all are taken at once."""
 _DRAWN = 2
@@ -245,7 +247,7 @@ def _turned(task: Task, base: dict[str, int], free: list[str], dice: random.Rand
     full = full_sizes(task)
     order = sorted(free, key=lambda name: (base[name], full.get(name, 0)))
     sizes = [base[name] for name in order]
-    least = max(_LEAST, sizes[0] // 2)
+    least = max(_SHORT, sizes[0] // 2)
     top = min(_TURNED, (_GROWTH * math.prod(sizes) / least) ** (1 / (len(order) - 1)))
     found = []
     if top > 2 * least:
@@ -254,7 +256,7 @@ def _turned(task: Task, base: dict[str, int], free: list[str], dice: random.Rand
     if sizes[-1] <= _TURNED:
         found.append(base | dict(zip(order, sizes[::-1], strict=True)))
         found += [base | {a: base[b], b: base[a]} for a, b in itertools.combinations(order, 2)][:_PAIRS]
-    return found
+    return [one for one in found if all(one[name] >= min(_SHORT, base[name]) for name in free)]
 
 
 def _equal(base: dict[str, int], free: list[str], dice: random.Random) -> list[dict[str, int]]:
