@@ -244,10 +244,14 @@ class Timing(Record):
             raise ValueError("a timing needs the eager baseline and an interval for each baseline")
         return self
 
+    @property
+    def faster_baseline(self) -> str:
+        """The name of the baseline that takes less."""
+        return min(self.baseline_ms, key=lambda name: self.baseline_ms[name])
+
     def speedup(self, baseline: str = "eager") -> float:
         """Baseline time over candidate time (dimensionless); `faster` is whichever baseline takes less."""
-        ms = min(self.baseline_ms.values()) if baseline == FASTER else self.baseline_ms[baseline]
-        return ms / self.candidate_ms
+        return self.baseline_ms[self.faster_baseline if baseline == FASTER else baseline] / self.candidate_ms
 
     def over_known(self) -> float | None:
         """Best known time over the candidate's: the ratio of modelled times, the least that the interval of a measured one

@@ -215,14 +215,14 @@ def _compared(answer: Answer) -> str:
     timing = answer.verdict.timing
     if timing is None:
         return f"{answer.rung}: not timed"
-    low, high = timing.speedup_ci[min(timing.baseline_ms, key=lambda name: timing.baseline_ms[name])]
+    low, high = timing.speedup_ci[timing.faster_baseline]
     clock = "" if timing.kind == "measured" else f" {timing.kind}"
     return f"{answer.rung}: {timing.candidate_ms:.4f} ms{clock}, {timing.speedup(FASTER):.2f}x ({low:.2f} to {high:.2f})"
 
 
 def _saved_ms(verdict: Verdict) -> float:
     timing = verdict.timing
-    return 0.0 if timing is None else min(timing.baseline_ms.values()) - timing.candidate_ms
+    return 0.0 if timing is None else timing.baseline_ms[timing.faster_baseline] - timing.candidate_ms
 
 
 def beats_inductor(verdict: Verdict, least: float = 1.0) -> bool:
@@ -230,8 +230,7 @@ def beats_inductor(verdict: Verdict, least: float = 1.0) -> bool:
     timing = verdict.timing
     if timing is None or timing.kind != "measured":
         return False
-    baseline = min(timing.baseline_ms, key=lambda name: timing.baseline_ms[name])
-    return timing.speedup(FASTER) > least and timing.speedup_ci[baseline][0] > least
+    return timing.speedup(FASTER) > least and timing.speedup_ci[timing.faster_baseline][0] > least
 
 
 def _on_gpu(example_inputs: Sequence[Any]) -> bool:

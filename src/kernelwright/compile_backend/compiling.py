@@ -56,11 +56,8 @@ def raced(
     if whole is not None and won is None:  # there is no room for a clock
         return None, first.done, races
     best = whole if won is not None and won.won else None
-    if (
-        best is None
-        or won is None
-        or won.inductor_ms - won.ours_ms < _AS_FORETOLD * sum(first.saves.values())
-    ):
+    saved = 0.0 if won is None else won.inductor_ms - won.ours_ms
+    if best is None or saved < _AS_FORETOLD * sum(first.saves.values()):
         order = sorted(first.saves, key=lambda digest: first.saves[digest], reverse=True)
         some = _one_by_one(compiling, change, examples, order, time.monotonic() + seconds, races)
         if some is not None and best is not None:
