@@ -147,3 +147,36 @@ def test_padding_that_is_selected_away_before_lanes_meet_changes_nothing() -> No
     assert fault.equivalent
     [fault] = faults.plant(KERNEL, "float32", ["wrong_padding"])
     assert not fault.equivalent
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "changed"),
+    [
+        (
+            "wrong_padding",
+            "    x = tl.load(x_ptr + i, mask=i < n, other=0.0)\n    acc = tl.full((64,), float('-inf'), tl.float32)\n"
+            "    acc = tl.maximum(acc, tl.where(i < n, x, float('-inf')))\n    tl.store(out_ptr, tl.max(acc, axis=0))\n",
+            ("tl.where(i < n, x, float('-inf'))", "x"),
+        ),
+        (
+            "mask_missing",
+            "    at = tl.load(x_ptr + i, mask=i < n, other=0)\n    y = tl.load(y_ptr + at, mask=i < n, other=0.0)\n"
+            "    tl.store(out_ptr + i, y, mask=i < n)\n",
+            ("y_ptr + at", "y_ptr + i"),
+        ),
+        (
+            "wrong_start",
+            "    total = tl.zeros((64,), dtype=tl.float32)\n    for k in range(0, n):\n        shrink = tl.load(x_ptr + k)\n"
+            "        total = total * shrink + 1.0\n    tl.store(out_ptr + i, total, mask=i < n)\n",
+            ("total * shrink", "total"),
+        ),
+    ],
+    ids=["a running maximum of what is chosen", "a place that was looked up", "a sum that is scaled first"],
+)
+def test_what_no_result_can_show_is_marked(kind: str, body: str, changed: tuple[str, str]) -> None:
+    head = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef k(x_ptr, y_ptr, out_ptr, n):\n    i = tl.arange(0, 64)\n"
+    marked = [
+        any(one.equivalent for one in faults.plant(head + text, kinds=[kind]))
+        for text in (body, body.replace(*changed))
+    ]
+    assert marked == [True, False]

@@ -13,6 +13,7 @@ _OTHER_FUNCTION = {
     "cumprod": "cumsum",
 }  # fmt: skip
 _OTHER_OPERATOR = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*"}
+_SCALED = "the first step multiplies it by exp(-inf)"
 _EVEN = "its sign is squared away"
 
 
@@ -36,13 +37,28 @@ def wrong_start(source: Source) -> Iterator[Fault]:
                 continue
             text = source.text(value)
             if called(value) == "zeros":
-                yield source.fault("wrong_start", value, f"({text} + 1)")
+                scaled = any(_rescaled(one, name.id) for one in kernel.assigned(name.id))
+                yield source.fault(
+                    "wrong_start", value, f"({text} + 1)", equivalent=_SCALED if scaled else ""
+                )
             elif called(value) == "full" and isinstance(value, ast.Call) and len(value.args) > 1:
                 yield source.fault("wrong_start", value.args[1], "1.0" if "inf" not in text else "0.0")
             elif isinstance(value, ast.Constant) and isinstance(value.value, float):
                 yield source.fault("wrong_start", value, "0.0" if value.value else "1.0")
             elif text.replace('"', "'") == "float('-inf')":
                 yield source.fault("wrong_start", value, "0.0")
+
+
+def _rescaled(node: ast.AST, name: str) -> bool:
+    """`total * shrink`, by which an online softmax begins each step."""
+    return any(
+        isinstance(one, ast.BinOp)
+        and isinstance(one.op, ast.Mult)
+        and isinstance(one.left, ast.Name)
+        and one.left.id == name
+        and "shrink" in ast.dump(one.right)
+        for one in ast.walk(node)
+    )
 
 
 def dropped_term(source: Source) -> Iterator[Fault]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from kernelwright.faults.source import JOINS, Fault, Kernel, Source, called
 
 _MASKED = "lanes are chosen before they meet, whatever they hold"
+_LOOKED_UP = "masked lanes read the place that their index is padded with, which is there"
+_BEHIND = "padding stands behind all that a scan stores"
 _REDUCTIONS = ("sum", "max", "min", "argmax", "argmin", "cumsum", "cumprod")
 
 
@@ -39,7 +41,10 @@ def mask_missing(source: Source) -> Iterator[Fault]:
             if not any(word.arg == "mask" for word in masks):
                 continue
             kept = [source.text(item) for item in (*call.args, *(w for w in call.keywords if w not in masks))]
-            yield source.fault("mask_missing", call, f"{source.text(call.func)}({', '.join(kept)})")
+            inside = _LOOKED_UP if called(call) == "load" and _looked_up(kernel, call.args[0]) else ""
+            yield source.fault(
+                "mask_missing", call, f"{source.text(call.func)}({', '.join(kept)})", equivalent=inside
+            )
         for node in kernel.nodes(ast.BinOp):
             assert isinstance(node, ast.BinOp)
             if isinstance(node.op, ast.BitAnd) and kernel.role(node) in ("mask", "condition"):
@@ -58,6 +63,8 @@ def wrong_padding(source: Source) -> Iterator[Fault]:
             continue
         joined = [call.args[0] for call in kernel.calls(*JOINS) if call.args]
         masked = _MASKED if all(_selected(kernel, one) for one in joined) else ""
+        if not masked and any(True for _ in kernel.calls("cumsum", "cumprod")):
+            masked = _BEHIND
         edits = [
             (
                 word.value,
@@ -178,19 +185,40 @@ def uninitialised(source: Source) -> Iterator[Fault]:
                 yield source.fault("uninitialised", node, new)
 
 
-def _selected(kernel: Kernel, node: ast.AST, depth: int = 4) -> bool:
-    """Whether lanes are chosen by `tl.where` before they meet, so that what they were padded with is not seen."""
+def _looked_up(kernel: Kernel, place: ast.AST) -> bool:
+    """Whether an address is a pointer and nothing but places that a masked load has given."""
+    if not isinstance(place, ast.BinOp) or not isinstance(place.op, ast.Add):
+        return False
+    names = [one.id for one in ast.walk(place.right) if isinstance(one, ast.Name)]
+    return bool(names) and all(
+        one in kernel.sizes or any(_loaded(kernel, made) for made in kernel.assigned(one)) for one in names
+    )
+
+
+def _loaded(kernel: Kernel, node: ast.AST) -> bool:
+    """Whether a value is a masked load, or the choice of one by its own sign."""
+    if called(node) == "where" and isinstance(node, ast.Call):
+        last = node.args[-1]
+        return isinstance(last, ast.Name) and any(_loaded(kernel, made) for made in kernel.assigned(last.id))
+    return (
+        called(node) == "load" and isinstance(node, ast.Call) and any(w.arg == "mask" for w in node.keywords)
+    )
+
+
+def _selected(kernel: Kernel, node: ast.AST, depth: int = 4, around: str = "") -> bool:
+    """Whether lanes are chosen by `tl.where` before they meet, so that what they were padded with is not seen. `around` is the
+    running value that is asked about."""
     if called(node) in ("where", "full", "zeros"):
         return True
     if called(node) in ("maximum", "minimum"):
         assert isinstance(node, ast.Call)
-        return all(_selected(kernel, one, depth) for one in node.args)
+        return all(_names(one, around) or _selected(kernel, one, depth, around) for one in node.args)
     if not isinstance(node, ast.Name) or not depth:
         return called(node) in JOINS
     added = [one.value for one in kernel.nodes(ast.AugAssign) if isinstance(one, ast.AugAssign)
              and isinstance(one.target, ast.Name) and one.target.id == node.id]  # fmt: skip
     made = [one for one in [*kernel.assigned(node.id), *added] if not _names(one, node.id)]
-    return bool(made) and all(_selected(kernel, one, depth - 1) for one in made)
+    return bool(made) and all(_selected(kernel, one, depth - 1, node.id) for one in made)
 
 
 def _names(node: ast.AST, name: str) -> bool:
