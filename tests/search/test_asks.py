@@ -7,10 +7,13 @@ import pytest
 from search.making import rollout, timing
 
 from kernelwright.errors import UserError
+from kernelwright.graph.task import to_task
+from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Outcome
 from kernelwright.records import Timing
 from kernelwright.rollouts import faster
-from kernelwright.search.asks import rejected, style_of, verified
+from kernelwright.search.asks import Asking, rejected, style_of, verified
+from kernelwright.synth.building import GraphBuilder
 
 
 def test_verified_kernels_come_by_time_and_rejected_ones_by_how_far_they_came() -> None:
@@ -59,3 +62,15 @@ def test_a_model_of_a_style_that_is_gone_is_one_line() -> None:
     )
     with pytest.raises(UserError, match="old: it was trained on prompts in the style 'lowered'"):
         style_of(policy)
+
+
+@pytest.mark.parametrize(
+    ("style", "said"), [("compact", "v0: f32[4,8] = relu(x0)"), ("chat", "made: f32[4,8] = relu(some)")]
+)
+def test_a_small_model_is_asked_by_the_names_that_it_was_trained_with(style: Any, said: str) -> None:
+    builder = GraphBuilder("one")
+    made = builder.op("aten.relu.default", builder.input("some", "float32", (4, 8)))
+    text = builder.graph(made).model_dump_json().replace('"relu"', '"made"')
+    task = to_task(Graph.model_validate_json(text), "one")
+    _, (prompt,) = Asking(task, style, "h100", 100).prompts("frontend", [], 1)
+    assert said in prompt.messages[-1].content

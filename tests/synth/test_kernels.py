@@ -195,6 +195,18 @@ def test_lerp_starts_at_the_nearer_end_as_pytorch_does(weight: float, end: str) 
     assert end in print_triton(Program(graph=graph, schedule=MapSchedule()))
 
 
+def test_what_a_window_leaves_has_a_name_and_kernels_take_arguments_in_the_graphs_order() -> None:
+    graph = with_symbols(graph_of(lambda b: b.op("aten.add.Tensor", b.input("c", "float32", (2, 16, 10, 7)), b.op(
+        "aten.convolution.default", b.input("x", "float32", (2, 8, 12, 9)),
+        b.input("w", "float32", (16, 8, 3, 3), role="weight"), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1))))  # fmt: skip
+    code = print_triton(
+        Program(graph=graph, schedule=ConvolutionSchedule(tile=(32, 16, 16), warps=4)), "nest"
+    )
+    assert "P = H - 2" in code
+    assert "Q = W - 2" in code
+    assert "def nest_kernel(c_ptr, x_ptr, " in code
+
+
 def test_a_direct_convolution_unrolls_no_channels_whose_number_may_vary() -> None:
     graph = with_symbols(
         graph_of(

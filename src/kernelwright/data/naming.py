@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from kernelwright.graph.partition import subgraph
+from kernelwright.graph.partition import by_place
 from kernelwright.graph.simplify import renamed, renumbered
 from kernelwright.graph.types import Graph, TensorType
 
@@ -25,7 +25,7 @@ def named(graph: Graph, rng: random.Random, styles: Sequence[str] = ()) -> tuple
     shares = {style: share for style, share in SHARES.items() if not styles or style in styles}
     style = rng.choices(list(shares), list(shares.values()))[0]
     if style == "groups":
-        made = subgraph(graph, graph.nodes, [one.name for one in graph.arguments], graph.results, graph.name)
+        made = by_place(graph)
     else:
         made = graph if style == "drawn" else renumbered(_captured(graph))
     new = {a.name: b.name for a, b in zip(graph.arguments, made.arguments, strict=True)}

@@ -189,7 +189,8 @@ def _answers(
     settings: CorpusSettings, graph: Graph, precision: PrecisionName, rng: random.Random, judged: bool
 ) -> tuple[Answer, ...]:
     """The library's best known schedule first, then others: all alike where the judge will tell them apart, else those that should
-    be fast. Raises Unsupported where none can be printed."""
+    be fast. Kernels are named by their nest: the plan has the operators, and a small model has less to copy. Raises Unsupported
+    where none can be printed."""
     found = schedules_of(graph, settings.target, precision)
     if judged:
         order = found[:1] + rng.sample(found[1:], len(found) - 1)
@@ -198,7 +199,7 @@ def _answers(
     label, made, codes = label_of(graph), [], set()
     for schedule in order[: 3 * settings.schedules]:
         try:
-            code = print_triton(Program(graph=graph, schedule=schedule))
+            code = print_triton(Program(graph=graph, schedule=schedule), schedule.nest)
         except Unsupported:
             continue
         if code not in codes:

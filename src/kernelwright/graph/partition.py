@@ -450,6 +450,12 @@ class _Partitioner:
         return Group(graph, (*inputs, *numbers_of(graph, len(inputs))), outputs, nodes)
 
 
+def by_place(graph: Graph) -> Graph:
+    """A whole graph under the names that its groups have: x0, w1, v0, v1."""
+    names = [one.name for one in graph.arguments]
+    return subgraph(graph, graph.nodes, names, graph.results, graph.name)
+
+
 def subgraph(
     graph: Graph, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], name: str = ""
 ) -> Graph:

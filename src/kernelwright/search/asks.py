@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelwright import prompts
 from kernelwright.config import Style
 from kernelwright.errors import UserError
+from kernelwright.graph.partition import by_place
+from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy
 from kernelwright.records import Agent, Prompt, Rollout, Task
@@ -57,12 +60,21 @@ class Asking:
             return "translate", [fresh]
         return "repair", [*shown, *[fresh] * min(len(shown), samples - len(shown))]
 
+    @functools.cached_property
+    def _named(self) -> Task:
+        """The task as a small model was trained: its graph's values are named by their places. Arguments are passed by place, so
+        that the answer's names are its own."""
+        if self.style == "chat" or not self.task.graph:
+            return self.task
+        graph = by_place(Graph.model_validate_json(self.task.graph))
+        return self.task.model_copy(update={"graph": graph.model_dump_json()})
+
     def _prompt(
         self, agent: Agent, *, kernel: str = "", plan: str = "", feedback: str = "", profile: str = ""
     ) -> Prompt:
         return prompts.render(
             agent,
-            self.task,
+            self._named,
             style=self.style,
             kernel=kernel,
             plan=plan,

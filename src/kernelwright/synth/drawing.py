@@ -38,6 +38,8 @@ BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "fmax", "fmin", "ata
           "logaddexp2", "pow", "xlogy", "special_xlog1py", "ldexp", "heaviside", "rsub", "sigmoid_backward", "tanh_backward",
           "silu_backward", "gelu_backward", "hardsigmoid_backward", "hardswish_backward", "mish_backward", "_prelu_kernel")  # fmt: skip
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_OF_ITSELF = ("add", "mul", "hypot", "atan2")
+"""Of `BINARY`, those that are no constant, copy or one branch of themselves where both operands are the same."""
 TERNARY = ("lerp", "addcmul", "addcdiv", "where", "masked_fill")
 INTEGERS = ("bitwise_and", "bitwise_or", "bitwise_xor", "add", "sub", "mul", "maximum", "minimum")
 INTEGERS_NUMBERED = (
@@ -202,7 +204,7 @@ class Drawing:
             return self._numbered(x)
         if how == "binary":
             name = rng.choice(self.among(BINARY))
-            other = x if rng.random() < 0.15 else self.other(x)
+            other = x if name in _OF_ITSELF and rng.random() < 0.5 else self.other(x)
             if name.endswith("_backward") and other.shape != x.shape:  # these do not broadcast
                 other = self.floats(x.shape)
             pair = (x, other) if rng.random() < 0.7 else (other, x)
@@ -231,13 +233,13 @@ class Drawing:
     def _numbered(self, x: Value) -> Value | None:
         name, number = self.rng.choice(self.among(NUMBERED)), round(self.rng.uniform(-2.5, 2.5), 2)
         if name in ("div", "fmod", "remainder", "floor_divide", "pow"):
-            number = abs(number) + 0.25
+            number = round(abs(number) + 0.25, 2)
         if name == "threshold":
             return self.tried(name, x, number, number if self.rng.random() < 0.5 else 0.0)
         if name == "clamp":
-            return self.tried(name, x, number - 1, number + 1)
+            return self.tried(name, x, round(number - 1, 2), round(number + 1, 2))
         if name == "maximum":
-            return self.tried("hardtanh", x, number - 1, number + 1)
+            return self.tried("hardtanh", x, round(number - 1, 2), round(number + 1, 2))
         return self.tried(name, x, number)
 
     def _ternary(self, x: Value) -> Value | None:

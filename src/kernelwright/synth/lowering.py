@@ -192,7 +192,7 @@ def _lerp(call: Call) -> Val:
     x, y, weight = call.arg(0), call.arg(1), call.arg(2)
     if isinstance(weight, Val) or abs(weight) < 0.5:
         return call.b.map("lerp", x, y, weight, dtype=call.out.dtype)
-    return call.b.map("lerp_back", x, y, 1 - weight, dtype=call.out.dtype)
+    return call.b.map("lerp_back", x, y, round(1 - weight, 15), dtype=call.out.dtype)
 
 
 def _pow(call: Call) -> Val:

@@ -65,7 +65,12 @@ def random_graph(
         raise NotDrawn("nothing, or too much")
     if within.operators and not {packet(node.op) for node in graph.nodes} <= set(within.operators):
         raise NotDrawn("an operator that is not asked for")
-    return Drawn(graph, drawer.draws, drawer.kept, form)
+    read = {name for node in graph.nodes for name in node.refs()} | set(graph.results)
+    arguments = tuple(one for one in graph.arguments if one.name in read)
+    gone = {one.name for one in graph.arguments} - read  # of operators that were tried and not taken
+    draws = {name: draw for name, draw in drawer.draws.items() if name not in gone}
+    kept = {(name, dim) for name, dim in drawer.kept if name not in gone}
+    return Drawn(graph.model_copy(update={"arguments": arguments}), draws, kept, form)
 
 
 class _Forms(RowDrawing):

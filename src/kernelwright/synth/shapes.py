@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
+import re
 
 from kernelwright.graph.types import TensorType
 from kernelwright.synth.lowering import Lowered
@@ -61,6 +62,19 @@ class Shapes:
         for symbol in self.symbols.values():
             for old, new in wanted.items():
                 symbol.host = symbol.host.replace("{" + old + "}", "{" + new + "}")
+
+    def name_sums(self) -> None:
+        """A name of its own for each size that is a sum, such as what a window leaves of a plane: a place among `B * P * Q` is
+        short, among `B * (H - 2) * (W - 2)` it is not. Where products of sums are sizes, too, all stay as they are."""
+        sums = {size for shape in self.of.values() for size in shape if len(size.terms) > 1}
+        if any(len(names) > 1 for size in sums for names, _ in size.terms):
+            return
+        by: dict[Size, Size] = {}
+        for size in sorted(sums, key=Size.text):
+            name = f"sum{len(by)}"
+            self.symbols[name] = Symbol(_braced(size.text(), size), size.value(self.hints()))
+            by[size] = Size.of(name)
+        self.of = {name: tuple(by.get(size, size) for size in shape) for name, shape in self.of.items()}
 
     def _arguments(self) -> None:
         free = not self.lowered.graph.symbols
@@ -353,9 +367,9 @@ def _symbol(size: Size) -> str | None:
 
 def _braced(text: str, size: Size) -> str:
     """The text with that size's symbols in braces, to be renamed later."""
-    for name in size.symbols:
-        text = text.replace(name, "{" + name + "}")
-    return text
+    return re.sub(
+        r"[A-Za-z_]\w*", lambda word: "{" + word[0] + "}" if word[0] in size.symbols else word[0], text
+    )
 
 
 def _parsed(text: str) -> Size | None:

@@ -44,9 +44,11 @@ class Source:
         self.descriptors = False
         self.host: list[str] = []
         self.sizes: set[str] = set()
-        self.read: dict[str, None] = {}
-        """Arguments that kernels read, in order."""
-        self.device = next((one.name for one in lowered.arguments), "")
+        self.read: set[str] = set()
+        """Arguments that kernels read."""
+        self.place = {one.name: place for place, one in enumerate(lowered.arguments)}
+        """Of arguments, in the graph: kernels take them in this order, whichever they read first."""
+        self.device = next(iter(self.place), "")
         self.outputs = self._outputs()
 
     def emitter(self) -> Emitter:
@@ -92,9 +94,9 @@ class Source:
         sizes = sorted(emitter.sizes | set(extra) | set(emitter.compound))
         self.libdevice |= emitter.libdevice
         given = given or {}
-        pointers = {pointer: name for name, pointer in emitter.pointers.items()}
-        for argument in pointers.values():
-            self.read[argument] = None
+        known = sorted(emitter.pointers, key=lambda name: self.place.get(name, len(self.place)))
+        pointers = {emitter.pointers[name]: name for name in known}
+        self.read.update(pointers.values())
         self.sizes |= {one for one in sizes if one in self.shapes.symbols}
         inputs = [*pointers, *(one for one in given if one not in pointers)]
         parameters = [
@@ -126,7 +128,7 @@ class Source:
         lines = [
             f"{name} = {name}.permute({', '.join(map(str, order))})" for name, order in self.orders.items()
         ]
-        lines += [f"{name} = {name}.contiguous()" for name in self.read]
+        lines += [f"{name} = {name}.contiguous()" for name in self.place if name in self.read]
         lines += self._size_lines()
         lines += self.host
         lines.append(f"return {', '.join(buffer.name for _, buffer in self.outputs)}")

@@ -47,14 +47,16 @@ def unsupported() -> Iterator[None]:
         raise Unsupported(f"the library has no form for the graph ({type(error).__name__})") from None
 
 
-def source_of(graph: Graph) -> Source:
-    """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes. Raises Unsupported."""
+def source_of(graph: Graph, called: str = "") -> Source:
+    """A graph made ready for printing: lowered, with symbolic shapes and names for its sizes. Its kernels are named by its
+    operators, or as they are `called`. Raises Unsupported."""
     straight, orders = straightened(graph)
     with unsupported():
         lowered = Lowered(straight)
         shapes = Shapes(lowered)
+        shapes.name_sums()
         name_sizes(shapes, lowered)
-    return Source(lowered, shapes, label_of(graph), orders)
+    return Source(lowered, shapes, called or label_of(graph), orders)
 
 
 def straightened(graph: Graph) -> tuple[Graph, dict[str, list[int]]]:
@@ -97,17 +99,17 @@ def _renamed(one: Any, names: dict[str, Ref]) -> Any:
     return tuple(_renamed(part, names) for part in one) if isinstance(one, tuple) else one
 
 
-def printed(program: Program) -> Source:
+def printed(program: Program, called: str = "") -> Source:
     """The lines of a program. Raises Unsupported."""
-    source = source_of(program.graph)
+    source = source_of(program.graph, called)
     with unsupported():
         PRINTERS[program.schedule.nest](source, program.schedule)
     return source
 
 
-def print_triton(program: Program) -> str:
-    """The candidate's code. Raises Unsupported."""
-    return printed(program).text()
+def print_triton(program: Program, called: str = "") -> str:
+    """The candidate's code; `called` is what its kernels' names begin with, their operators' names if empty. Raises Unsupported."""
+    return printed(program, called).text()
 
 
 def label_of(graph: Graph) -> str:

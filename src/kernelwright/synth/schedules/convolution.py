@@ -261,7 +261,7 @@ class ImplicitPrinter(ConvolutionPrinter):
             source.host.append(f"to_channels_last[{grid}]({self.x.name}, {last}, {source.size(channels)}, {source.size(pixels)}, "
                                f"BLOCK_C=64, BLOCK_P=64, num_warps=4)")  # fmt: skip
             source.kernels.append(TURN)
-            source.read[self.x.name] = None
+            source.read.add(self.x.name)
             given[f"{last}_ptr"] = last
         return given
 
