@@ -32,7 +32,7 @@ LOSSES = (
 Form = Literal[
     "map", "row", "norm", "loss", "product", "convolution", "attention", "scan", "window", "lookup", "moves"
 ]
-FORMS: dict[Form, int] = {"map": 20, "row": 17, "norm": 14, "loss": 5, "product": 14, "convolution": 6, "attention": 3, "scan": 5,
+FORMS: dict[Form, int] = {"map": 20, "row": 17, "norm": 14, "loss": 5, "product": 15, "convolution": 9, "attention": 3, "scan": 5,
                           "window": 5, "lookup": 5, "moves": 8}  # fmt: skip
 """How often each is drawn."""
 
