@@ -182,6 +182,7 @@ class _State:
         self.checked = False
         """Whether they have been compared with the original."""
         self.fingerprint = Fingerprint(original)
+        self.default_dtype = torch.get_default_dtype()
         self.graph = verified.graph
         self.outputs = tuple(self._types(self.graph.results))
         self.warned: set[str] = set()
@@ -242,6 +243,10 @@ class _State:
             return "it is called within a transform (vmap, grad), which kernels do not know"
         if torch._C._get_tracing_state() is not None:
             return "it is being traced by torch.jit"
+        if torch.get_default_dtype() is not self.default_dtype:
+            return f"the default dtype is {torch.get_default_dtype()} now"
+        if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() > _device_modes():
+            return "it is called within a mode of torch's (FlopCounterMode, fake tensors), which would not see the kernels"
         if module_state._global_forward_hooks or module_state._global_forward_pre_hooks:
             return "there are global hooks, which a kernel for the whole would not call"
         return self.fingerprint.changed()
@@ -372,6 +377,11 @@ class _State:
             self.warned.add(why)
             name = self.verified.name
             warnings.warn(f"{name} runs without its kernel: {why}", RuntimeWarning, stacklevel=4)
+
+
+def _device_modes() -> int:
+    """1 where `torch.set_default_device` was called, for that is a mode of torch's, too."""
+    return int(getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not None)
 
 
 class _Unfit(Exception):

@@ -8,20 +8,22 @@ configuration objects by what they hold, tensors by their version), its paramete
 and the globals and closures that its forward and the functions and methods that this one calls read (`reads.py`).
 Values of weights may change. Of the module itself hooks may come and go, for its caller runs them.
 
-Not seen: what an attribute hides behind slots or C.
+Not seen: what an attribute hides in C (`contents.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+import operator
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch import nn
 
-from kernelwright.drop_in.reads import reads
+from kernelwright.drop_in.contents import contents, plain
+from kernelwright.drop_in.reads import Read, reads
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -31,8 +33,6 @@ _FREE = frozenset([
     "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", *_HOOKS, "_compiled_call_impl", "_is_torch_compile",
 ])  # fmt: skip
 """Entries of a module's dictionary that are compared otherwise, or do not matter to forward."""
-_DEPTH = 3
-"""Of containers and objects within attributes."""
 _ON_MODE = (
     "Dropout", "BatchNorm", "InstanceNorm", "SyncBatchNorm", "RReLU", "FeatureAlphaDropout", "AlphaDropout",
 )  # fmt: skip
@@ -73,16 +73,32 @@ class Fingerprint:
         self.module, self.root_hooks = module, False
         self.by_mode = depends_on_mode(module)
         self.training = [part.training for part in module.modules()]
-        self.seen = [_seen(path, part) for path, part in module.named_modules()]
+        self.watched = frozenset(map(id, module.modules()))
+        self.seen = [_seen(path, part, self.watched) for path, part in module.named_modules()]
         self.shared: list[tuple[str, Any, Any]] = []
         known: set[int] = set()
         for one in self.seen:
             one.ids = one.quick()
-            for name, value, contents in one.held:
+            for name, value, held in one.held:
                 if id(value) not in known:
                     known.add(id(value))
-                    self.shared.append((f"{one.path}.{name}".lstrip("."), value, contents))
-        self.read = [(one, _contents(one.get(), _DEPTH)) for one in reads(module)]
+                    self.shared.append((f"{one.path}.{name}".lstrip("."), value, held))
+        self.read: list[_Known] = []
+        """What may change in place, and globals."""
+        self.classes: list[_Class] = []
+        for read in reads(module):
+            self._note(read)
+
+    def _note(self, read: Read) -> None:
+        """What a class defines is compared one by one only where something was assigned to the class."""
+        known = read, contents(read.get(), self.watched)
+        if read.home is None or not _fixed(read.get()):
+            self.read.append(known)
+        if read.home is not None:
+            of = next((one for one in self.classes if one.home is read.home), None)
+            if of is None:
+                self.classes.append(of := _Class(read.home, list(vars(read.home).values()), []))
+            of.known.append(known)
 
     def changed(self) -> str:
         """What has changed since, in one line; "" where nothing has."""
@@ -110,13 +126,37 @@ class Fingerprint:
             for one, training in zip(self.seen, self.training, strict=True):
                 if one.module.training != training:
                     return f"{_place(one.path)} is in another mode than it was verified in"
-        for name, value, contents in self.shared:
-            if _contents(value, _DEPTH) != contents:
+        for name, value, held in self.shared:
+            if contents(value, self.watched) != held:
                 return f"attribute {name} was changed"
-        for read, was in self.read:
-            if _contents(read.get(), _DEPTH) != was:
+        assigned = [one for of in self.classes if of.changed() for one in of.known]
+        for read, was in (*self.read, *assigned):
+            if contents(read.get(), self.watched) != was:
                 return f"{read.name}, which a forward reads, was changed"
         return ""
+
+
+_Known = tuple[Read, Any]
+"""A place, and what it held."""
+
+
+@dataclasses.dataclass
+class _Class:
+    """A class of the user's own, as it was."""
+
+    home: type
+    values: list[Any]
+    """Of its attributes: kept, so that no other object can have the identity of one of them."""
+    known: list[_Known]
+
+    def changed(self) -> bool:
+        values = vars(self.home).values()
+        return len(values) != len(self.values) or any(map(operator.is_not, values, self.values))
+
+
+def _fixed(value: Any) -> bool:
+    """Whether what a class defines can only change by being assigned anew."""
+    return plain(value) or isinstance(value, staticmethod | classmethod | property)
 
 
 def hooked(module: nn.Module) -> str:
@@ -141,12 +181,10 @@ def depends_on_mode(module: nn.Module) -> bool:
     return False
 
 
-def _seen(path: str, module: nn.Module) -> _Seen:
+def _seen(path: str, module: nn.Module, watched: Collection[int]) -> _Seen:
     d = module.__dict__
     attributes = {name: value for name, value in d.items() if name not in _FREE}
-    held = [
-        (name, value, _contents(value, _DEPTH)) for name, value in attributes.items() if not _plain(value)
-    ]
+    held = [(name, value, contents(value, watched)) for name, value in attributes.items() if not plain(value)]
     tables = tuple(d[name] for name in _TABLES)
     tensors = {name: _spec(one) for table in tables[:2] for name, one in table.items()}
     return _Seen(
@@ -184,43 +222,8 @@ def _spec(value: torch.Tensor | None) -> Any:
     return None if value is None else (type(value), value.dtype, tuple(value.shape))
 
 
-def _plain(value: Any) -> bool:
-    """Whether a value cannot change without being assigned anew."""
-    if isinstance(value, tuple | frozenset):
-        return all(map(_plain, value))
-    frozen = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, type)
-    return isinstance(value, frozen) or callable(value)
-
-
 def _equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and _plain(one) and not callable(one) and bool(one == other)
-
-
-def _contents(value: Any, depth: int) -> Any:
-    """What can be compared of a container or object; identities beyond some depth."""
-    if isinstance(value, torch.Tensor):
-        return id(value), 0 if value.is_inference() else value._version, value.dtype, value.device
-    if isinstance(value, nn.Module) or _plain(value):
-        return id(value) if isinstance(value, nn.Module) or callable(value) else (type(value), value)
-    if depth == 0:
-        return id(value)
-    if isinstance(value, list | tuple):
-        return type(value), *(_contents(one, depth - 1) for one in value)
-    if isinstance(value, dict):
-        return type(value), *((_key(key), _contents(one, depth - 1)) for key, one in value.items())
-    if isinstance(value, set | frozenset):
-        return type(value), *sorted(map(repr, value))
-    held: dict[str, Any] | None = getattr(value, "__dict__", None)
-    if held is None or isinstance(value, _OPAQUE):
-        return id(value)
-    return id(value), *((key, _contents(one, depth - 1)) for key, one in held.items())
-
-
-_OPAQUE: tuple[type | Any, ...] = (Callable, torch.Generator)
-
-
-def _key(key: Any) -> Any:
-    return key if _plain(key) else id(key)
+    return type(one) is type(other) and plain(one) and not callable(one) and bool(one == other)
 
 
 def _place(path: str) -> str:

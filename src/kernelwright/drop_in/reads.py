@@ -1,26 +1,29 @@
-"""Globals and closures that the forwards of a module read, through the functions and methods that they call.
+"""What the forwards of a module read beside its own attributes, through the functions and methods that they call.
 
     for read in reads(module):
         read.name, read.get()        what it is called, and what it is at this moment
 
 By their bytecode: names that a function looks up in its module or its closure, attributes of modules of the user's own
-(`settings.SCALE`), and the same of every Python function and method of the user's own that is found so. Functions of
-torch and of the standard library are taken as they are.
+(`settings.SCALE`), what the classes of a module and of helper objects define under the names that their methods use
+(methods, properties, numbers; those of base classes too, for `super()`), and the same of every Python function and method
+of the user's own that is found so. Functions of torch and of the standard library are taken as they are.
 
-Not seen: names that are looked up by text (`globals()[name]`), and what a called object keeps for itself.
+Not seen: names that are looked up by text (`globals()[name]`), and defaults of arguments.
 """
 
 from __future__ import annotations
 
 import dis
-import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
+import torch
 from torch import nn
+
+from kernelwright.drop_in.contents import is_foreign
 
 _MOST = 400
 """Functions that are followed."""
@@ -33,60 +36,108 @@ class Read:
 
     name: str
     get: Callable[[], Any]
+    home: type | None = None
+    """The class that holds it."""
+
+
+Place = tuple[int, str]
+Found = tuple[Place, Read, type | None]
+"""A read, and the class whose instances its functions take as `self`."""
 
 
 def reads(module: nn.Module) -> list[Read]:
     """What forwards of a module and all in it read besides the modules, each place once."""
-    found: dict[tuple[int, str], Read] = {}
+    found: dict[Place, Read] = {}
     waiting: list[tuple[types.FunctionType, type | None]] = []
+
+    def keep(places: Iterator[Found]) -> None:
+        for place, read, owner in places:
+            value = read.get()
+            if place not in found and _matters(value):
+                found[place] = read
+            waiting.extend((one, owner) for one in _functions(value))
+            helpers(value)
+
+    def helpers(value: Any, inner: bool = True) -> None:
+        """Methods of objects of the user's own, which a function may call."""
+        if isinstance(value, dict | list | tuple) and inner:
+            for one in value.values() if isinstance(value, dict) else value:
+                waiting.extend((function, None) for function in _functions(one))
+                helpers(one, inner=False)
+        elif _is_helper(value) and type(value) not in known:
+            known.add(type(value))
+            keep(_of_class(type(value)))
+
+    known: set[type] = set()
     for part in module.modules():
-        if _is_foreign(type(part).__module__):
+        if is_foreign(type(part).__module__):
             continue
-        waiting += [(one, type(part)) for one in _functions(type(part).forward)]
-        waiting += [(one, None) for value in vars(part).values() for one in _functions(value)]
+        keep(_of_class(type(part), ("forward",)))
+        for value in vars(part).values():
+            waiting += [(one, None) for one in _functions(value)]
+            helpers(value)
     done: set[tuple[int, type | None]] = set()
     while waiting and len(done) < _MOST:
         function, owner = waiting.pop()
-        if (id(function.__code__), owner) in done:
-            continue
-        done.add((id(function.__code__), owner))
-        for place, read in _read(function, owner):
-            value = read.get()
-            waiting += [(one, owner if read.name.startswith("self.") else None) for one in _functions(value)]
-            if _matters(value):
-                found.setdefault(place, read)
+        if (id(function.__code__), owner) not in done:
+            done.add((id(function.__code__), owner))
+            keep(_read(function, owner))
     return list(found.values())
 
 
-def _read(function: types.FunctionType, owner: type | None) -> Iterator[tuple[tuple[int, str], Read]]:
-    """Places that one function reads: globals, attributes of user modules, cells, methods of its owner."""
+def _read(function: types.FunctionType, owner: type | None) -> Iterator[Found]:
+    """Places that one function reads: globals, attributes of user modules and classes, cells, what its owner defines."""
     space = function.__globals__
+    if owner is not None:
+        yield from _of_class(owner, set(_attributes(function.__code__)))
     for name, attribute in _names(function.__code__):
-        if name == "self" and owner is not None:
-            if isinstance(getattr(owner, attribute, None), types.FunctionType):
-                yield (id(owner), attribute), Read(f"self.{attribute}", partial(getattr, owner, attribute))
-        elif name in space:
-            yield (id(space), name), Read(name, partial(space.get, name, _GONE))
-            inner = space[name]
-            if attribute and isinstance(inner, types.ModuleType) and not _is_foreign(inner.__name__):
-                yield (
-                    (id(inner), attribute),
-                    Read(f"{name}.{attribute}", partial(getattr, inner, attribute, _GONE)),
-                )
+        if name not in space:
+            continue
+        yield (id(space), name), Read(name, partial(space.get, name, _GONE)), None
+        inner = space[name]
+        if isinstance(inner, types.ModuleType) and attribute and not is_foreign(inner.__name__):
+            read = Read(f"{name}.{attribute}", partial(getattr, inner, attribute, _GONE))
+            yield (id(inner), attribute), read, None
+        elif isinstance(inner, type) and not issubclass(inner, nn.Module):
+            yield from _of_class(inner)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name != "__class__":
-            yield (id(cell), name), Read(name, partial(_held, cell))
+            yield (id(cell), name), Read(name, partial(_held, cell)), None
+
+
+def _of_class(owner: type, names: Collection[str] = ()) -> Iterator[Found]:
+    """What a class and its bases of the user's own define under these names; without any, all but what Python writes there."""
+    for home in owner.__mro__:
+        if is_foreign(home.__module__):
+            continue
+        for name in names or [one for one in vars(home) if one == "__call__" or not one.startswith("__")]:
+            if name in vars(home):
+                yield (
+                    (id(home), name),
+                    Read(f"{home.__name__}.{name}", partial(_defined, home, name), home),
+                    owner,
+                )
+
+
+def _defined(home: type, name: str) -> Any:
+    return vars(home).get(name, _GONE)
+
+
+def _attributes(code: types.CodeType) -> Iterator[str]:
+    """Names that a function and those within it look up on anything."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _attributes(inner)
 
 
 def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:
-    """(global name or `self`, attribute that is looked up on it at once or "") in a function and those within it."""
+    """(global name, attribute that is looked up on it at once or "") in a function and those within it."""
     last = ""
     for one in dis.get_instructions(code):
         if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             last = str(one.argval)
             yield last, ""
-        elif one.opname.startswith("LOAD_FAST") and one.argval == "self":
-            last = "self"
         elif one.opname in ("LOAD_ATTR", "LOAD_METHOD") and last:
             yield last, str(one.argval)
             last = ""
@@ -98,13 +149,26 @@ def _names(code: types.CodeType) -> Iterator[tuple[str, str]]:
 
 
 def _functions(value: Any) -> Iterator[types.FunctionType]:
-    """The Python functions of the user's own behind a value."""
+    """The Python functions of the user's own behind a value: its own, and the one that it wraps."""
+    if isinstance(value, property):
+        for one in (value.fget,):
+            yield from _functions(one)
+        return
+    value = value.func if isinstance(value, partial | cached_property) else value
     value = getattr(value, "__func__", value)
-    if isinstance(value, partial):
-        value = value.func
-    value = getattr(value, "__wrapped__", value)
-    if isinstance(value, types.FunctionType) and not _is_foreign(value.__module__ or ""):
-        yield value
+    for one in {value, getattr(value, "__wrapped__", value)} if callable(value) and _hashable(value) else ():
+        if isinstance(one, types.FunctionType) and not is_foreign(one.__globals__.get("__name__") or ""):
+            yield one
+
+
+def _hashable(value: Any) -> bool:
+    return type(value).__hash__ is not None
+
+
+def _is_helper(value: Any) -> bool:
+    """Whether a value is an object of a class of the user's own, that is no module."""
+    code = type | types.FunctionType | types.ModuleType | nn.Module | torch.Tensor
+    return not isinstance(value, code) and not is_foreign(type(value).__module__)
 
 
 def _matters(value: Any) -> bool:
@@ -117,9 +181,3 @@ def _held(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return _GONE
-
-
-def _is_foreign(name: str) -> bool:
-    """Whether a module is torch's or the standard library's."""
-    root = name.partition(".")[0]
-    return root in ("torch", "triton", "builtins") or (root in sys.stdlib_module_names and root != "__main__")
