@@ -37,7 +37,7 @@ from kernelwright.policy import load_policy
 from kernelwright.prompts import example_pair, render
 from kernelwright.records import Pair, Rollout, Task, read_jsonl, write_jsonl
 from kernelwright.rollouts import roll
-from kernelwright.synth import library, ranking
+from kernelwright.synth import facts, library, ranking
 from kernelwright.synth.library import schedules_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import Unsupported
@@ -110,7 +110,7 @@ def _ordered(task: Task, graph: Graph, weights: dict[str, dict[str, float]]) -> 
     with mock.patch.object(library, "_table", dict):
         found = schedules_of(graph, "h200", task.precision)
     source = source_of(graph)
-    sizes, width = library.extents_of(source, library.nest_of(source)), library.itemsize_of(source)
+    sizes, width = facts.extents_of(source, library.nest_of(source)), facts.itemsize_of(source)
     guessed = [
         (fitted.guess(weights, fitted.FAMILY.get(s.nest, s.nest), ranking.features(s, sizes, width)), s)
         for s in found

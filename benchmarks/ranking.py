@@ -20,7 +20,8 @@ import numpy as np
 from schedule_problems import problems
 
 from kernelwright.synth import ranking
-from kernelwright.synth.library import extents_of, itemsize_of, nest_of
+from kernelwright.synth.facts import extents_of, itemsize_of
+from kernelwright.synth.library import nest_of
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.to_triton import source_of
 

@@ -14,6 +14,7 @@ from kernelwright.synth.program import ProductSchedule, RowSchedule, Schedule
 KINDS = get_args(get_args(Schedule)[0])
 CHOICES: dict[str, Any] = {
     "group": st.integers(1, 64), "split_k": st.integers(1, 64), "split": st.integers(1, 4096), "stages": st.integers(1, 8),
+    "products": st.integers(2, 4),
     "tile2": st.tuples(*[st.sampled_from([16, 32, 64, 128])] * 2),
     "tile3": st.tuples(*[st.sampled_from([16, 32, 64, 128])] * 3),
 }  # fmt: skip

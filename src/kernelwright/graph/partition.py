@@ -13,7 +13,7 @@ The rules, of which the first that applies decides; nodes are taken in the order
    Several such groups become one, if at most one of them holds a contraction and their reductions agree.
 6. A gather (concatenation, indexing, interpolation) joins maps only, and opens a group beside anything else.
 7. A cast that only one contraction reads joins that contraction's group.
-8. A map after a contraction that only a group of reductions reads belongs to those, where what it reads is kept anyway.
+8. A map after a contraction that only a group of reductions or of gathers reads belongs to those, where what it reads is kept anyway.
 9. Maps over a sixteenth of a group's elements or fewer that only this group reads (a batch norm's scales) are made in it, anew
    by each program.
 10. No join may make two groups wait for each other.
@@ -113,7 +113,7 @@ class Partition:
 
 def partition(graph: Graph) -> Partition:
     """The groups of a graph by the rules above; nodes that nothing reads are left out."""
-    return _Partitioner(graph).run()
+    return Partitioner(graph).run()
 
 
 def alone(graph: Graph) -> Partition:
@@ -141,9 +141,9 @@ def part_of(node: Node) -> Part:
     return _PARTS.get(operators.kind(node.op), "other")
 
 
-@dataclass
-class _Draft:
-    """A group while it grows."""
+@dataclass(eq=False)
+class Draft:
+    """A group while it grows; told from others by being another."""
 
     number: int
     nodes: list[int] = field(default_factory=list)
@@ -155,7 +155,9 @@ class _Draft:
     closed: bool = False
 
 
-class _Partitioner:
+class Partitioner:
+    """The rules, one by one; `neighbours.py` adds to them."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph, self.types = graph, graph.types()
         self._hints = {one.name: one.hint for one in graph.symbols}
@@ -168,14 +170,15 @@ class _Partitioner:
         }
         self.parts = ["free" if self._widens(node) else part_of(node) for node in graph.nodes]
         self.live = self._live()
-        self.home: dict[int, _Draft] = {}
-        self.drafts: dict[int, _Draft] = {}
+        self.home: dict[int, Draft] = {}
+        self.drafts: dict[int, Draft] = {}
 
     def run(self) -> Partition:
         for number in range(len(self.graph.nodes)):
             if number in self.live and self.parts[number] != "free":
                 self._place(number)
         self._hand_on_maps()
+        self.regroup()
         self._absorb(self._casts)
         self._absorb(self._small_maps)
         self._leave_what_reads_nothing()
@@ -201,7 +204,7 @@ class _Partitioner:
 
     # -- what is read ----------------------------------------------------------------------------------------
 
-    def _bases(self, number: int) -> list[str]:
+    def bases(self, number: int) -> list[str]:
         """Values that a node reads, through whatever is free: arguments and what nodes in groups made."""
         if number not in self._read:
             self._read[number] = list(self._through(self.graph.nodes[number].refs()))
@@ -230,8 +233,8 @@ class _Partitioner:
 
     def _place(self, number: int) -> None:
         kind, node = self.parts[number], self.graph.nodes[number]
-        made = max((self._elements(v.type) for v in node.outputs if v is not None), default=1)
-        read = max((self._elements(self.types[name]) for name in node.refs()), default=1)
+        made = max((self.elements(v.type) for v in node.outputs if v is not None), default=1)
+        read = max((self.elements(self.types[name]) for name in node.refs()), default=1)
         producers = self._producers(number)
         if kind == "contraction":
             self._open(number, domain=made, contraction=True)
@@ -255,37 +258,37 @@ class _Partitioner:
             fits = [draft for draft in producers if self._takes(draft, made)]
             self._join(number, fits, domain=made)
 
-    def _elements(self, type_: TensorType | NumberType) -> int:
+    def elements(self, type_: TensorType | NumberType) -> int:
         """How many elements a tensor has, at the sizes that the graph was captured with."""
         shape = type_.shape if isinstance(type_, TensorType) else ()
         return math.prod(sizes.evaluate(size, self._hints) for size in shape)
 
-    def _takes(self, draft: _Draft, made: int) -> bool:
+    def _takes(self, draft: Draft, made: int) -> bool:
         """Whether a map over `made` elements may join."""
         if draft.contraction or draft.axes == "window":
             return made == draft.domain
         return made <= draft.domain or draft.axes is None
 
-    def _producers(self, number: int) -> list[_Draft]:
-        makers = [self.maker[name] for name in self._bases(number) if name in self.maker]
+    def _producers(self, number: int) -> list[Draft]:
+        makers = [self.maker[name] for name in self.bases(number) if name in self.maker]
         drafts = {self.home[maker].number: self.home[maker] for maker in makers}
         return [draft for draft in drafts.values() if not draft.closed]
 
-    def _open(self, number: int, **facts: object) -> _Draft:
-        draft = _Draft(number, [number], **facts)  # type: ignore[arg-type]
+    def _open(self, number: int, **facts: object) -> Draft:
+        draft = Draft(number, [number], **facts)  # type: ignore[arg-type]
         self.drafts[number] = self.home[number] = draft
         return draft
 
-    def _join(self, number: int, fits: list[_Draft], **facts: object) -> None:
+    def _join(self, number: int, fits: list[Draft], **facts: object) -> None:
         """Put a node into one group of `fits` or more, as far as no two groups then wait for each other."""
         joined = self._open(number, **facts)
         for draft in sorted(fits, key=lambda one: (not one.contraction, -one.domain, -one.number)):
-            before = joined.contraction and draft.number in self._feeding(joined)
-            if _agree(joined, draft) and not before and not self._circular(joined, draft):
-                self._merge(draft, joined)
+            before = joined.contraction and draft.number in self.feeding(joined)
+            if _agree(joined, draft) and not before and not self.circular(joined, draft):
+                self.merge(draft, joined)
                 joined = draft
 
-    def _merge(self, into: _Draft, other: _Draft) -> None:
+    def merge(self, into: Draft, other: Draft) -> None:
         into.nodes = sorted(into.nodes + other.nodes)
         if into.contraction or other.contraction:
             into.domain = into.domain if into.contraction else other.domain
@@ -298,24 +301,24 @@ class _Partitioner:
             self.home[node] = into
         del self.drafts[other.number]
 
-    def _feeding(self, draft: _Draft) -> set[int]:
+    def feeding(self, draft: Draft) -> set[int]:
         """Numbers of the groups that it reads from."""
         found = set()
         for node in draft.nodes:
-            for name in self._bases(node):
+            for name in self.bases(node):
                 maker = self.maker.get(name)
                 if maker is not None and self.home[maker] is not draft:
                     found.add(self.home[maker].number)
         return found
 
-    def _circular(self, one: _Draft, other: _Draft) -> bool:
+    def circular(self, one: Draft, other: Draft) -> bool:
         """Whether a third group stands between the two."""
-        return self._reaches(one, other) or self._reaches(other, one)
+        return self.reaches(one, other) or self.reaches(other, one)
 
-    def _reaches(self, late: _Draft, early: _Draft) -> bool:
+    def reaches(self, late: Draft, early: Draft) -> bool:
         """Whether `late` reads, by way of a third group, from `early`."""
         first = early.nodes[0]
-        waiting = [number for number in self._feeding(late) if number != early.number]
+        waiting = [number for number in self.feeding(late) if number != early.number]
         seen: set[int] = set()
         while waiting:
             number = waiting.pop()
@@ -326,28 +329,29 @@ class _Partitioner:
                 number not in seen and draft.nodes[-1] > first
             ):  # what ends before it begins reads nothing of it
                 seen.add(number)
-                waiting += self._feeding(draft)
+                waiting += self.feeding(draft)
         return False
 
-    def _readers(self) -> tuple[dict[int, set[int]], set[int]]:
+    def readers(self) -> tuple[dict[int, set[int]], set[int]]:
         """For every node the nodes that read it; and those whose values are returned."""
         readers: dict[int, set[int]] = {}
         for number in self.home:
-            for name in self._bases(number):
+            for name in self.bases(number):
                 if name in self.maker:
                     readers.setdefault(self.maker[name], set()).add(number)
         return readers, {self.maker[n] for n in self._through(iter(self.graph.results)) if n in self.maker}
 
     def _hand_on_maps(self) -> None:
         """Rule 8. Nothing that waits can then wait in a circle: who reads the map waited for its group before."""
-        readers, returned = self._readers()
+        readers, returned = self.readers()
         for draft in [one for one in self.drafts.values() if one.contraction]:
             for number in reversed(draft.nodes):
                 homes = {self.home[one].number for one in readers.get(number, ())}
                 into = self.drafts[homes.pop()] if len(homes) == 1 else draft
-                if self.parts[number] != "map" or into.axes in (None, "window") or number in returned:
+                handed = into.gathers or into.axes not in (None, "window")
+                if self.parts[number] != "map" or not handed or number in returned:
                     continue
-                read = {self.maker[name] for name in self._bases(number) if name in self.maker} & set(
+                read = {self.maker[name] for name in self.bases(number) if name in self.maker} & set(
                     draft.nodes
                 )
                 shown = {
@@ -356,26 +360,33 @@ class _Partitioner:
                     if one in returned or any(self.home[r] is not draft for r in readers[one])
                 }
                 if read == shown:
-                    draft.nodes = [one for one in draft.nodes if one != number]
-                    into.nodes = sorted([*into.nodes, number])
-                    self.home[number] = into
+                    self.hand_on(number, draft, into)
 
-    def _absorb(self, fits: Callable[[_Draft, _Draft], bool]) -> None:
+    def hand_on(self, number: int, draft: Draft, into: Draft) -> None:
+        """Move a node from one group to another."""
+        draft.nodes = [one for one in draft.nodes if one != number]
+        into.nodes = sorted([*into.nodes, number])
+        self.home[number] = into
+
+    def regroup(self) -> None:
+        """Where another cut joins groups, or moves what lies between them (`neighbours.py`)."""
+
+    def _absorb(self, fits: Callable[[Draft, Draft], bool]) -> None:
         """Rules 7 and 9: a group that one other alone reads becomes part of that where `fits` says so."""
-        by_node, returned = self._readers()
+        by_node, returned = self.readers()
         readers = {number: {self.home[one].number for one in ones} for number, ones in by_node.items()}
         for draft in list(self.drafts.values()):
             outside = {one for node in draft.nodes for one in readers.get(node, set())} - {draft.number}
             if len(outside) != 1 or returned & set(draft.nodes):
                 continue
             into = self.drafts.get(next(iter(outside)))
-            if into is not None and fits(draft, into) and not self._circular(into, draft):
-                self._merge(into, draft)
+            if into is not None and fits(draft, into) and not self.circular(into, draft):
+                self.merge(into, draft)
 
-    def _casts(self, draft: _Draft, into: _Draft) -> bool:
+    def _casts(self, draft: Draft, into: Draft) -> bool:
         return into.contraction and {packet(self.graph.nodes[node].op) for node in draft.nodes} <= _CASTS
 
-    def _small_maps(self, draft: _Draft, into: _Draft) -> bool:
+    def _small_maps(self, draft: Draft, into: Draft) -> bool:
         plain = all(self.parts[node] == "map" for node in draft.nodes)
         room = len(draft.nodes) + len(into.nodes) <= LONGEST
         return plain and room and not into.closed and not into.gathers and 16 * draft.domain <= into.domain
@@ -383,7 +394,7 @@ class _Partitioner:
     def _leave_what_reads_nothing(self) -> None:
         for draft in self.drafts.values():
             made = set(draft.nodes)
-            read = [name for node in draft.nodes for name in self._bases(node)]
+            read = [name for node in draft.nodes for name in self.bases(node)]
             if not draft.closed and all(self.maker.get(name) in made for name in read):
                 draft.closed = True
 
@@ -406,8 +417,8 @@ class _Partitioner:
         if last:
             yield Left(tuple(self.graph.nodes[node] for node in sorted(last)))
 
-    def _ordered(self) -> list[_Draft]:
-        done: list[_Draft] = []
+    def _ordered(self) -> list[Draft]:
+        done: list[Draft] = []
         state: dict[int, int] = {}
 
         for start in sorted(self.drafts):
@@ -419,22 +430,20 @@ class _Partitioner:
                 elif number not in state:
                     state[number] = 1
                     stack.append((number, True))
-                    stack += [
-                        (one, False) for one in sorted(self._feeding(self.drafts[number]), reverse=True)
-                    ]
+                    stack += [(one, False) for one in sorted(self.feeding(self.drafts[number]), reverse=True)]
         return done
 
     def _read_outside(self) -> set[str]:
         """Values that are read by another step than makes them, or returned."""
         found = set(self._through(iter(self.graph.results)))
         for number, draft in self.home.items():
-            for name in self._bases(number):
+            for name in self.bases(number):
                 maker = self.maker.get(name)
                 if maker is not None and self.home[maker] is not draft:
                     found.add(name)
         return found
 
-    def _group(self, draft: _Draft, outside: set[str]) -> Group:
+    def _group(self, draft: Draft, outside: set[str]) -> Group:
         free = self._free(name for node in draft.nodes for name in self.graph.nodes[node].refs())
         numbers = sorted(free | set(draft.nodes))
         nodes = tuple(self.graph.nodes[number] for number in numbers)
@@ -510,7 +519,7 @@ def _renamed(node: Node, names: dict[str, str], read: set[str]) -> Node:
     return Node(op=node.op, args=tuple(renamed(one) for one in node.args), kwargs=kwargs, outputs=outputs)
 
 
-def _agree(one: _Draft, other: _Draft) -> bool:
+def _agree(one: Draft, other: Draft) -> bool:
     """Whether two groups may be one, as far as what they hold goes."""
     if (one.contraction and other.contraction) or one.closed or other.closed:
         return False

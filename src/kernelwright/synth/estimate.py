@@ -12,7 +12,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule, ProductSchedule
+from kernelwright.synth.program import (
+    ConvolutionSchedule,
+    DepthwiseSchedule,
+    JoinedSchedule,
+    ProductSchedule,
+)
 
 _SMS, _SHARED = 132, 232448
 _RATE = 5.9e6
@@ -74,6 +79,21 @@ def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behi
     if split > 1:
         total += _LAUNCH + 8 * split * m * n / _CACHED
     return total
+
+
+def of_joined(
+    schedule: JoinedSchedule, m: int, widths: Sequence[int], k: int, behind: Behind = _NOTHING
+) -> float:
+    """Microseconds of products of one left operand, as the one product that they are: of tiles so many times as wide, or of more
+    columns. `behind` is of an element of one of them."""
+    a, b, c = schedule.tile
+    alike = ProductSchedule.model_construct(
+        **{
+            **schedule.model_dump(exclude={"nest", "form", "products"}),
+            "tile": (a, b * schedule.side_by_side, c),
+        }
+    )
+    return microseconds(alike, m, sum(-(-width // b) * b for width in widths), k, behind)
 
 
 def in_order(

@@ -15,18 +15,18 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
-from kernelwright.synth.estimate import Behind, in_order, of_windows, patch_instructions
-from kernelwright.synth.pointwise import RULES
+from kernelwright.synth import joined
+from kernelwright.synth.estimate import in_order, of_windows, patch_instructions
+from kernelwright.synth.facts import behind, extents_of, instruction, itemsize_of, legal, plain_operands
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
     ConvolutionSchedule,
-    Decisions,
     DepthwiseSchedule,
     MapSchedule,
     ProductSchedule,
@@ -36,9 +36,9 @@ from kernelwright.synth.program import (
     Schedule,
     TransposeSchedule,
 )
+from kernelwright.synth.schedules.joined import apart, products_of
 from kernelwright.synth.schedules.product import product_of, side_of
-from kernelwright.synth.schedules.row import levels_of, space_of
-from kernelwright.synth.schedules.scan import scan_of
+from kernelwright.synth.schedules.row import space_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.sizes import ONE
 from kernelwright.synth.source import Source
@@ -47,21 +47,6 @@ from kernelwright.synth.to_triton import PRINTERS, printed, source_of, unsupport
 _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
 _ONE_PASS = 16384
 """Most elements of a row that one program holds."""
-_INSTRUCTIONS = {
-    "erf": 22,
-    "gelu": 26,
-    "silu": 14,
-    "mish": 30,
-    "softplus": 16,
-    "tanh": 14,
-    "exp": 6,
-    "log": 6,
-    "div": 8,
-    "sigmoid": 14,
-    "pow": 20,
-    "sin": 20,
-    "cos": 20,
-}
 _HEAVY = 12
 """Instructions behind a product that another tile may suit."""
 _LIKELY = 3
@@ -73,8 +58,9 @@ def nest_of(source: Source) -> str:
     ops = [prim.op for prim in source.lowered.prims]
     contractions = [op for op in ops if op in ("matmul", "conv", "attention")]
     if len(contractions) > 1:
-        raise Unsupported("more than one contraction")
-    if contractions:
+        products_of(source)
+        nest = "joined"
+    elif contractions:
         nest = {"matmul": "product", "conv": "convolution", "attention": "attention"}[contractions[0]]
     elif any(op in ("cumsum", "cumprod") for op in ops):
         nest = "scan"
@@ -138,6 +124,8 @@ def key_of(source: Source, nest: str) -> str:
         sides = [side_of(source, product_of(source), row) for row in (True, False)]
         form = "/" + "".join("x" if not one.argument else "k" if one.along_k else "o" for one in sides)
         form += "+" if behind(source).instructions > _HEAVY else ""
+    elif nest == "joined":
+        form = "" if apart(source) else "/gated"
     elif nest == "map":
         form = "/turned" if turned_dimension(source) is not None else ""
     elif nest == "row" and extents_of(source, nest)[2]:
@@ -145,42 +133,6 @@ def key_of(source: Source, nest: str) -> str:
     elif nest == "row" and not along_rows(source) and not _stores_along_rows(source):
         form = "/planes"
     return f"{nest}/{dtype}/{'x'.join(sizes)}{form}"
-
-
-def extents_of(source: Source, nest: str) -> tuple[int, ...]:
-    hints = source.shapes.hints()
-    if nest == "product":
-        prim = product_of(source)
-        return math.prod(prim.out.shape[:-1]), prim.out.shape[-1], prim.args[0].shape[-1]
-    if nest == "attention":
-        prim = next(prim for prim in source.lowered.prims if prim.op == "attention")
-        return (
-            math.prod(prim.args[0].shape[:2]),
-            prim.args[0].shape[2],
-            prim.args[1].shape[2],
-            prim.args[0].shape[3],
-        )
-    if nest == "convolution":
-        prim = next(prim for prim in source.lowered.prims if prim.op == "conv")
-        places = math.prod(prim.out.shape) // prim.out.shape[1]
-        return (
-            places,
-            prim.out.shape[1],
-            *prim.args[1].shape[1:],
-            prim.attr("groups"),
-            math.prod(prim.attr("stride")),
-        )
-    if nest == "scan":
-        scanned = scan_of(source)
-        shape, dim = scanned.out.shape, scanned.attr("dim")
-        return math.prod(shape) // max(shape[dim], 1), shape[dim], int(math.prod(shape[dim + 1 :]) == 1)
-    if nest == "row":
-        space = space_of(source)
-        rows, columns = (
-            math.prod(size.value(hints) for size in part) for part in (space.kept, space.reduced)
-        )
-        return rows, columns, int(space.contiguous), len(levels_of(source.lowered.prims))
-    return (math.prod(source.outputs[0][0].shape),)
 
 
 def patch_cost(source: Source, schedule: DepthwiseSchedule) -> float:
@@ -192,39 +144,11 @@ def patch_cost(source: Source, schedule: DepthwiseSchedule) -> float:
     return patch_instructions(schedule, planes, (high, wide), (down, across), prim.attr("stride"))
 
 
-def itemsize_of(source: Source) -> int:
-    """Bytes of what is multiplied; without a contraction, of the widest argument."""
-    read = [prim.args[0] for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention")]
-    return 4 if any(one.dtype in ("float32", "float64") for one in read or source.lowered.arguments) else 2
-
-
-def behind(source: Source) -> Behind:
-    """About what an element takes behind a product."""
-    emitter, product = source.emitter(), product_of(source)
-    made, prims = frozenset({product.out.name}), source.lowered.prims
-    later = [one for one in prims if one.op in RULES and emitter.depends(one.out.name, made)]
-    operands = {side_of(source, product, row).argument for row in (True, False)}
-    whole = math.prod(product.out.shape)
-    read = [
-        one for one in source.lowered.arguments if math.prod(one.shape) == whole and one.name not in operands
-    ]
-    bytes_read = sum(4 if one.dtype == "float32" else 2 for one in read)
-    return Behind(sum(_INSTRUCTIONS.get(one.op, 2) for one in later), bytes_read)
-
-
 @functools.cache
 def _table() -> dict[str, dict[str, Any]]:
     place = resources.files("kernelwright.synth").joinpath("best.json")
     table: dict[str, dict[str, Any]] = json.loads(place.read_text("utf-8"))["schedules"]
     return table
-
-
-def _made(kind: type[Decisions], **values: Any) -> Iterator[Any]:
-    """The schedule, where it is legal."""
-    try:
-        yield kind(**values)
-    except ValidationError:
-        return
 
 
 # -- rules of thumb -------------------------------------------------------------------------------------------------
@@ -249,7 +173,7 @@ def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
         yield from itertools.islice(_turned_rows(columns), 2)
     if rows < 132 and columns >= 8192 and levels == 1 and not argument:
         split = min(1024, max(2, 528 // max(rows, 1)), -(-columns // 2048))
-        yield from _made(RowSchedule, passes="split", block=2048, split=max(split, 2), warps=8)
+        yield from legal(RowSchedule, passes="split", block=2048, split=max(split, 2), warps=8)
     if columns <= _ONE_PASS:
         power = 1 << (columns - 1).bit_length()
         warps = 1 if power <= 256 else 4 if power <= 2048 else 8 if power <= 8192 else 16
@@ -263,7 +187,7 @@ def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
 def _product_defaults(source: Source, precision: str) -> Iterator[Any]:
     m, n, k = extents_of(source, "product")
     wide = itemsize_of(source) == 4
-    how = _precision(precision)
+    how = instruction(precision)
     if not wide:
         limit = min(sheet.shared_per_block for sheet in TARGETS.values() if sheet.arch.startswith("90"))
         some = [one for one in _product_space(source, precision) if one.fits(2, limit)]
@@ -273,36 +197,29 @@ def _product_defaults(source: Source, precision: str) -> Iterator[Any]:
     tiles = -(-m // tile_m) * -(-n // tile_n)
     if tiles < 66 and k >= 2048:
         split = min(16, max(2, 132 // tiles), k // 512)
-        yield from _made(
+        yield from legal(
             ProductSchedule, tile=(tile_m, tile_n, 32 if wide else 64), split_k=split, warps=4, precision=how
         )
     if wide and how == "ieee":
-        yield from _made(
+        yield from legal(
             ProductSchedule, tile=(min(tile_m, 64), min(tile_n, 64), 16), warps=4, stages=3, precision=how
         )
         return
-    side = _sides(source)
+    side = plain_operands(source)
     if not wide and tiles >= 132 and min(k, n) >= 64 and side:
-        yield from _made(
+        yield from legal(
             ProductSchedule, tile=(128, 128, 64), warps=8, stages=4, loads="descriptor", persistent=True
         )
     if not wide and m * n >= 128 * 256 * 66:
-        yield from _made(ProductSchedule, tile=(128, 256, 32), warps=8, stages=5)
-    yield from _made(
+        yield from legal(ProductSchedule, tile=(128, 256, 32), warps=8, stages=5)
+    yield from legal(
         ProductSchedule,
         tile=(tile_m, tile_n, 32),
         warps=8 if tile_m * tile_n > 8192 else 4,
         stages=3,
         precision=how,
     )
-    yield from _made(ProductSchedule, tile=(64, 64, 32), warps=4, stages=3, precision=how)
-
-
-def _sides(source: Source) -> bool:
-    """Whether both operands are plain arguments without batches, as descriptors need."""
-    prim = product_of(source)
-    plain = all(side_of(source, prim, row).argument for row in (True, False))
-    return plain and len(prim.args[1].shape) == 2
+    yield from legal(ProductSchedule, tile=(64, 64, 32), warps=4, stages=3, precision=how)
 
 
 def _attention_defaults(source: Source, precision: str) -> Iterator[Any]:
@@ -313,13 +230,8 @@ def _attention_defaults(source: Source, precision: str) -> Iterator[Any]:
         tile=tile,
         warps=4 if width <= 64 or wide else 8,
         stages=2 if wide else 3,
-        precision=_precision(precision),
+        precision=instruction(precision),
     )
-
-
-def _precision(precision: str) -> str:
-    """What a float32 product is calculated in, by the precision that a task names."""
-    return "tf32" if precision == "tf32" else "ieee"
 
 
 def _convolution_facts(source: Source) -> tuple[int, int, int, int, bool]:
@@ -347,10 +259,10 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
     if how == "ieee" and itemsize_of(source) == 4:
         m, n, k, warps = 64, min(n, 64), 16, 4
     if not same and channels % 8 == 0 and channels >= 16:
-        yield from _made(
+        yield from legal(
             ConvolutionSchedule, layout="nhwc", tile=(m, n, k), warps=warps, stages=3, precision=how
         )
-    yield from _made(ConvolutionSchedule, layout="nchw", tile=(m, n, k), warps=warps, stages=3, precision=how)
+    yield from legal(ConvolutionSchedule, layout="nchw", tile=(m, n, k), warps=warps, stages=3, precision=how)
 
 
 def windows_counted(source: Source) -> bool:
@@ -376,8 +288,8 @@ def _depthwise(source: Source) -> list[Any]:
     found: list[Any] = []
     if prim.attr("stride")[0] == prim.attr("dilation")[0] == 1:
         for columns, rows in itertools.product((4, 2, 8), sorted(strips)):
-            found += _made(DepthwiseSchedule, tile=(min(rows, 256), columns), warps=4)
-        found += _made(DepthwiseSchedule, tile=(-(-high // 2), 4), warps=2)
+            found += legal(DepthwiseSchedule, tile=(min(rows, 256), columns), warps=4)
+        found += legal(DepthwiseSchedule, tile=(-(-high // 2), 4), warps=2)
     if math.prod(w[2:]) <= 9 or not found:
         tiles = ((4, 4), (7, 4), (7, 2), (4, 2), (2, 4), (8, 1))
         found += [DepthwiseSchedule(algorithm="patch", tile=tile, warps=4) for tile in tiles]
@@ -390,7 +302,7 @@ def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
     yield from _depthwise(source)
     if taps * channels <= 64:
         for block, warps in ((256, 2), (256, 4), (512, 4), (1024, 4), (1024, 8)):
-            yield from _made(ConvolutionSchedule, algorithm="direct", tile=(block, 16, 16), warps=warps)
+            yield from legal(ConvolutionSchedule, algorithm="direct", tile=(block, 16, 16), warps=warps)
     if filters < 16:
         return
     layouts = ("nchw",) if same else ("nhwc", "nchw")
@@ -398,7 +310,7 @@ def _convolution_space(source: Source, precision: str) -> Iterator[Any]:
              (256, 64, 64, 8), (128, 128, 32, 4), (64, 64, 64, 4))  # fmt: skip
     for layout, (m, n, k, warps), stages, group in itertools.product(layouts, tiles, (3, 4), (1, 8)):
         if n <= max(16, filters) and (layout == "nhwc" or same or stages == 3):
-            yield from _made(ConvolutionSchedule, layout=layout, tile=(m, n, min(k // 2 if wide else k, max(16, channels))),
+            yield from legal(ConvolutionSchedule, layout=layout, tile=(m, n, min(k // 2 if wide else k, max(16, channels))),
                              warps=warps, stages=stages, group=group, precision=how)  # fmt: skip
 
 
@@ -426,7 +338,7 @@ def _scan_space(source: Source, precision: str) -> Iterator[Any]:
         if contiguous
         else ((8, 64, 4), (16, 64, 4), (32, 32, 4), (32, 64, 4), (64, 32, 4), (64, 64, 8))
     ):
-        yield from _made(ScanSchedule, rows=rows, block=block, warps=warps)
+        yield from legal(ScanSchedule, rows=rows, block=block, warps=warps)
 
 
 # -- spaces ---------------------------------------------------------------------------------------------------------
@@ -435,9 +347,9 @@ def _scan_space(source: Source, precision: str) -> Iterator[Any]:
 def _map_space(source: Source, precision: str) -> Iterator[Any]:
     if turned_dimension(source) is not None:
         for tile, warps in itertools.product(((32, 32), (32, 64), (64, 64), (64, 128), (128, 64)), (4, 8)):
-            yield from _made(TransposeSchedule, tile=tile, warps=warps)
+            yield from legal(TransposeSchedule, tile=tile, warps=warps)
     for block, warps in itertools.product((512, 1024, 2048, 4096), (4, 8)):
-        yield from _made(MapSchedule, block=block, warps=warps)
+        yield from legal(MapSchedule, block=block, warps=warps)
 
 
 def _row_space(source: Source, precision: str) -> Iterator[Any]:
@@ -445,7 +357,7 @@ def _row_space(source: Source, precision: str) -> Iterator[Any]:
     if not contiguous:
         yield from _split_columns(source)
         for many, block, warps in itertools.product((32, 64, 128), (8, 32, 64), (4, 8)):
-            yield from _made(RowSchedule, passes="loop", rows=many, block=block, warps=warps)
+            yield from legal(RowSchedule, passes="loop", rows=many, block=block, warps=warps)
         return
     if columns <= 2048 and along_rows(source):
         yield from _turned_rows(columns)
@@ -453,16 +365,16 @@ def _row_space(source: Source, precision: str) -> Iterator[Any]:
     if columns <= 65536 and rows >= 64:
         for warps, many in itertools.product((1, 2, 4, 8, 16), (1, 2, 4, 8)):
             if 4 <= power * many // (32 * warps) <= 128:
-                yield from _made(RowSchedule, passes="one_pass", rows=many, warps=warps)
+                yield from legal(RowSchedule, passes="one_pass", rows=many, warps=warps)
     if columns >= 2048:
         for block, warps in ((1024, 4), (2048, 4), (2048, 8), (4096, 8), (8192, 16)):
-            yield from _made(RowSchedule, passes="loop", block=block, warps=warps)
+            yield from legal(RowSchedule, passes="loop", block=block, warps=warps)
             if levels == 2:
-                yield from _made(RowSchedule, passes="online", block=block, warps=warps)
+                yield from legal(RowSchedule, passes="online", block=block, warps=warps)
             if levels == 1 and rows < 1024:
                 for split in (8, 64, 256, 1024):
                     if split * block <= columns:
-                        yield from _made(RowSchedule, passes="split", block=block, split=split, warps=warps)
+                        yield from legal(RowSchedule, passes="split", block=block, split=split, warps=warps)
 
 
 _TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64, 8), (128, 128, 64, 4), (128, 128, 128, 8),
@@ -477,7 +389,7 @@ def _split_columns(source: Source) -> Iterator[Any]:
         for busy, (block, warps) in itertools.product((8, 4, 16), ((2048, 4), (4096, 8), (1024, 4))):
             split = min(-(-132 * busy * 4 // (warps * rows)), -(-columns // block), 512)
             if split > 1:
-                yield from _made(RowSchedule, passes="split", block=block, split=split, warps=warps)
+                yield from legal(RowSchedule, passes="split", block=block, split=split, warps=warps)
         return
     narrow = itemsize_of(source) == 2
     tiles = ((64, 64, 4), (128, 64, 8), (64, 32, 4), (128, 32, 4), (256, 32, 8), (64, 128, 8), (64, 16, 4))
@@ -485,7 +397,7 @@ def _split_columns(source: Source) -> Iterator[Any]:
         many = many if narrow else many // 2
         split = min(-(-132 * busy * 4 // (warps * -(-rows // many))), -(-columns // block), 512)
         if split > 1 and many < 2 * rows:
-            yield from _made(RowSchedule, passes="split", rows=many, block=block, split=split, warps=warps)
+            yield from legal(RowSchedule, passes="split", rows=many, block=block, split=split, warps=warps)
 
 
 def _stores_along_rows(source: Source) -> bool:
@@ -499,39 +411,39 @@ def _turned_rows(columns: int) -> Iterator[Any]:
     """Rows whose neighbours are neighbours in memory."""
     for many, warps in ((32, 8), (64, 8), (64, 16), (32, 4), (128, 16), (16, 4)):
         if many * columns <= 128 * 32 * warps:
-            yield from _made(RowSchedule, passes="one_pass", rows=many, warps=warps)
+            yield from legal(RowSchedule, passes="one_pass", rows=many, warps=warps)
 
 
 def _product_space(source: Source, precision: str) -> Iterator[Any]:
     m, n, k = extents_of(source, "product")
-    how, wide, plain = _precision(precision), itemsize_of(source) == 4, _sides(source)
+    how, wide, plain = instruction(precision), itemsize_of(source) == 4, plain_operands(source)
     if wide and how == "ieee":  # three TF32 products err as little as one in IEEE
         for tile, warps in itertools.product(
             ((128, 128, 32), (128, 64, 32), (64, 128, 32), (64, 64, 32)), (4, 8)
         ):
             for stages in (2, 3):
-                yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, precision="tf32x3")
+                yield from legal(ProductSchedule, tile=tile, warps=warps, stages=stages, precision="tf32x3")
     for tile_m, tile_n, tile_k, warps in _TILES:
         if tile_m > max(16, 2 * m) or tile_n > max(16, 2 * n):
             continue
         tile = (tile_m, tile_n, tile_k // 2 if wide else tile_k)
         tiles = -(-m // tile_m) * -(-n // tile_n)
-        yield from _made(ProductSchedule, tile=tile, warps=warps, stages=3, precision=how)
+        yield from legal(ProductSchedule, tile=tile, warps=warps, stages=3, precision=how)
         for stages in (3, 4) if plain else ():
             for way, pieces in itertools.product(
                 ({}, {"persistent": True}, {"persistent": True, "flat": True}), (1, 2)
             ):
-                yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, loads="descriptor",
+                yield from legal(ProductSchedule, tile=tile, warps=warps, stages=stages, loads="descriptor",
                                  epilogue=pieces, precision=how, **way)  # fmt: skip
         for split in (2, 3, 4, 6, 8, 12, 16, 24, 32) if tiles < 132 else ():
             if k // split >= 4 * tile_k and tiles * split <= 4 * 132:
                 for stages in (3, 4):
-                    yield from _made(ProductSchedule, tile=tile, warps=warps, stages=stages, split_k=split, precision=how,
+                    yield from legal(ProductSchedule, tile=tile, warps=warps, stages=stages, split_k=split, precision=how,
                                      loads="descriptor" if plain else "pointer")  # fmt: skip
     if min(m, n) <= 64:
         for tile_m, tile_n, split in itertools.product((16, 32, 64), (32, 64, 128), (1, 4, 8, 16)):
             if tile_m <= max(16, 2 * m) and tile_n <= max(32, 2 * n):
-                yield from _made(
+                yield from legal(
                     ProductSchedule,
                     tile=(tile_m, tile_n, 128),
                     warps=4,
@@ -550,13 +462,13 @@ def _attention_space(source: Source, precision: str) -> Iterator[Any]:
         if m + 2 * stages * n > most:  # queries, and keys and values of every stage
             continue
         for loads in ("pointer", "descriptor"):
-            yield from _made(
+            yield from legal(
                 AttentionSchedule,
                 tile=(m, n),
                 warps=warps,
                 stages=stages,
                 loads=loads,
-                precision=_precision(precision),
+                precision=instruction(precision),
             )
 
 
@@ -564,6 +476,7 @@ _DEFAULTS = {
     "map": _map_defaults,
     "row": _row_defaults,
     "product": _product_defaults,
+    "joined": joined.defaults,
     "attention": _attention_defaults,
     "convolution": _convolution_defaults,
     "scan": _scan_defaults,
@@ -572,6 +485,7 @@ _SPACES = {
     "map": _map_space,
     "row": _row_space,
     "product": _product_space,
+    "joined": joined.space,
     "attention": _attention_space,
     "scan": _scan_space,
     "convolution": _convolution_space,

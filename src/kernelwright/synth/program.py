@@ -77,10 +77,10 @@ class RowSchedule(Decisions):
         return self
 
 
-class ProductSchedule(Decisions):
-    """Tiles of a matrix product with its epilogue."""
+class TileDecisions(Decisions):
+    """What tiles of one matrix product or of several decide."""
 
-    nest: Literal["product"] = "product"
+    nest: str
     tile: tuple[Power, Power, Power] = (128, 128, 64)
     """Rows, columns, and steps along the contraction."""
     group: Annotated[int, Field(ge=1, le=64)] = 8
@@ -98,12 +98,17 @@ class ProductSchedule(Decisions):
     precision: Precision = "ieee"
     """Of float32 operands."""
 
+    @property
+    def side_by_side(self) -> int:
+        """Products that a program adds up at once."""
+        return 1
+
     @model_validator(mode="after")
-    def _legal(self) -> Self:
+    def _tiles(self) -> Self:
         m, n, k = self.tile
         if min(m, n, k) < 16:
             raise ValueError("a tile of a product is at least 16 each way")
-        _tile_fits(m * n, self.warps, "accumulators")
+        _tile_fits(m * n * self.side_by_side, self.warps, "accumulators")
         if self.split_k > 1 and self.persistent:
             raise ValueError("split_k and persistent exclude each other")
         if self.flat and not self.persistent:
@@ -112,16 +117,46 @@ class ProductSchedule(Decisions):
             raise ValueError("pieces of an epilogue are at least 16 columns")
         if not self.fits(2):
             raise ValueError(
-                f"{self.stages} stages of {m}x{n}x{k} need more shared memory than any target has"
+                f"{self.stages} stages of {m}x{n * self.side_by_side}x{k} need more shared memory than any target has"
             )
         return self
 
     def fits(self, itemsize: int, shared_per_block: int = _SHARED) -> bool:
         m, n, k = self.tile
         stored = m * n // self.epilogue * itemsize if self.loads == "descriptor" and self.split_k == 1 else 0
-        operands = self.stages * (m + n) * k * itemsize
+        operands = self.stages * (m + n * self.side_by_side) * k * itemsize
         # What is stored waits in shared memory: beside the next tile's operands where programs go on.
         return (operands + stored if self.persistent else max(operands, stored)) <= shared_per_block
+
+
+class ProductSchedule(TileDecisions):
+    """Tiles of a matrix product with its epilogue."""
+
+    nest: Literal["product"] = "product"
+
+
+class JoinedSchedule(TileDecisions):
+    """Products that share their left operand, in one kernel: gate and up of an MLP, projections of one input.
+
+    beside: a program adds up the same tile of all of them, reads the left operand once, and what combines them is its
+    epilogue. columns: tiles of all of them are one grid, a program has a tile of one; widths may differ.
+    """
+
+    nest: Literal["joined"] = "joined"
+    form: Literal["beside", "columns"] = "beside"
+    products: Annotated[int, Field(ge=2, le=4)] = 2
+
+    @property
+    def side_by_side(self) -> int:
+        return self.products if self.form == "beside" else 1
+
+    @model_validator(mode="after")
+    def _joined(self) -> Self:
+        if self.split_k > 1:
+            raise ValueError("products that are joined are not split along the contraction")
+        if self.flat and self.form == "columns":
+            raise ValueError("tiles of several products have a loop each: those cannot be flat")
+        return self
 
 
 class ConvolutionSchedule(Decisions):
@@ -224,7 +259,7 @@ class TransposeSchedule(Decisions):
 
 
 Schedule = Annotated[
-    MapSchedule | RowSchedule | ProductSchedule | ConvolutionSchedule | DepthwiseSchedule | AttentionSchedule | ScanSchedule
+    MapSchedule | RowSchedule | ProductSchedule | JoinedSchedule | ConvolutionSchedule | DepthwiseSchedule | AttentionSchedule | ScanSchedule
     | TransposeSchedule,
     Field(discriminator="nest"),
 ]  # fmt: skip

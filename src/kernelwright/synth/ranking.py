@@ -19,16 +19,10 @@ from typing import Any
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import TARGETS
 from kernelwright.hardware import target as sheet_of
+from kernelwright.synth import joined
 from kernelwright.synth.estimate import in_order, microseconds
-from kernelwright.synth.library import (
-    behind,
-    extents_of,
-    itemsize_of,
-    nest_of,
-    patch_cost,
-    window_cost,
-    windows_counted,
-)
+from kernelwright.synth.facts import behind, extents_of, itemsize_of
+from kernelwright.synth.library import nest_of, patch_cost, window_cost, windows_counted
 from kernelwright.synth.to_triton import source_of
 
 Features = dict[str, float]
@@ -77,6 +71,9 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
         later = behind(source)
         return lambda one: math.log2(microseconds(one, m, n, k, later))
 
+    if nest == "joined":
+        return lambda one: math.log2(joined.cost(source, one))
+
     if nest == "convolution" and windows_counted(source):
         return lambda one: math.log2(window_cost(source, one))
 
@@ -102,7 +99,7 @@ def _weights() -> dict[str, dict[str, float]]:
 
 
 def features(schedule: Any, sizes: Sequence[int], itemsize: int, target: str = "h200") -> Features:
-    """What a schedule's time follows from, by name; `sizes` are `library.extents_of` the graph."""
+    """What a schedule's time follows from, by name; `sizes` are `facts.extents_of` the graph."""
     sheet = sheet_of(target)
     made = {
         "product": _product,

@@ -17,7 +17,8 @@ from typing import Any
 
 from kernelwright.graph import sizes
 from kernelwright.graph.types import Graph, TensorType
-from kernelwright.synth.library import extents_of, itemsize_of, nest_of
+from kernelwright.synth.facts import extents_of, itemsize_of
+from kernelwright.synth.library import nest_of
 from kernelwright.synth.plan import print_plan
 from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import MapSchedule, ProductSchedule, RowSchedule
@@ -32,10 +33,10 @@ _MOVES = (
 )  # fmt: skip
 """Primitives that calculate nothing."""
 _EXTENTS: dict[str, tuple[str, ...]] = {
-    "product": ("m", "n", "k"), "attention": ("heads", "queries", "keys", "depth"), "scan": ("rows", "columns"),
+    "product": ("m", "n", "k"), "joined": ("m", "k", "n"), "attention": ("heads", "queries", "keys", "depth"), "scan": ("rows", "columns"),
     "row": ("rows", "columns"), "convolution": ("places", "filters", "channels"), "map": ("elements",),
 }  # fmt: skip
-"""Names of the first of `library.extents_of`."""
+"""Names of the first of `facts.extents_of`."""
 _OTHERS = 2
 _THREADS = 32
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from kernelwright.synth.emitter import Emitter
 from kernelwright.synth.lowering import Lowered
@@ -90,21 +91,15 @@ class Source:
         constants: value on the host by name of a `tl.constexpr`. extra: sizes that `head` reads. given: host expressions
         of pointer parameters that are not plain arguments.
         """
-        assert len(emitter.scopes) == 1
-        sizes = sorted(emitter.sizes | set(extra) | set(emitter.compound))
-        self.libdevice |= emitter.libdevice
         given = given or {}
-        known = sorted(emitter.pointers, key=lambda name: self.place.get(name, len(self.place)))
-        pointers = {emitter.pointers[name]: name for name in known}
+        pointers = self._pointers(emitter)
         self.read.update(pointers.values())
+        sizes = sorted(emitter.sizes | set(extra) | set(emitter.compound))
         self.sizes |= {one for one in sizes if one in self.shapes.symbols}
         inputs = [*pointers, *(one for one in given if one not in pointers)]
-        parameters = [
-            *inputs,
-            *(f"{one}_ptr" for one in outputs),
-            *sizes,
-            *(f"{one}: tl.constexpr" for one in constants),
-        ]
+        self._define_jitted(
+            name, emitter, [*inputs, *(f"{one}_ptr" for one in outputs), *sizes], constants, head
+        )
         shown = {name: " * ".join(parts) for name, parts in emitter.compound.items()}
         self.sizes.update(part for parts in emitter.compound.values() for part in parts)
         values = [
@@ -113,9 +108,36 @@ class Source:
             *(shown.get(one, one) for one in sizes),
         ]
         values += [f"{one}={text}" for one, text in constants.items()]
-        body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
-        self.kernels.append(f"@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}\n")
         self.host.append(f"{name}[{grid}]({', '.join([*values, options])})")
+
+    def function(
+        self, name: str, emitter: Emitter, first: list[str], outputs: list[str], constants: dict[str, str]
+    ) -> str:
+        """Add a device function with parameters `first`, those of a kernel behind them, and the call of it in a kernel that has
+        all of these under the same names."""
+        sizes = sorted(emitter.sizes | set(emitter.compound))
+        parameters = [*first, *self._pointers(emitter), *(f"{one}_ptr" for one in outputs), *sizes]
+        self._define_jitted(name, emitter, parameters, constants)
+        return f"{name}({', '.join([*parameters, *constants])})"
+
+    def _pointers(self, emitter: Emitter) -> dict[str, str]:
+        """Arguments by their pointers' names, in the graph's order."""
+        known = sorted(emitter.pointers, key=lambda name: self.place.get(name, len(self.place)))
+        return {emitter.pointers[name]: name for name in known}
+
+    def _define_jitted(
+        self,
+        name: str,
+        emitter: Emitter,
+        parameters: list[str],
+        constants: dict[str, str],
+        head: Sequence[str] = (),
+    ) -> None:
+        assert len(emitter.scopes) == 1
+        self.libdevice |= emitter.libdevice
+        own = [*parameters, *(f"{one}: tl.constexpr" for one in constants)]
+        body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
+        self.kernels.append(f"@triton.jit\ndef {name}({', '.join(own)}):\n{body}\n")
 
     def text(self) -> str:
         """The whole file."""

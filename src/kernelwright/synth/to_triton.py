@@ -18,6 +18,7 @@ from kernelwright.synth.program import Program
 from kernelwright.synth.schedules.attention import print_attention
 from kernelwright.synth.schedules.convolution import print_convolution
 from kernelwright.synth.schedules.depthwise import print_depthwise
+from kernelwright.synth.schedules.joined import print_joined
 from kernelwright.synth.schedules.map import print_map
 from kernelwright.synth.schedules.online import print_any_row
 from kernelwright.synth.schedules.product import print_product
@@ -30,6 +31,7 @@ PRINTERS: dict[str, Callable[[Source, Any], None]] = {
     "map": print_map,
     "row": print_any_row,
     "product": print_product,
+    "joined": print_joined,
     "attention": print_attention,
     "convolution": print_convolution,
     "depthwise": print_depthwise,

@@ -8,17 +8,19 @@ memory accelerator, others through pointers. A split contraction leaves partial 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Sequence
 
 from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term
 from kernelwright.synth.index import Base, Index, split
 from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
-from kernelwright.synth.program import ProductSchedule
+from kernelwright.synth.program import ProductSchedule, TileDecisions
 from kernelwright.synth.sizes import ONE, Size, product
 from kernelwright.synth.source import Buffer, Source, numel
 
-_NAMES = ("m", "n", "k", "acc", "tile", "tiles", "batch", "start", "in_m", "in_n", "in_k", "m_at", "n_at", "tile_m", "tile_n",
+_NAMES = ("m", "n", "k", "acc", "left", "right", "tile", "tiles", "batch", "start", "in_m", "in_n", "in_k", "m_at", "n_at", "tile_m", "tile_n",
           "tiles_m", "tiles_n", "first_m", "rows_m", "width", "part", "begin", "end", "part_k")  # fmt: skip
-_ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
+ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def product_of(source: Source) -> Prim:
@@ -27,7 +29,7 @@ def product_of(source: Source) -> Prim:
     others = [prim for prim in source.lowered.prims if prim.op in (*REDUCTIONS, "cumsum", "cumprod")]
     if len(dots) != 1 or dots[0].op != "matmul" or others:
         raise Unsupported("not one product with maps")
-    if dots[0].args[0].dtype not in _ITEMSIZE or dots[0].args[1].dtype != dots[0].args[0].dtype:
+    if dots[0].args[0].dtype not in ITEMSIZE or dots[0].args[1].dtype != dots[0].args[0].dtype:
         raise Unsupported(f"a product of {dots[0].args[0].dtype} and {dots[0].args[1].dtype}")
     return dots[0]
 
@@ -75,13 +77,18 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
 
 
 class ProductPrinter:
-    """One kernel over tiles of a product."""
+    """One kernel over tiles of a product, or of several that share their left operand and have as many columns."""
 
-    def __init__(self, source: Source, schedule: ProductSchedule) -> None:
-        self.source, self.schedule = source, schedule
-        self.prim = product_of(source)
+    def __init__(
+        self, source: Source, schedule: TileDecisions, prims: Sequence[Prim] = (), function: bool = False
+    ) -> None:
+        """A `function` is called by a kernel, with the number of its tile."""
+        self.source, self.schedule, self.function = source, schedule, function
+        self.prims = list(prims) or [product_of(source)]
+        self.prim = self.prims[0]
         self.shapes = source.shapes
-        self.a, self.b = side_of(source, self.prim, True), side_of(source, self.prim, False)
+        self.a = side_of(source, self.prim, True)
+        self.rights = [side_of(source, one, False) for one in self.prims]
         a, b, out = (self.shapes.of[one.name] for one in (*self.prim.args, self.prim.out))
         self.k = a[-1]
         self.batched = len(b) > 2 and numel(b[:-2]) != ONE
@@ -91,19 +98,29 @@ class ProductPrinter:
         if ONE in (self.m, self.n):
             raise Unsupported("a product with one row or column, which is no tile")
         self.emitter: Emitter = source.emitter()
-        self.emitter.names |= set(_NAMES)
         self.loops = frozenset({"tile"}) if schedule.persistent else frozenset()
         self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",), self.loops)
         self.n_base = Base("n[None, :]", self.n, frozenset({1}), ("in_n[None, :]",), self.loops)
-        self.accumulator = "acc"
-        self.emitter.given[self.prim.out.name] = self._accumulated
+        alone = len(self.prims) == 1
+        self.right_names = ["right"] if alone else [f"right{i}" for i in range(len(self.prims))]
+        self.accumulators = ["acc"] if alone else [f"acc{i}" for i in range(len(self.prims))]
+        self.emitter.names |= {*_NAMES, *self.right_names, *self.accumulators}
+        for place, one in enumerate(self.prims):
+            self.emitter.given[one.out.name] = functools.partial(self._accumulated, place)
+        self.made = frozenset(one.out.name for one in self.prims)
+        self.outputs = [
+            (value, buffer)
+            for value, buffer in source.outputs
+            if not prims or self.emitter.depends(value.name, self.made)
+        ]
         self.through = self._descriptors()
 
     def _descriptors(self) -> bool:
         """Whether operands can come through descriptors at all: plain arguments, no batches."""
         if self.schedule.loads != "descriptor":
             return False
-        if not self.a.argument or self.b.argument in ("", self.a.argument) or self.batched:
+        read = [self.a.argument, *(one.argument for one in self.rights)]
+        if "" in read or len(set(read)) < len(read) or self.batched:
             raise Unsupported("descriptors of operands that are computed, batched, or one and the same")
         return True
 
@@ -143,36 +160,38 @@ class ProductPrinter:
         own = self.emitter.broadcast(side.value, (*self.batch_coordinates(), *own))
         return self.emitter.cast(self.emitter.value(side.value, own, raw=True), side.value.dtype)
 
-    def _dot(self, a: str, b: str) -> str:
+    def _dot(self, acc: str, a: str, b: str) -> str:
         precision = (
             f', input_precision="{self.schedule.precision}"' if self.a.value.dtype == "float32" else ""
         )
-        return f"acc = tl.dot({a}, {b}, acc{precision})"
+        return f"{acc} = tl.dot({a}, {b}, {acc}{precision})"
 
     def walk(self) -> None:
         """The loop along the contraction."""
         emitter = self.emitter
         k = emitter.size(self.k)
-        emitter.line("acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)")
+        for acc in self.accumulators:
+            emitter.line(f"{acc} = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)")
         low, high = ("begin", "end") if self.schedule.split_k > 1 else ("0", k)
         emitter.open("k", f"for start in range({low}, {high}, BLOCK_K):")
-        a_name, b_name = "left", "right"
+        names = ["left", *self.right_names]
         if self.through:
             emitter.line("if DESCRIPTORS:")
-            emitter.line(f"    {a_name} = {self._tile_load(self.a)}")
-            emitter.line(f"    {b_name} = {self._tile_load(self.b)}")
+            for name, side in zip(names, (self.a, *self.rights), strict=True):
+                emitter.line(f"    {name} = {self._tile_load(side)}")
             emitter.line("else:")
             emitter.scopes[-1].depth += 1
         emitter.line("k = start + tl.arange(0, BLOCK_K)")
         even = " | EVEN_K" if self.schedule.split_k == 1 else ""
         emitter.line(f"in_k = (k < {high}){even}" if even else f"in_k = k < {high}")
-        a, b = self._operand(self.a).text, self._operand(self.b).text
+        texts = [self._operand(side).text for side in (self.a, *self.rights)]
         if self.through:
-            emitter.line(f"{a_name} = {a}")
-            emitter.line(f"{b_name} = {b}")
+            for name, text in zip(names, texts, strict=True):
+                emitter.line(f"{name} = {text}")
             emitter.scopes[-1].depth -= 1
-            a, b = a_name, b_name
-        emitter.line(self._dot(a, b))
+            texts = names
+        for acc, right in zip(self.accumulators, texts[1:], strict=True):
+            emitter.line(self._dot(acc, texts[0], right))
         emitter.close()
 
     def _tile_load(self, side: Side) -> str:
@@ -195,12 +214,12 @@ class ProductPrinter:
         )
         return f"TensorDescriptor.from_tensor({flat}, {block})"
 
-    def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
+    def _accumulated(self, place: int, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
         wanted = (*self.batch_coordinates(), *self.row_coordinates(self.m_base), Index.whole(self.n_base))
         if tuple(one.merged() for one in coordinates) != wanted:
             raise Unsupported("a product at other places than its tile's")
         masks = (*self.m_base.masks, *self.n_base.masks)
-        return Term(self.accumulator, "float32", frozenset({0, 1}), self.loops, masks)
+        return Term(self.accumulators[place], "float32", frozenset({0, 1}), self.loops, masks)
 
     # -- the kernel -------------------------------------------------------------------------------------------
 
@@ -215,7 +234,7 @@ class ProductPrinter:
             emitter.open(
                 "tile", f"for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS{flat}):"
             )
-        else:
+        elif not self.function:
             emitter.line("tile = tl.program_id(0)")
         if self.schedule.group == 1:
             emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
@@ -231,7 +250,7 @@ class ProductPrinter:
         emitter.line(f"in_n = n < {n}")
         if self.a.along_k:
             emitter.line(f"m_at = m % {emitter.size(self.m, True)}")
-        if self.b.along_k:
+        if any(one.along_k for one in self.rights):
             emitter.line(f"n_at = n % {emitter.size(self.n, True)}")
 
     def constants(self) -> dict[str, str]:
@@ -254,32 +273,32 @@ class ProductPrinter:
         if pieces == 1:
             self.store("n", "")
             return
-        emitter, names = self.emitter, ["acc"]
-        width: int = pieces
-        emitter.names |= (
-            {f"acc_{i}" for i in range(4)} | {f"n_{i}" for i in range(4)} | {f"in_n_{i}" for i in range(4)}
-        )
-        parts: dict[str, int] = {"acc": self.schedule.tile[1]}
-        while width > 1:
-            halves: list[str] = []
-            for name in names:
-                half = parts[name] // 2
-                left, right = (f"{name}_{side}" for side in ("0", "1"))
-                split_text = f"tl.split(tl.permute(tl.reshape({name}, (BLOCK_M, 2, {half})), (0, 2, 1)))"
-                emitter.line(f"{left}, {right} = {split_text}")
-                parts[left] = parts[right] = half
-                halves += [left, right]
-            names, width = halves, width // 2
-        step = self.schedule.tile[1] // pieces
-        for place, name in enumerate(names):
+        emitter, step = self.emitter, self.schedule.tile[1] // pieces
+        emitter.names |= {f"{name}{i}" for name in ("n_", "in_n_") for i in range(4)}
+        parts = [self._pieces(name, pieces) for name in self.accumulators]
+        for place, names in enumerate(zip(*parts, strict=True)):
             variable = f"n_{place}"
             emitter.line(f"{variable} = tile_n * BLOCK_N + {place * step} + tl.arange(0, {step})")
             emitter.line(f"in_{variable} = {variable} < {emitter.size(self.n)}")
-            self.accumulator = name
+            self.accumulators = list(names)
             self.n_base = Base(
                 f"{variable}[None, :]", self.n, frozenset({1}), (f"in_{variable}[None, :]",), self.loops
             )
             self.store(variable, f" + {place * step}" if place else "")
+
+    def _pieces(self, name: str, count: int) -> list[str]:
+        """Names of an accumulator's pieces along the columns, and the lines that make them."""
+        names = [name]
+        while len(names) < count:
+            columns, halves = self.schedule.tile[1] // (2 * len(names)), list[str]()
+            for one in names:
+                left, right = f"{one}_0", f"{one}_1"
+                split_text = f"tl.split(tl.permute(tl.reshape({one}, (BLOCK_M, 2, {columns})), (0, 2, 1)))"
+                self.emitter.line(f"{left}, {right} = {split_text}")
+                halves += [left, right]
+            names = halves
+        self.emitter.names |= set(names)
+        return names
 
     def store(self, variable: str, shift: str) -> None:
         """Every result of the tile, or of a piece of it."""
@@ -289,10 +308,10 @@ class ProductPrinter:
             *self.row_coordinates(self.m_base),
             Index.whole(self.n_base),
         )
-        for value, buffer in self.source.outputs:
+        for value, buffer in self.outputs:
             if numel(buffer.shape) != numel(space):
                 raise Unsupported("an output of another size than the product")
-            where = emitter.forward(value, frozenset({self.prim.out.name}), coordinates)
+            where = emitter.forward(value, self.made, coordinates)
             term = emitter.value(value, where)
             if self.stored(buffer):
                 emitter.line("if DESCRIPTORS:")
@@ -310,7 +329,7 @@ class ProductPrinter:
     def stored(self, buffer: Buffer) -> bool:
         """Whether an output goes through a descriptor: rows of the product, as they are."""
         return (
-            self.through and buffer.shape == self.shapes.of[self.prim.out.name] and buffer.dtype in _ITEMSIZE
+            self.through and buffer.shape == self.shapes.of[self.prim.out.name] and buffer.dtype in ITEMSIZE
         )
 
 
@@ -319,13 +338,17 @@ def print_product(source: Source, schedule: ProductSchedule) -> None:
     if schedule.split_k > 1:
         _print_split(source, schedule)
         return
-    printer = ProductPrinter(source, schedule)
+    print_tiles(source, ProductPrinter(source, schedule))
+
+
+def print_tiles(source: Source, printer: ProductPrinter) -> None:
+    """A kernel whose programs take tiles of one grid."""
     printer.find_tile()
     if printer.batched:
         printer.emitter.line("batch = tl.program_id(1)")
     printer.walk()
     printer.finish()
-    if schedule.persistent:
+    if printer.schedule.persistent:
         printer.emitter.close()
     for _, buffer in source.outputs:
         source.allocate(buffer)
@@ -334,49 +357,61 @@ def print_product(source: Source, schedule: ProductSchedule) -> None:
 
 def _launch(source: Source, printer: ProductPrinter) -> None:
     schedule, given = printer.schedule, dict[str, str]()
-    m, n = source.size(printer.m, True), source.size(printer.n, True)
-    tiles = f"triton.cdiv({m}, {schedule.tile[0]}) * triton.cdiv({n}, {schedule.tile[1]})"
+    tiles = tiles_of(source, printer)
     if schedule.persistent:
-        count = f"torch.cuda.get_device_properties({source.device}.device).multi_processor_count"
-        source.host.append(f"programs = min({count}, {tiles})")
-        tiles = "programs"
+        tiles = persistent_programs(source, tiles)
     grid = f"({tiles}, {source.size(product(printer.batch))})" if printer.batched else f"({tiles},)"
     if printer.batched and schedule.persistent:
         raise Unsupported("persistent programs over batches")
     if printer.through:
-        given = _host_descriptors(source, printer)
+        given = host_descriptors(source, [printer])
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
     source.kernel(f"{source.label}_kernel", printer.emitter, [], printer.constants(), grid, options,
                   [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
 
 
-def _host_descriptors(source: Source, printer: ProductPrinter, stores: bool = True) -> dict[str, str]:
+def tiles_of(source: Source, printer: ProductPrinter) -> str:
+    """How many tiles a product has, on the host."""
+    m, n = source.size(printer.m, True), source.size(printer.n, True)
+    return f"triton.cdiv({m}, {printer.schedule.tile[0]}) * triton.cdiv({n}, {printer.schedule.tile[1]})"
+
+
+def persistent_programs(source: Source, tiles: str) -> str:
+    """A line that counts the programs of persistent kernels; its name."""
+    count = f"torch.cuda.get_device_properties({source.device}.device).multi_processor_count"
+    source.host.append(f"programs = min({count}, {tiles})")
+    return "programs"
+
+
+def host_descriptors(
+    source: Source, printers: Sequence[ProductPrinter], stores: bool = True
+) -> dict[str, str]:
     """Lines that make descriptors where all rows are aligned; parameters and what is handed to them."""
     source.descriptors = True
-    schedule, made = printer.schedule, {}
-    for side in (printer.a, printer.b):
-        made[f"{side.argument}_desc"] = (side.argument, printer.descriptor_of(side))
-    for _, buffer in source.outputs:
-        if stores and printer.stored(buffer):
-            piece = schedule.tile[1] // schedule.epilogue
-            flat = (
-                buffer.name if len(buffer.shape) == 2 else f"{buffer.name}.view(-1, {source.size(printer.n)})"
-            )
-            text = f"TensorDescriptor.from_tensor({flat}, [{schedule.tile[0]}, {piece}])"
-            made[f"{buffer.name}_desc"] = (buffer.name, text)
-    unit = 16 // _ITEMSIZE[printer.a.value.dtype]
-    k, n, m = (source.size(one, True) for one in (printer.k, printer.n, printer.m))
-    needed = [k] if printer.a.along_k else [m]
-    needed += (
-        [n]
-        if not printer.b.along_k or (stores and any(printer.stored(buffer) for _, buffer in source.outputs))
-        else [k]
-    )
-    tests = [f"{size} % {unit} == 0" for size in dict.fromkeys(needed)]
+    made: dict[str, tuple[str, str]] = {}
+    needed: list[Size] = []
+    for printer in printers:
+        for side in (printer.a, *printer.rights):
+            made[f"{side.argument}_desc"] = (side.argument, printer.descriptor_of(side))
+            needed.append(printer.k if side.along_k else printer.m if side.row else printer.n)
+        for _, buffer in printer.outputs:
+            if stores and printer.stored(buffer):
+                made[f"{buffer.name}_desc"] = (buffer.name, _stored_descriptor(source, printer, buffer))
+                needed.append(printer.n)
+    unit = 16 // ITEMSIZE[printers[0].a.value.dtype]
+    tests = dict.fromkeys(f"{source.size(size, True)} % {unit} == 0" for size in needed)
     source.host.append(f"aligned = {' and '.join(tests)}")
     for name, (plain, text) in made.items():
         source.host.append(f"{name} = {text} if aligned else {plain}")
     return {name: name for name in made}
+
+
+def _stored_descriptor(source: Source, printer: ProductPrinter, buffer: Buffer) -> str:
+    schedule = printer.schedule
+    flat = buffer.name if len(buffer.shape) == 2 else f"{buffer.name}.view(-1, {source.size(printer.n)})"
+    return (
+        f"TensorDescriptor.from_tensor({flat}, [{schedule.tile[0]}, {schedule.tile[1] // schedule.epilogue}])"
+    )
 
 
 def _print_split(source: Source, schedule: ProductSchedule) -> None:
@@ -400,12 +435,10 @@ def _print_split(source: Source, schedule: ProductSchedule) -> None:
     )
     emitter.store("partial_ptr", Term("acc", "float32"), partial.shape, where)
     source.allocate(partial)
-    m, n = source.size(printer.m, True), source.size(printer.n, True)
-    tiles = f"triton.cdiv({m}, {schedule.tile[0]}) * triton.cdiv({n}, {schedule.tile[1]})"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
-    given = _host_descriptors(source, printer, stores=False) if printer.through else {}
-    source.kernel(f"{source.label}_parts", emitter, [], printer.constants(), f"({tiles}, {schedule.split_k})", options,
-                  ["partial"], given=given)  # fmt: skip
+    given = host_descriptors(source, [printer], stores=False) if printer.through else {}
+    source.kernel(f"{source.label}_parts", emitter, [], printer.constants(), f"({tiles_of(source, printer)}, {schedule.split_k})",
+                  options, ["partial"], given=given)  # fmt: skip
     _print_summed(source, printer, partial)
 
 

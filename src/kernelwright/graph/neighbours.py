@@ -1,0 +1,149 @@
+"""Other cuts of the same graph, that know what stands beside a group. `parts` are the groups of `partition.py`; beside them
+
+joined: products of one left operand are one group, with their epilogues: gate and up of an MLP, query, key and value. Neither
+    may wait for a third group that waits for the other; at most four products of plain matrices.
+rows: maps behind a contraction that a group of reductions reads belong to that group, also where others read them: the
+    contraction stays bare, for a library, and the sum of a residual and the norm of it are one group of two results.
+
+Every cut is a partition in itself; which of them is the faster one is for the clock to say, region by region
+(`regions`). Does not guarantee that cuts differ: for most graphs they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from kernelwright.graph.operators import packet
+from kernelwright.graph.partition import LONGEST, Draft, Group, Partition, Partitioner, part_of
+from kernelwright.graph.types import Graph, Operand, Ref, TensorType
+
+Cut = Literal["joined", "rows", "parts"]
+CUTS: tuple[Cut, ...] = ("joined", "rows", "parts")
+"""The coarsest first."""
+MOST_PRODUCTS = 4
+_LEFT = {"mm": 0, "linear": 0, "matmul": 0, "addmm": 1}
+"""Where products have their left operand."""
+
+
+def cuts(graph: Graph) -> dict[Cut, Partition]:
+    """Every cut of a graph that differs from those before it."""
+    kinds: Mapping[Cut, type[Partitioner]] = {"joined": _Joined, "rows": _Rows, "parts": Partitioner}
+    found: dict[Cut, Partition] = {}
+    for name in CUTS:
+        made = kinds[name](graph).run()
+        if all(made.steps != other.steps for other in found.values()):
+            found[name] = made
+    return found
+
+
+def distinct_groups(found: Mapping[Cut, Partition]) -> list[Group]:
+    """The groups of all cuts, those of the coarsest first; a group that several cuts have is there once."""
+    return list(dict.fromkeys(group for one in found.values() for group in one.groups))
+
+
+def regions(found: Mapping[Cut, Partition]) -> list[dict[Cut, tuple[Group, ...]]]:
+    """Parts of the graph in which cuts differ, or a group by itself: for each the groups that the cuts have there. Groups of two
+    regions have no node in common, but for views."""
+    region_of: dict[object, set[Group]] = {}
+    for group in distinct_groups(found):
+        nodes = [node for node in group.nodes if part_of(node) != "free"]
+        together = {group}.union(*(region_of.get(node, set()) for node in nodes))
+        for one in together:
+            for node in one.nodes:
+                if part_of(node) != "free":
+                    region_of[node] = together
+    distinct = {id(one): one for one in region_of.values()}.values()
+    return [_ways(found, one) for one in distinct]
+
+
+def _ways(found: Mapping[Cut, Partition], region: set[Group]) -> dict[Cut, tuple[Group, ...]]:
+    return {name: tuple(group for group in whole.groups if group in region) for name, whole in found.items()}
+
+
+class _Joined(Partitioner):
+    """Products of one left operand together."""
+
+    def regroup(self) -> None:
+        known: dict[object, Draft] = {}
+        for draft in sorted(self.drafts.values(), key=lambda one: one.number):
+            left = self._left(draft)
+            into = known.get(left)
+            if left is None:
+                continue
+            if into is None or not self._joins(into, draft):
+                known[left] = draft
+            else:
+                self.merge(into, draft)
+
+    def _products(self, draft: Draft) -> list[int]:
+        return [node for node in draft.nodes if self.parts[node] == "contraction"]
+
+    def _joins(self, into: Draft, draft: Draft) -> bool:
+        """Whether there is room, and neither product multiplies what comes of the other, by itself or by way of a third group."""
+        products = self._products(into) + self._products(draft)
+        nodes = {*into.nodes, *draft.nodes}
+        multiplied = {self.maker.get(name) for product in products for name in self.bases(product)}
+        room = len(products) <= MOST_PRODUCTS and len(nodes) <= LONGEST
+        return room and not multiplied & nodes and not self.circular(into, draft)
+
+    def _left(self, draft: Draft) -> object:
+        """What the product of a group multiplies with a matrix from the left; None where that is not what the group does."""
+        products = self._products(draft)
+        node = self.graph.nodes[products[0]] if products else None
+        place = _LEFT.get(packet(node.op)) if node is not None else None
+        if node is None or place is None:
+            return None
+        left, right = node.args[place], node.args[place + 1]
+        if not isinstance(right, Ref) or len(self._shape(right)) != 2 or not isinstance(left, Ref):
+            return None
+        return self._written(left) if len(self._shape(left)) > 1 else None
+
+    def _shape(self, value: Ref) -> tuple[object, ...]:
+        kind = self.types[value.ref]
+        return kind.shape if isinstance(kind, TensorType) else ()
+
+    def _written(self, operand: Operand) -> object:
+        """An operand through views: equal for equal views of one value, whatever they are called."""
+        if isinstance(operand, tuple):
+            return tuple(map(self._written, operand))
+        if not isinstance(operand, Ref):
+            return (type(operand).__name__, operand)
+        maker = self.maker.get(operand.ref)
+        if maker is None or self.parts[maker] != "free":
+            return operand.ref
+        node = self.graph.nodes[maker]
+        place = next(i for i, one in enumerate(node.outputs) if one is not None and one.name == operand.ref)
+        return (node.op, place, self._written(node.args), self._written(tuple(one for _, one in node.kwargs)))
+
+
+class _Rows(Partitioner):
+    """Maps between a contraction and reductions with the reductions."""
+
+    def regroup(self) -> None:
+        readers, _ = self.readers()
+        for draft in [one for one in self.drafts.values() if one.contraction]:
+            for number in reversed(draft.nodes):
+                if self.parts[number] != "map" or any(one in draft.nodes for one in readers.get(number, ())):
+                    continue
+                into = self._norm_of(sorted(readers.get(number, ())), self._made(number))
+                if into is not None and self._fits(number, into):
+                    self.hand_on(number, draft, into)
+
+    def _made(self, number: int) -> int:
+        return max(self.elements(one.type) for one in self.graph.nodes[number].outputs if one is not None)
+
+    def _norm_of(self, readers: Sequence[int], made: int) -> Draft | None:
+        """The group of reductions over as many elements that reads a map first."""
+        for reader in readers:
+            home = self.home[reader]
+            if home.axes not in (None, "window") and not home.contraction and home.domain == made:
+                return home
+        return None
+
+    def _fits(self, number: int, into: Draft) -> bool:
+        """Whether nothing that a map reads waits for the group that it would go to."""
+        read = {self.home[self.maker[one]] for one in self.bases(number) if one in self.maker}
+        return len(into.nodes) < LONGEST and not any(
+            one is not into and (into.number in self.feeding(one) or self.reaches(one, into)) for one in read
+        )
