@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from kernelwright.cli import main
 from kernelwright.errors import InfrastructureError
@@ -34,6 +35,9 @@ class Model(torch.nn.Module):
 def get_inputs(): return [torch.rand(N, N)]
 def get_init_inputs(): return [{arguments}]
 """
+
+
+no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
 
 @pytest.fixture
@@ -161,6 +165,32 @@ def test_exit_code_says_who_failed(
     assert main(["verify", "--task", "wright/relu", "--kernel", str(relu)]) == code
 
 
+def test_a_judge_that_is_not_there_is_said_at_once(relu: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["verify", "--task", "wright/relu", "--kernel", str(relu), "--judge", "http://127.0.0.1:9"]) == 3
+    )
+    assert "no judge answers at http://127.0.0.1:9" in one_line(capsys)
+
+
+def test_a_watched_kernel_is_judged_again_when_it_changes(
+    relu: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = iter([relu.unlink, lambda: relu.write_text("x = 1")])
+
+    def sleep(_: float) -> None:
+        change = next(changes, None)
+        if change is None:
+            raise KeyboardInterrupt
+        change()
+
+    with_answer(monkeypatch, Outcome.CORRECT)
+    monkeypatch.setattr("kernelwright.cli.verify.time.sleep", sleep)
+    assert main(["verify", "--task", "wright/relu", "--kernel", str(relu), "--watch"]) == 130
+    said = capsys.readouterr()
+    assert said.out.count("correct  wright/relu") == 2
+    assert "no such file" in said.err
+
+
 def test_a_failed_judge_is_one_line_and_3(
     relu: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,6 +227,14 @@ BAD_FILES = {
     "raises_at_load.py": b"1 / 0\n" + MODULE.format(body="return x", arguments="").encode(),
     "raises_in_init.py": MODULE.format(body="return x", arguments="3").encode(),
     "raises_in_forward.py": MODULE.format(body="raise KeyError('sorry')", arguments="").encode(),
+    "complex.py": MODULE.format(body="return torch.fft.fft(x)", arguments="").encode(),
+    "random.py": MODULE.format(body="return x * torch.rand_like(x)", arguments="").encode(),
+    "nothing.py": MODULE.format(body="return None", arguments="").encode(),
+    "no_list.py": MODULE.format(body="return x", arguments="")
+    .replace("[torch.rand(N, N)]", "torch.rand(N, N)")
+    .encode(),
+    "negative.py": MODULE.format(body="return x", arguments="").replace("N = 64", "N = -64").encode(),
+    "huge.py": MODULE.format(body="return x", arguments="").replace("(N, N)", "(N << 40, N)").encode(),
     "syntax.py": b"class (\n",
     "broken.toml": b"[model\n",
     "unknown_key.toml": b"[frontend]\nsetps = 3\n",
@@ -225,11 +263,19 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
             ["verify", "--task", "{raises_in_forward.py}", "--kernel", "{relu}"],
             "forward raises KeyError: 'sorry'",
         ),
+        (["verify", "--task", "{complex.py}", "--kernel", "{relu}"], "complex tensors cannot be judged"),
+        (["verify", "--task", "{random.py}", "--kernel", "{relu}"], "draws random numbers"),
+        (["verify", "--task", "{nothing.py}", "--kernel", "{relu}"], "returns no tensor; mend the task"),
+        (["verify", "--task", "{no_list.py}", "--kernel", "{relu}"], "get_inputs() returns no list"),
+        (["verify", "--task", "{negative.py}", "--kernel", "{relu}"], "negative dimension"),
+        (["verify", "--task", "{huge.py}", "--kernel", "{relu}"], "no sizes small enough"),
         (["verify", "--task", "wrigth/relu", "--kernel", "{relu}"], "did you mean wright?"),
         (["verify", "--task", "wright", "--kernel", "{relu}"], "58 tasks; name one"),
         ([*VERIFY, "--target", "h300"], "choose one of h200"),
         ([*VERIFY, "--protocol", "lenient"], "choose one of strict"),
         ([*VERIFY, "--backend", "tpu"], "choose one of auto"),
+        pytest.param([*VERIFY, "--backend", "cuda"], "needs a GPU", marks=no_gpu),
+        ([*VERIFY, "--judge", "judge:8040"], "give http://HOST:PORT"),
         ([*VERIFY, "--json", "/dev/full"], "/dev/full is no regular file"),
         (["optimize", "{nowhere}.py"], "no such file"),
         (["optimize", "{raises_in_forward.py}", "-o", "{raises_in_forward.py}"], "is the module itself"),
@@ -249,6 +295,8 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
             ["optimize", "wright/relu", "--kernel", "{no_inputs.py}", "-o", "{out}.py"],
             "defines neither kernel",
         ),
+        (["optimize", "wright/relu", "-p", "openai:judge", "-o", "{out}.py"], "is not openai:BASE_URL#MODEL"),
+        (["optimize", "wright/relu", "-p", "{nowhere}", "-o", "{out}.py"], "no such folder"),
         (["optimize", "nowhere_at_all:Block", "-o", "{out}.py"], "there is no module nowhere_at_all"),
         (["optimize", "json:dumps", "-o", "{out}.py"], "json has no get_inputs()"),
         (["optimize", "json:dmups", "-o", "{out}.py"], "did you mean dumps?"),
@@ -275,6 +323,10 @@ VERIFY = ["verify", "--task", "wright/relu", "--kernel", "{relu}"]
         (["train", "{unknown_preset.toml}", "-o", "{out}"], "unknown reward preset 'wrigth'"),
         (["train", "{unknown_target.toml}", "-o", "{out}"], "unknown target"),
         (["report", "{nowhere}"], "no run folder"),
+        (["data", "make", "{out}", "--against", "{nowhere}"], "holds no Python file"),
+        (["data", "make", "{out}", "grahps=3"], "did you mean graphs?"),
+        (["data", "card", "{out}"], "holds no finished corpus"),
+        (["archive", "add", "{nowhere}.jsonl", "{out}"], "is no run"),
         (["tasks", "show", "wright/rleu"], "did you mean relu?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -294,6 +346,7 @@ def test_bad_input_is_one_line_and_2(
     assert main(filled) == 2
     assert said in one_line(capsys)
     assert not (tmp_path / "out.py").exists()
+    assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("name", ["empty.py", "empty.md"])

@@ -108,7 +108,9 @@ def test_the_readme_shows_what_verify_prints(
     shown = README[README.index("    correct  file/") :].split("\n\n")[0]
 
     def without_figures(text: str) -> list[str]:
-        return [re.sub(r"\d[\d.]*", "N", line.strip()) for line in text.strip().splitlines()]
+        """Launches are as they are; what is counted, timed or modelled is not."""
+        lines = [line.strip() for line in text.strip().splitlines()]
+        return [line if line.startswith("launch") else re.sub(r"\d[\d.]*", "N", line) for line in lines]
 
     command = next(line for page, line in _commands() if page == "README.md" and " verify " in line)
     assert main(shlex.split(command)[1:]) == 0

@@ -215,9 +215,9 @@ def captured_of(
         kind = (
             "a class; make an instance of it"
             if isinstance(module, type)
-            else "neither a module nor a function"
+            else "neither a module nor a function; pass one"
         )
-        raise UserError(f"{name} is {kind}, and pass it with its example inputs")
+        raise UserError(f"{name} is {kind}, with its example inputs")
     if isinstance(getattr(module, "__self__", None), nn.Module):
         raise UserError(f"{name} is a method; pass the module itself, or a function that calls it")
     if isinstance(module, torch.jit.ScriptModule | torch.jit.ScriptFunction):

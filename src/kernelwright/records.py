@@ -496,7 +496,7 @@ def read_jsonl(path: Path, kind: type[R]) -> Iterator[R]:
                 if not line.endswith("\n"):
                     return
                 raise UserError(
-                    f"{path}:{number}: not a {kind.__name__} record ({error.error_count()} errors)"
+                    f"{path}:{number}: no record of the kind {kind.__name__} ({error.error_count()} errors); name another file"
                 ) from None
 
 

@@ -34,6 +34,19 @@ from kernelwright.records import R, Record, read_jsonl
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file, or None when there is no such file. Makes no folder. Raises UserError for another content."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UserError(f"{path} cannot be read ({error}); remove it to start anew") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is not a JSON object; remove it to start anew")
+    return value
+
+
 class RunFolder:
     """One run's folder. Created with its parents; raises UserError where that cannot be."""
 
@@ -56,15 +69,7 @@ class RunFolder:
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         """The object in a JSON file of this folder, or None when there is no such file."""
-        try:
-            value = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise UserError(f"{self.path / name} cannot be read ({error}); remove it to start anew") from None
-        if not isinstance(value, dict):
-            raise UserError(f"{self.path / name} is not a JSON object; remove it to start anew")
-        return value
+        return read_json(self.path / name)
 
     def append(self, name: str, rows: Iterable[Record | Mapping[str, Any]]) -> None:
         """Append rows as lines, each flushed, after cutting off what a killed writer may have left."""

@@ -136,32 +136,23 @@ def verify(
     ] = True,
     gradients: options.Gradients = False,
     sizes: options.Sizes = "",
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Judge again whenever the kernel's or the task's file changes, until Ctrl-C."
+        ),
+    ] = False,
 ) -> int:
     """One verdict on one kernel, with its evidence.
 
     Exit code: 0 accepted, 1 rejected, 2 bad usage or unreadable input, 3 infrastructure failed.
     """
-    from kernelwright.cli import read, show
-    from kernelwright.rollouts import in_module
-    from kernelwright.verify import opened
-    from kernelwright.verify.gpu.sanitizer import unavailable
+    from kernelwright.cli import verify as verifying
 
-    read.json_place(json_file)
-    candidate = read.kernel(kernel)
-    reference = read.one_task(task, precision)
-    if gradients:
-        reference = reference.model_copy(update={"gradients": True})
-    if sizes:
-        reference = read.with_ranges(reference, sizes)
-    options = {"sanitize": sanitize, "proofs": proof}
-    with opened.judge_at(judge_at, reference, backend, protocol, target, 1, deadline, **options) as pool:
-        if sanitize and (why := unavailable(pool.backend)):
-            typer.echo(why, err=True)
-        verdict = pool.verify(reference, in_module(reference, candidate))
-    if not read.write_json(json_file, verdict.model_dump_json(indent=2)):
-        show.console().print(show.verdict(verdict))
-    # A kernel that this backend cannot run was not judged: that is no rejection.
-    return 0 if verdict.correct else 1 if verdict.outcome.judged else 3
+    settings = {"backend": backend, "protocol": protocol, "target": target, "deadline_s": deadline}
+    asked = verifying.Asked(task, kernel, precision, gradients, sizes, json_file)
+    judge = {"addresses": judge_at, **settings, "workers": 1, "sanitize": sanitize, "proofs": proof}
+    return verifying.watch(asked, judge) if watch else verifying.command(asked, judge)
 
 
 def read_seeds(text: str) -> list[int]:

@@ -25,12 +25,11 @@ def add(
     from kernelwright.config import Recipe
     from kernelwright.errors import UserError
     from kernelwright.records import Rollout, Task, read_jsonl, read_supervised
-    from kernelwright.runs import RunFolder
+    from kernelwright.runs import RunFolder, read_json
 
     archive = Archive.read([file] if file.exists() else [])
     for path in runs:
-        folder = RunFolder(path)
-        config = folder.read_json("config.json")
+        config = read_json(path / "config.json")
         if config is None:
             raise UserError(f"{path} is no run: it has no config.json; name a folder that train or demo made")
         recipe = Recipe.model_validate_json(json.dumps(config))
@@ -39,7 +38,7 @@ def add(
             tasks |= {task.id: task for task in read_jsonl(recipe.tasks_in(path), Task)}
         if recipe.examples_in(path).exists():
             tasks |= {one.task.id: one.task for one in read_supervised(recipe.examples_in(path))}
-        rows = folder.rows("rollouts.jsonl", Rollout)
+        rows = RunFolder(path).rows("rollouts.jsonl", Rollout)
         archive.add(entries_of(rows, tasks, recipe.verify.target, recipe.name))
     return _written(archive, file)
 

@@ -62,14 +62,14 @@ def merge(
     """Write the corpus anew from its parts and those of further folders."""
     from kernelwright.data import CorpusSettings
     from kernelwright.data import merge as work
-    from kernelwright.runs import RunFolder
+    from kernelwright.runs import read_json
 
     for one in sources or ():
         if not (one / "parts").is_dir():
             raise UserError(f"{one} holds no parts; name a folder that `kernelwright data make` wrote")
-    found = RunFolder(folder).read_json("config.json")
+    found = read_json(folder / "config.json")
     if found is None and sources:
-        found = RunFolder(sources[0]).read_json("config.json")
+        found = read_json(sources[0] / "config.json")
     if found is None:
         raise UserError(f"{folder} holds no corpus; begin with: kernelwright data make {folder}")
     with Steps() as steps:
@@ -82,9 +82,9 @@ def merge(
 def card(folder: Folder) -> int:
     """What a corpus has: shares by operator, precision, source and schedules, what the judge refused, what was left out."""
     from kernelwright.data.card import text
-    from kernelwright.runs import RunFolder
+    from kernelwright.runs import read_json
 
-    found = RunFolder(folder).read_json("card.json")
+    found = read_json(folder / "card.json")
     if found is None or "structures" not in found:
         raise UserError(f"{folder} holds no finished corpus; make one with: kernelwright data make {folder}")
     typer.echo(text(found))
@@ -127,6 +127,11 @@ def import_(
 
     with VerifierPool(workers or None, backend="interpret") as pool, Steps() as steps:
         ended = bring(source, out, pool, limit=limit, progress=steps)
+    turns_file = out.with_name(f"{out.stem}.turns.jsonl")
+    if ended and all(reason.startswith("endpoint: ") for reason in ended):
+        raise UserError(
+            f"distill: no task was answered: {next(iter(ended))}; then remove {turns_file}, and run again"
+        )
     for reason, count in ended.most_common():
         typer.echo(f"{count:7} {reason}")
     typer.echo(f"{ended['accepted']} examples in {out}; the others, and why: {out.stem}.rejected.jsonl")
@@ -159,9 +164,14 @@ def distill(
             asked, pool, turns=turns, requests=requests, instruction=instruction, max_tokens=max_tokens
         )
         ended = work(tasks, out, teacher, parallel, steps)
+    turns_file = out.with_name(f"{out.stem}.turns.jsonl")
+    if ended and all(reason.startswith("endpoint: ") for reason in ended):
+        raise UserError(
+            f"distill: no task was answered: {next(iter(ended))}; then remove {turns_file}, and run again"
+        )
     for reason, count in ended.most_common():
         typer.echo(f"{count:7} {reason}")
-    typer.echo(f"{ended['accepted']} examples in {out}; all that was said: {out.stem}.turns.jsonl")
+    typer.echo(f"{ended['accepted']} examples in {out}; all that was said: {turns_file}")
     return 0
 
 

@@ -29,16 +29,20 @@ if TYPE_CHECKING:
 def one_task(spec: str, precision: str = "default") -> Task:
     """The one task that a file or a suite's name stands for, asked in a precision, with sizes that can be judged without a
     GPU."""
+    from kernelwright.cli import fit
+
     found = load_suite(spec)
     if len(found) != 1:
         raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
     task = small_shapes(found[0])
     if not task.shape_sets("small"):
-        _explain(task)
+        if why := fit.raised(task):
+            raise UserError(f"task {task.id}: Model.forward {why}; mend the task")
         raise UserError(
             f"{spec}: no sizes small enough for the interpreter could be found; put it in a folder as task.py "
             "with a task.toml that gives [shapes.small]"
         )
+    fit.check(task)
     return asked_in(task, precision)
 
 
@@ -157,8 +161,10 @@ def suite(spec: str, limit: int = 0, precision: str = "default", whole: bool = F
         print(f"{len(bad)} of {len(found)} tasks left out, for no small sizes run: {names}", file=sys.stderr)
     if not good:
         raise UserError(f"{spec}: no task runs at sizes small enough for the interpreter")
+    from kernelwright.cli import fit
+
     asked = [asked_in(task, precision) for task in good]
-    runs = [task for task in asked if not precision_of(task).cast or not _raised(task)]
+    runs = [task for task in asked if not precision_of(task).cast or not fit.raised(task)]
     if len(runs) < len(asked):
         print(
             f"{len(asked) - len(runs)} of {len(asked)} tasks left out, for they do not run in {precision}",
@@ -214,26 +220,3 @@ def write_json(path: Path | None, text: str) -> bool:
     elif path is not None:
         write_text(path, text + "\n")
     return str(path) == "-"
-
-
-def _explain(task: Task) -> None:
-    """Raise what the task itself raises, on tensors without memory."""
-    if why := _raised(task):
-        raise UserError(f"task {task.id}: Model.forward raises {why}; mend the task")
-
-
-def _raised(task: Task) -> str:
-    """What a task's forward raises on tensors without memory, in its precision; empty where it runs."""
-    import torch
-
-    from kernelwright.verify.reference.oracle import Reference
-
-    with torch.device("meta"):
-        reference = Reference(task)
-        module = reference.build()
-        inputs = reference.inputs(0)
-        try:
-            module(*inputs)
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-    return ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.data.chunks import make_parts
+from kernelwright.data.contamination import tasks_of
 from kernelwright.data.merge import merge
 from kernelwright.data.settings import CorpusSettings
 from kernelwright.data.streams import Progress
@@ -31,6 +32,8 @@ def build(
     With a verifier, its workers judge; else `workers` processes do (0: one a core). Raises UserError for a folder that holds
     a corpus of other settings, and where nothing is left to train on.
     """
+    for place in benchmarks:
+        next(tasks_of(place), None)  # a place that holds none is said now, not after hours
     run = RunFolder(folder)
     run.start(settings, resume=True)
     make_parts(settings, folder, workers or len(os.sched_getaffinity(0)), verifier, progress)

@@ -67,7 +67,7 @@ class Benchmarks:
         found = cls()
         _captured(_WARM_UP)  # what torch sets up at the first capture, once and not in every child
         for place in places:
-            for task in _tasks(place):
+            for task in tasks_of(place):
                 found.add(task)
         return found
 
@@ -129,7 +129,8 @@ def _captured(task: Task) -> tuple[str, int]:
     return structure(graph), operator_count(graph)
 
 
-def _tasks(place: Path) -> Iterator[Task]:
+def tasks_of(place: Path) -> Iterator[Task]:
+    """The references in a folder of Python files, or a JSONL file of tasks. Raises UserError where there are none."""
     if place.is_file():
         yield from read_jsonl(place, Task)
         return

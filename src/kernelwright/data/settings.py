@@ -109,7 +109,9 @@ class CorpusSettings(BaseModel):
         """From plain fields. Raises UserError with the valid keys."""
         for key in fields:
             if key not in cls.model_fields:
-                raise UserError(f"data: no setting {key!r}{did_you_mean(key, cls.model_fields)}")
+                raise UserError(
+                    f"data: no setting {key!r}{did_you_mean(key, cls.model_fields)}; valid: {', '.join(cls.model_fields)}"
+                )
         try:
             return cls.model_validate(fields)
         except ValidationError as error:

@@ -52,6 +52,18 @@ def load_policy(spec: str, **options: Any) -> Policy:
     return policy
 
 
+def check_name(spec: str) -> None:
+    """Raises UserError for a name that no policy can have, and a folder without a model. Loads nothing and asks nobody."""
+    if spec.startswith("openai:"):
+        from kernelwright.policy.openai import OpenAIPolicy
+
+        OpenAIPolicy.from_spec(spec)
+    elif spec not in ("default", "gold"):
+        from kernelwright.policy.hf import model_folder
+
+        model_folder(spec)
+
+
 def check_default(spec: str) -> None:
     """Raises UserError when `spec` is the package's own model and its weights are not there."""
     if spec == "default" and not list(DEFAULT_FOLDER.glob("*.safetensors")):

@@ -101,6 +101,7 @@ class HFPolicy:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         try:
+            ask_hub(folder)
             tokenizer = AutoTokenizer.from_pretrained(folder)
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
         except Exception as error:  # whatever a broken file makes the libraries below raise
@@ -280,6 +281,14 @@ def _uniform(seed: int, row: int, sample: int, count: int) -> Tensor:
     """`count` uniform numbers that depend on nothing but these whole numbers."""
     mixed = (seed * 0x9E3779B97F4A7C15 + row * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) % (1 << 63)
     return torch.rand(count, generator=torch.Generator().manual_seed(mixed), dtype=torch.float64)
+
+
+def ask_hub(name: str) -> None:
+    """Raises what the hub says of a name that is neither a folder nor in the cache, at once: loading would try for a minute."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    if not Path(name).is_dir() and try_to_load_from_cache(name, "config.json") is None:
+        HfApi().model_info(name, timeout=10)
 
 
 def model_folder(spec: str) -> str:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from kernelwright.errors import UserError
 from kernelwright.graph import Graph
+from kernelwright.policy import check_name
 from kernelwright.search.cache import Rung
 from kernelwright.search.model import ModelRung
 from kernelwright.search.rung import AnyRung, CannotWrite, entry_of, parameters
@@ -34,7 +35,7 @@ def rungs_of(
     model: str = "default",
     samples: int = 8,
 ) -> list[AnyRung]:
-    """The ladder of these rungs. Raises UserError for an unknown name."""
+    """The ladder of these rungs. Raises UserError for an unknown name, also of a model."""
     made: list[AnyRung] = []
     for name in names:
         if name == "compiler":
@@ -42,6 +43,7 @@ def rungs_of(
         elif name == "library":
             made.append(LibraryRung(target, "tf32" if precision == "tf32" else "ieee"))
         elif name == "model":
+            check_name(model)
             made.append(ModelRung(model, target, samples=samples))
         elif name == "tune":
             made.append(TuneRung(target, "tf32" if precision == "tf32" else "ieee"))

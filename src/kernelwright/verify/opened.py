@@ -10,10 +10,10 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.records import Task
 from kernelwright.verify import pool_at
 from kernelwright.verify.pool import VerifierPool
+from kernelwright.verify.remote import RemotePool
 
 if TYPE_CHECKING:
     from kernelwright.verify.cluster import ClusterPool
-    from kernelwright.verify.remote import RemotePool
 
 
 @contextmanager
@@ -68,6 +68,8 @@ def judge_at(
         with pool_at(
             addresses, backend=backend, protocol=decides, target=target, deadline_s=deadline_s
         ) as pool:
+            if isinstance(pool, RemotePool):
+                pool.reach()
             yield pool
         return
     with judge(task, backend, protocol, target, workers, deadline_s, sanitize, proofs) as here:

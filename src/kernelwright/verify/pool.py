@@ -90,6 +90,8 @@ class VerifierPool(Pool):
             except UserError:
                 if backend == "cuda" or devices:
                     raise
+        if backend == "cuda" and not self.gpus:
+            raise UserError("backend 'cuda' needs a GPU that torch can use: choose --backend interpret here")
         self.backend: Backend = "cuda" if self.gpus else "interpret"
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
         secret = secrets.randbits(31) if secret is None else secret

@@ -99,6 +99,21 @@ class RemotePool(Pool):
         except httpx.HTTPError as error:
             raise InfrastructureError(f"the judge does not answer: {_reason(error)}") from None
 
+    def reach(self) -> None:
+        """Raises InfrastructureError where none of the servers is there: a wrong address is said at once."""
+        import httpx
+
+        said = ""
+        for url in self.urls:
+            try:
+                self._http.get(f"{url}/v1/health", timeout=10.0)
+                return
+            except httpx.HTTPError as error:
+                said = f"{url}: {_reason(error)}"
+        raise InfrastructureError(
+            f"no judge answers at {said}; start one with kernelwright serve, or mend --judge"
+        )
+
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         """Ask for a verdict; cancelling a future that has not started is free."""
         return self._threads.submit(self._ask, task, candidate)

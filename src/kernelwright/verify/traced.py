@@ -6,7 +6,7 @@ Nothing is run here: the recordings are read as `trace/tape.py` reads them, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.outcomes import Gate, Outcome
@@ -148,7 +148,7 @@ class Trace:
         found = []
         for launch in self.tape.launches()[:64]:
             given = launch.arguments.items()
-            scalars = {name: plain(next(iter(v.values())), 60) for name, v in given if "view" not in v}
+            scalars = {name: _scalar(v) for name, v in given if "view" not in v}
             types = {name: f"*{view.dtype}" for name, view in launch.views()}
             found.append(
                 Launch(
@@ -161,6 +161,12 @@ class Trace:
                 )
             )
         return tuple(found)
+
+
+def _scalar(given: Mapping[str, Any]) -> str:
+    """A number or constant as a person would write it; floats travel in hexadecimal."""
+    value = next(iter(given.values()))
+    return f"{float.fromhex(value):.9g}" if "float" in given else plain(value, 60)
 
 
 def _mutates(name: str) -> bool:

@@ -117,6 +117,7 @@ class InterpretedVerification(Verification):
             for sizes in self.judge.large_sets(self.task):
                 self._look_at(sizes, host, device, shapes, traces)
         if full is not None:
+            self.facts["launches"] = full.launches()
             self.large.append(full_sizes(self.task))
         timing = None
         with self._timed(Gate.TIMING):

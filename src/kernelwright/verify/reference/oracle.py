@@ -224,7 +224,9 @@ class Reference:
             with switches_kept():
                 exec(compile(source, f"<{task.id}>", "exec"), self.namespace)
         except Exception as error:
-            raise UserError(f"task {task.id} raises when loaded: {type(error).__name__}: {error}") from None
+            raise UserError(
+                f"task {task.id} raises when loaded: {type(error).__name__}: {error}; mend the task"
+            ) from None
         for name in ("Model", "get_inputs"):
             if not callable(self.namespace.get(name)):
                 raise UserError(
@@ -309,7 +311,9 @@ class Reference:
         except Exception as error:
             if ran_out(error):
                 raise
-            raise UserError(f"task {self.task.id}: {what} raises {type(error).__name__}: {error}") from None
+            raise UserError(
+                f"task {self.task.id}: {what} raises {type(error).__name__}: {error}; mend the task"
+            ) from None
 
 
 def init_seed(protocol: Protocol, secret: int) -> int:

@@ -1,0 +1,69 @@
+"""Whether a kernel can be judged by a task at all: it runs, gives dense real tensors, and the same for the same inputs.
+
+Executes the task's source: references are the user's own and are trusted.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from kernelwright.errors import UserError
+from kernelwright.records import Task
+from kernelwright.shapes import apply_shape
+from kernelwright.tasks.reference import Reference
+from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference.rounded import switches_kept
+
+
+def check(task: Task) -> None:
+    """Raises UserError for a task that raises at its first small sizes, and for one that no kernel can be judged by."""
+    sizes = next(sizes for name, sizes in task.shapes.items() if name.startswith("small"))
+    with oracle.private_rng(0), switches_kept(), torch.no_grad():
+        try:
+            reference = Reference(apply_shape(task.source, sizes))
+            module, inputs = reference.module(), reference.inputs()
+            first, second = (_outputs(module, inputs, seed) for seed in (1, 2))
+        except (Exception, SystemExit):  # the judge says what raised, and where
+            return
+    for tensor in (one for one in (*tree_leaves(inputs), *first) if isinstance(one, torch.Tensor)):
+        if tensor.is_complex() or tensor.layout != torch.strided:
+            kind = "complex" if tensor.is_complex() else "sparse"
+            raise UserError(
+                f"task {task.id}: {kind} tensors cannot be judged; judge the part between dense real ones"
+            )
+    if not all(map(_equal, first, second)):
+        raise UserError(
+            f"task {task.id}: Model.forward draws random numbers; draw them in get_inputs(), or call .eval() in the "
+            "constructor"
+        )
+
+
+def raised(task: Task) -> str:
+    """What a task raises on tensors without memory, in its precision; empty where it runs and gives something."""
+    reference = oracle.Reference(task, device="meta")
+    with torch.device("meta"):
+        module = reference.build()
+        inputs = reference.inputs(0)
+        try:
+            found = [one for one in tree_leaves(module(*inputs)) if isinstance(one, torch.Tensor)]
+        except Exception as error:
+            listed = isinstance(reference.namespace["get_inputs"](), list | tuple)
+            return (
+                f"raises {type(error).__name__}: {error}{'' if listed else ' (get_inputs() returns no list)'}"
+            )
+    if not found:
+        return "returns no tensor"
+    return "" if all(one.numel() for one in found) else "returns a tensor without elements"
+
+
+def _outputs(module: Any, inputs: list[Any], seed: int) -> list[Any]:
+    torch.manual_seed(seed)
+    return tree_leaves(copy.deepcopy(module)(*copy.deepcopy(inputs)))
+
+
+def _equal(first: Any, second: Any) -> bool:
+    return not isinstance(first, torch.Tensor) or torch.equal(first.nan_to_num(), second.nan_to_num())
