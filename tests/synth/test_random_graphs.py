@@ -152,3 +152,14 @@ def test_a_mask_of_attention_has_the_sizes_of_queries_and_keys() -> None:
     graph = with_symbols(b.graph(b.op("aten.scaled_dot_product_attention.default", q, k, v, m)))
     shapes = {one.name: one.type.shape for one in graph.arguments if isinstance(one.type, TensorType)}
     assert shapes["m"] == (shapes["q"][2], shapes["k"][2])
+
+
+def test_nothing_is_drawn_that_no_result_is_made_from() -> None:
+    for number in range(200):
+        try:
+            graph = random_graph(random.Random(f"needed/{number}"), "float32").graph
+        except NotDrawn:
+            continue
+        read = {name for node in graph.nodes for name in node.refs()} | set(graph.results)
+        assert all(one.name in read for one in graph.arguments)
+        assert all(any(one is not None and one.name in read for one in node.outputs) for node in graph.nodes)

@@ -65,12 +65,22 @@ def random_graph(
         raise NotDrawn("nothing, or too much")
     if within.operators and not {packet(node.op) for node in graph.nodes} <= set(within.operators):
         raise NotDrawn("an operator that is not asked for")
-    read = {name for node in graph.nodes for name in node.refs()} | set(graph.results)
+    graph = _needed(graph)
+    left = {one.name for one in graph.arguments}
+    draws = {name: draw for name, draw in drawer.draws.items() if name in left}
+    kept = {(name, dim) for name, dim in drawer.kept if name in left}
+    return Drawn(graph, draws, kept, form)
+
+
+def _needed(graph: Graph) -> Graph:
+    """Without arguments and operators that no result is made from: what was tried and not taken."""
+    read, nodes = set(graph.results), []
+    for node in reversed(graph.nodes):
+        if any(one is not None and one.name in read for one in node.outputs):
+            nodes.append(node)
+            read.update(node.refs())
     arguments = tuple(one for one in graph.arguments if one.name in read)
-    gone = {one.name for one in graph.arguments} - read  # of operators that were tried and not taken
-    draws = {name: draw for name, draw in drawer.draws.items() if name not in gone}
-    kept = {(name, dim) for name, dim in drawer.kept if name not in gone}
-    return Drawn(graph.model_copy(update={"arguments": arguments}), draws, kept, form)
+    return graph.model_copy(update={"arguments": arguments, "nodes": tuple(reversed(nodes))})
 
 
 class _Forms(RowDrawing):

@@ -362,6 +362,8 @@ def print_row(
         _print_split(source, schedule)
         return
     printer = RowPrinter(source, schedule)
+    if printer.wide and printer.rows == ONE:
+        raise Unsupported("several rows a program, where there is one")
     if before is not None:
         before(printer)
     names = printer.outputs()
