@@ -22,6 +22,7 @@ import torch._functorch.config
 from torch import fx
 
 from kernelwright.compile_backend.compiling import Compiling, raced
+from kernelwright.compile_backend.grouping import Option
 from kernelwright.compile_backend.operators import operator_for
 from kernelwright.compile_backend.race import Race
 from kernelwright.compile_backend.splice import Spliced, groups_of, splice
@@ -59,6 +60,7 @@ class Choice:
     operators: str
     """`linear+gelu`"""
     taken: bool
+    """Not where another cut of the same nodes saves more, either."""
     why: str
     """In one line: who wrote the kernel and how it compares, or what became of each rung."""
 
@@ -69,7 +71,7 @@ class Report:
 
     graphs: list[Spliced] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
-    """One a group, in the order in which graphs were compiled."""
+    """One a group of any cut, in the order in which graphs were compiled."""
     races: list[Race] = field(default_factory=list)
     kept: int = 0
     """Graphs that hold kernels of ours in the end."""
@@ -146,7 +148,7 @@ def _compile_inner(
     )
     _REPORT.races += races
     if first is not None:
-        _REPORT.graphs.append(best.spliced if best else Spliced(first.groups, [], first.left))
+        _REPORT.graphs.append(best.spliced if best else Spliced(first.groups, left=first.left))
     _REPORT.kept += best is not None
     return compiling.chosen(best or compiling.plain())
 
@@ -162,7 +164,8 @@ class _Pass:
         """A second try searches for nothing and says nothing new."""
         self.done: Spliced | None = None
         self.saves: dict[str, float] = {}
-        """By digest of a group that was replaced: milliseconds by which its kernel is the faster one, alone."""
+        """By digest of a group that has a kernel: milliseconds by which that is the faster one, alone."""
+        self._why: dict[Group, str] = {}
 
     def uuid(self) -> None:
         """No caching of what it makes: kernels are found between one process and the next."""
@@ -178,15 +181,22 @@ class _Pass:
         except Exception as error:  # a fault of the search's is no fault of the model's
             logger.warning("kernelwright: the search failed: %s: %s", type(error).__name__, error)
         self.done = splice(graph, self._choose)
-
-    def _choose(self, group: Group) -> torch._ops.OpOverload | None:
-        operator, why = self._operator(group)
         if self._first:
-            _REPORT.choices.append(Choice(group.operators, operator is not None, why))
-        return operator
+            taken = {group for group, _ in self.done.replaced}
+            _REPORT.choices += [
+                Choice(one.operators, one in taken, self._why[one]) for one in self.done.groups
+            ]
 
-    def _operator(self, group: Group) -> tuple[torch._ops.OpOverload | None, str]:
-        """The group's kernel as an operator, or none, and why."""
+    def _choose(self, group: Group) -> Option | None:
+        """The group's kernel as an operator, or none."""
+        option, self._why[group] = self._option(group)
+        if option is not None:
+            digest = group.graph.digest
+            self.saves[digest] = self.saves.get(digest, 0.0) + option.saves
+        return option
+
+    def _option(self, group: Group) -> tuple[Option | None, str]:
+        """And why."""
         if any(isinstance(one.type, NumberType) for one in group.graph.arguments):
             return None, "a size that none of its tensors tells"
         known = self._source.lookup(group.graph, self._ours["contractions"])
@@ -198,13 +208,11 @@ class _Pass:
         least = _FASTER.get(known.best.rung, 1.0)
         if not (self._ours["replace"] == "always" or beats_inductor(known.best.verdict, least)):
             return None, why
-        digest = group.graph.digest
-        if self._allowed is not None and digest not in self._allowed:
+        if self._allowed is not None and group.graph.digest not in self._allowed:
             return None, why
         try:
             operator = operator_for(group.graph, known.best.code, known.best.verdict)
-            self.saves[digest] = self.saves.get(digest, 0.0) + _saved_ms(known.best.verdict)
-            return operator, why
+            return Option(operator, _saved_ms(known.best.verdict)), why
         except (ValueError, KeyError, SyntaxError, ImportError) as error:
             logger.warning("kernelwright: a kernel for %s cannot be loaded: %s", group.operators, error)
             return None, f"cannot be loaded: {type(error).__name__}"

@@ -1,7 +1,8 @@
 """Compilations of one graph by Inductor, with kernels of ours and without, and the fastest of them.
 
-All kernels that are faster alone go in first. Where the whole does not save what they save one by one they are added again, one
-at a time, and stay where the whole gets faster: what Inductor fuses across the border of a group is lost with it.
+The kernels that save most alone go in first, of every region in its best cut. Where the whole does not save what they save one by
+one they are added again, one at a time, and stay where the whole gets faster: what Inductor fuses across the border of a group is
+lost with it. Kernels of other cuts have their turn then, where none of the same nodes stayed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Change(Protocol):
     done: Spliced | None
     """What became of the graph; None before."""
     saves: dict[str, float]
-    """By digest of a group that was replaced: milliseconds by which its kernel is the faster one, alone."""
+    """By digest of a group that has a kernel, replaced or not: milliseconds by which that is the faster one, alone."""
 
     def __call__(self, graph: fx.Graph) -> None: ...
 
@@ -57,9 +58,9 @@ def raced(
         return None, first.done, races
     best = whole if won is not None and won.won else None
     saved = 0.0 if won is None else won.inductor_ms - won.ours_ms
-    if best is None or saved < _AS_FORETOLD * sum(first.saves.values()):
+    if best is None or saved < _AS_FORETOLD * first.done.saves:
         order = sorted(first.saves, key=lambda digest: first.saves[digest], reverse=True)
-        some = _one_by_one(compiling, change, examples, order, time.monotonic() + seconds, races)
+        some = _one_by_one(compiling, change, examples, order, first.done, time.monotonic() + seconds, races)
         if some is not None and best is not None:
             against = _clocked(some, best, examples, races)
             best = some if against is not None and against.won else best
@@ -73,16 +74,20 @@ def _one_by_one(
     change: Callable[[frozenset[str] | None], Change],
     examples: Sequence[Any],
     order: Sequence[str],
+    done: Spliced,
     until: float,
     races: list[Race],
 ) -> Compiled | None:
-    """Kernels added as long as each makes the whole faster, in `order` of their digests: each breaks what Inductor would fuse
-    around it."""
+    """Kernels added as long as each makes the whole faster, in `order` of their digests, but for rivals of those that stayed:
+    each breaks what Inductor would fuse around it. What was `done` at once is not tried again."""
     best: Compiled | None = None
     kept: list[str] = []
+    known = {group.graph.digest for group, _ in done.replaced}
     for digest in order if len(order) > 1 else ():
         if time.monotonic() > until:
             break
+        if done.rivals.get(digest, set()) & set(kept) or {*kept, digest} == known:
+            continue
         tried = compiling.run(change(frozenset([*kept, digest])))
         won = None if tried is None else _clocked(tried, best or compiling.plain(), examples, races)
         if won is not None and won.won:

@@ -1,8 +1,9 @@
 """Groups of an fx graph out, operators in: surgery on a functional ATen graph of Inductor's.
 
 The graph is cut into stretches of calls that a `Graph` can hold, between calls that it cannot (random numbers, higher-order
-operators, writes). A stretch becomes a Graph, falls into groups, and where `choose` gives an operator for one of them the
-stretch is written anew with that call in it. Stretches without one stay as they are, node by node.
+operators, writes). A stretch becomes a Graph and falls into groups, in several ways (`graph/neighbours.py`): region by region the
+way whose operators save most is taken, of those that `choose` gives, and the stretch is written anew with calls of them. Stretches
+without one stay as they are, node by node.
 
 A stretch that cannot be translated is left alone: never an error of the user's model.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,16 +22,18 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from kernelwright.compile_backend.grouping import Choose, best_of
 from kernelwright.errors import UserError
-from kernelwright.graph import Graph, Node, Ref
+from kernelwright.graph import Graph
 from kernelwright.graph.fx import to_fx
+from kernelwright.graph.neighbours import cuts, distinct_groups, regions, rivals
 from kernelwright.graph.normalise import Converted, from_fx
-from kernelwright.graph.partition import Group, Partition, partition
+from kernelwright.graph.partition import Group
 from kernelwright.graph.task import order_of
 from kernelwright.graph.types import Argument, TensorType
 
 logger = logging.getLogger(__name__)
-Choose = Callable[[Group], torch._ops.OpOverload | None]
+
 _REFUSED = (UserError, ValueError, KeyError, NotImplementedError, GuardOnDataDependentSymNode)
 """What says that a stretch cannot be held or written anew; all else is a fault of ours, and said aloud."""
 
@@ -40,9 +43,13 @@ class Spliced:
     """What became of an fx graph."""
 
     groups: list[Group] = field(default_factory=list)
-    """All that were found."""
+    """All that were found, in every way to cut the graph."""
     replaced: list[tuple[Group, str]] = field(default_factory=list)
     """Those that became operators, with the operator's name."""
+    saves: float = 0.0
+    """Milliseconds that these save one by one."""
+    rivals: dict[str, set[str]] = field(default_factory=dict)
+    """By digest of a group those of others that hold a node of it: only one of them can be replaced."""
     left: list[str] = field(default_factory=list)
     """Why stretches were left alone, a line each."""
 
@@ -65,11 +72,11 @@ def stretches(graph: fx.Graph) -> Iterator[list[fx.Node]]:
 
 
 def groups_of(graph: fx.Graph) -> list[Group]:
-    """All groups of an fx graph, for a search over them; stretches that cannot be held have none."""
+    """All groups of an fx graph in every cut, the coarsest first, for a search over them; stretches that cannot be held have none."""
     found: list[Group] = []
     for run in stretches(graph):
         try:
-            found.extend(partition(_extract(run)[0].graph).groups)
+            found.extend(distinct_groups(cuts(_extract(run)[0].graph)))
         except Exception as error:
             _leave(error)
     return found
@@ -81,22 +88,25 @@ def splice(graph: fx.Graph, choose: Choose) -> Spliced:
     for run in list(stretches(graph)):
         try:
             converted, inputs, outputs = _extract(run)
-            whole = partition(converted.graph)
+            found = cuts(converted.graph)
         except Exception as error:
             done.left.append(_leave(error))
             continue
-        done.groups.extend(whole.groups)
-        chosen = {id(group): operator for group in whole.groups if (operator := choose(group)) is not None}
-        if not chosen:
+        groups = distinct_groups(found)
+        done.groups.extend(groups)
+        for digest, others in rivals(found).items():
+            done.rivals.setdefault(digest, set()).update(others)
+        options = {group: option for group in groups if (option := choose(group)) is not None}
+        if not options:
             continue
         try:
-            _write(graph, run, converted, inputs, outputs, _with_operators(whole, chosen))
+            chosen, new = best_of(converted.graph, regions(found), options)
+            _write(graph, run, converted, inputs, outputs, new)
         except Exception as error:
             done.left.append(_leave(error))
             continue
-        done.replaced.extend(
-            (group, chosen[id(group)].name()) for group in whole.groups if id(group) in chosen
-        )
+        done.replaced.extend((group, option.operator.name()) for group, option in chosen.items())
+        done.saves += sum(option.saves for option in chosen.values())
     if done.replaced:
         graph.eliminate_dead_code()
         graph.lint()
@@ -146,23 +156,6 @@ def _dense(graph: Graph) -> Graph:
         return one if kept else one.model_copy(update={"type": one.type.model_copy(update={"strides": None})})
 
     return graph.model_copy(update={"arguments": tuple(map(plain, graph.arguments))})
-
-
-def _with_operators(whole: Partition, chosen: dict[int, torch._ops.OpOverload]) -> Graph:
-    """The graph with one call in place of the nodes of each chosen group."""
-    types = whole.graph.types()
-    nodes: list[Node] = []
-    for step in whole.steps:
-        operator = chosen.get(id(step)) if isinstance(step, Group) else None
-        if operator is None:
-            nodes.extend(step.nodes)
-        else:
-            assert isinstance(step, Group)
-            outputs = tuple({"name": name, "type": types[name]} for name in step.outputs)
-            name = f"{operator.namespace}.{operator._schema.name.split('::')[1]}.{operator._overloadname}"
-            call = {"op": name, "args": tuple(Ref(ref=one) for one in step.inputs), "outputs": outputs}
-            nodes.append(Node.model_validate(call))
-    return whole.graph.model_copy(update={"nodes": tuple(dict.fromkeys(nodes))})
 
 
 def _write(

@@ -61,6 +61,21 @@ def _ways(found: Mapping[Cut, Partition], region: set[Group]) -> dict[Cut, tuple
     return {name: tuple(group for group in whole.groups if group in region) for name, whole in found.items()}
 
 
+def rivals(found: Mapping[Cut, Partition]) -> dict[str, set[str]]:
+    """By digest of a group the digests of others that have a node in common with it."""
+    holders: dict[object, list[Group]] = {}
+    for group in distinct_groups(found):
+        for node in group.nodes:
+            if part_of(node) != "free":
+                holders.setdefault(node, []).append(group)
+    made: dict[str, set[str]] = {}
+    for together in {tuple(one) for one in holders.values() if len(one) > 1}:
+        digests = [group.graph.digest for group in together]
+        for digest in digests:
+            made.setdefault(digest, set()).update(one for one in digests if one != digest)
+    return made
+
+
 class _Joined(Partitioner):
     """Products of one left operand together."""
 
