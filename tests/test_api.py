@@ -88,6 +88,10 @@ class Judge:
         return future
 
 
+warmed: list[str] = []
+"""Targets of judges that were started ahead."""
+
+
 @pytest.fixture(autouse=True)
 def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     """ATen for kernels, and a judge that answers at once."""
@@ -98,6 +102,7 @@ def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr("kernelwright.verify.opened.judge", judge)
+    monkeypatch.setattr("kernelwright.verify.opened.warm_up", warmed.append)
     monkeypatch.setattr("kernelwright.search.rungs.CompilerRung", AtenRung)
     monkeypatch.setattr("kernelwright.search.rungs.LibraryRung", EmptyLibrary)
     monkeypatch.setattr(api, "RUNGS", ("compiler", "library"))
@@ -176,6 +181,16 @@ def test_a_named_tuple_is_one_argument() -> None:
     fast, said = optimized(Says(lambda both: Both(both.x + both.y, both.x * 2)), Both(X, X + 1), args=False)
     assert said == []
     torch.testing.assert_close(fast(Both(X, X + 1)).x, X + (X + 1))
+
+
+def test_the_judge_starts_while_a_module_is_captured_unless_a_cache_may_know_it(tmp_path: Path) -> None:
+    warmed.clear()
+    optimized(block(), X, folder=tmp_path, target="h100")
+    assert warmed == ["h100"]
+    optimized(block(), X, folder=tmp_path, target="h100")
+    with pytest.raises(UserError):
+        optimized(Block, X)
+    assert warmed == ["h100"]
 
 
 def test_the_second_call_asks_nobody(tmp_path: Path) -> None:

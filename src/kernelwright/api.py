@@ -41,7 +41,7 @@ from kernelwright.search.cache import KernelCache, versions
 from kernelwright.search.cases import Case, of_captured
 from kernelwright.search.ladder import Watch
 from kernelwright.search.rung import AnyRung, key_of
-from kernelwright.search.rungs import Contractions, rungs_of
+from kernelwright.search.rungs import CompilerRung, Contractions, rungs_of
 from kernelwright.search.whole import Found, Settings
 from kernelwright.synth.ranking import target_here
 
@@ -136,6 +136,9 @@ def searched(
     asked = rungs or rungs_of(
         settings.rungs, settings.target, settings.contractions, precision=settings.precision
     )
+    _refuse(module)
+    if cache.empty:  # it will be asked: what it imports takes longer than to capture
+        warm_up(settings, asked)
     captured = captured_of(module, args, kwargs, dynamic)
     cast, dtype = CAST.get(settings.precision, ""), main_dtype(captured.graph)
     if cast and cast != dtype:
@@ -143,7 +146,9 @@ def searched(
             f"{type(module).__name__} is in {dtype}: cast it and its inputs with .to(torch.{cast}), or leave precision out"
         )
     found = case_of(module, captured).search(
-        lambda: opened.judge(None, backend, settings.protocol, settings.target, settings.workers),
+        lambda: opened.judge(
+            None, backend, settings.protocol, settings.target, settings.workers, settings.verdict_s
+        ),
         lambda: asked,
         cache,
         settings,
@@ -151,6 +156,16 @@ def searched(
         watch=watch,
     )
     return captured, found
+
+
+def warm_up(settings: Settings, rungs: Sequence[AnyRung]) -> None:
+    """Start the processes of the judge and of the compiler's rung; returns at once, while they import."""
+    from kernelwright.verify import opened
+
+    opened.warm_up(settings.target)
+    for rung in rungs:
+        if isinstance(rung, CompilerRung):
+            rung.start()
 
 
 def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
@@ -201,13 +216,8 @@ def _watched(module: nn.Module | Callable[..., Any], captured: Captured) -> nn.M
     return module if isinstance(module, nn.Module) else captured.part.module
 
 
-def captured_of(
-    module: nn.Module | Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None = None,
-    dynamic: bool = False,
-) -> Captured:
-    """The one graph of a module or function. Raises UserError."""
+def _refuse(module: nn.Module | Callable[..., Any]) -> str:
+    """The name of a module or function. Raises UserError for what cannot be captured, as far as it can be seen."""
     name = (
         type(module).__name__ if isinstance(module, nn.Module) else getattr(module, "__name__", repr(module))
     )
@@ -230,6 +240,17 @@ def captured_of(
         )
     if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
         raise UserError(f"{name}: autocast is on; leave it, and cast the module with .to(dtype) instead")
+    return name
+
+
+def captured_of(
+    module: nn.Module | Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: bool = False,
+) -> Captured:
+    """The one graph of a module or function. Raises UserError."""
+    name = _refuse(module)
     try:
         with _without_hooks(module):
             captured = capture(module, args, kwargs, dynamic=dynamic, breaks=False)

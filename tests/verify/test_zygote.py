@@ -108,3 +108,9 @@ def test_a_judge_that_leaves_while_it_is_answered_leaves_nobody_behind(
             zygote._serve(theirs, "h200")
     assert worker.wait(5) == -signal.SIGKILL
     assert not scratch.exists()
+
+
+def test_one_that_imports_still_is_ended_at_once() -> None:
+    handle = Zygote("h200")
+    handle.close()
+    assert handle._process.returncode == -signal.SIGKILL

@@ -100,7 +100,9 @@ def run(wanted: Asked, folder: RunFolder, *, quiet: bool = False) -> tuple[Found
     config = {"task": wanted.case.name, **vars(settings), "rungs": list(settings.rungs)}
     folder.start(config, resume=False)
     found = wanted.case.search(
-        lambda: opened.judge(None, wanted.backend, settings.protocol, settings.target, settings.workers),
+        lambda: opened.judge(
+            None, wanted.backend, settings.protocol, settings.target, settings.workers, settings.verdict_s
+        ),
         lambda: wanted.rungs,
         KernelCache.of(wanted.cache),
         settings,

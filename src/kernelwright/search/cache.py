@@ -169,6 +169,11 @@ class KernelCache:
         self._memory: dict[Key, Entry] = {}
         self._told: set[str] = set()
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known of any graph."""
+        return not self._memory and (self.folder is None or next(self.folder.glob("*.json"), None) is None)
+
     def get(self, key: Key) -> Entry | None:
         """What is known of a key, or None. Milliseconds the first time, then microseconds."""
         known = self._memory.get(key)

@@ -68,6 +68,11 @@ class Settings:
     rungs: tuple[str, ...] = ("compiler", "library")
     """What the rungs' answers are remembered under: `rungs.key_of`."""
 
+    @property
+    def verdict_s(self) -> float:
+        """Seconds of one verdict: those of the search, for it is waited for that long."""
+        return max(30.0, self.seconds)
+
 
 @dataclass
 class Found:

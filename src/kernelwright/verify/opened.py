@@ -7,13 +7,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify import pool_at
 from kernelwright.verify.pool import VerifierPool
 from kernelwright.verify.remote import RemotePool
+from kernelwright.verify.sandbox import zygote as zygotes
 
 if TYPE_CHECKING:
     from kernelwright.verify.cluster import ClusterPool
+
+
+def warm_up(target: str) -> None:
+    """Start what a judge that is opened later would wait for; returns at once."""
+    zygotes.warm_up(target_sheet(target).name)
 
 
 @contextmanager

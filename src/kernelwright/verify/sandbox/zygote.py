@@ -197,6 +197,8 @@ class Zygote:
         self._gone = True
         with contextlib.suppress(OSError):
             self._socket.close()
+        if not self._ready:  # it is importing still, and has no children
+            self._process.kill()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
@@ -219,6 +221,13 @@ def take(target_name: str) -> Zygote:
             return found
         found.close()
     return Zygote(target_name)
+
+
+def warm_up(target_name: str) -> None:
+    """Have a spare zygote; returns at once, while it imports."""
+    with _spare_lock:
+        if not _spare:
+            _spare.append(Zygote(target_name))
 
 
 def leave(zygote: Zygote) -> None:
