@@ -37,7 +37,7 @@ from kernelwright.synth.program import Program
 from kernelwright.synth.random_graphs import random_graph
 from kernelwright.synth.ranking import likely
 from kernelwright.synth.symbols import with_symbols
-from kernelwright.synth.to_triton import label_of, print_triton
+from kernelwright.synth.to_triton import label_of, print_triton, unsupported
 
 DTYPES: dict[PrecisionName, str] = {
     "bf16": "bfloat16", "fp16": "float16", "default": "float32", "ieee": "float32", "tf32": "float32",
@@ -142,9 +142,10 @@ def _drawn(
         made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None, within)
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
     plain, names = named(drawn.graph, rng, settings.names)
-    graph = with_symbols(
-        plain, kept=frozenset((names[name], dim) for name, dim in drawn.kept if name in names)
-    )
+    with unsupported():
+        graph = with_symbols(
+            plain, kept=frozenset((names[name], dim) for name, dim in drawn.kept if name in names)
+        )
     if too_large(graph):
         raise NotDrawn("too many elements")
     described: dict[str, Draw] = {

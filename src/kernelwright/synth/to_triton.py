@@ -45,7 +45,7 @@ def unsupported() -> Iterator[None]:
     """What rules of the library raise at sizes and forms that they do not know becomes Unsupported."""
     try:
         yield
-    except (KeyError, ValueError, IndexError) as error:
+    except (KeyError, ValueError, IndexError, ArithmeticError) as error:
         raise Unsupported(f"the library has no form for the graph ({type(error).__name__})") from None
 
 
@@ -136,7 +136,7 @@ def label_of(graph: Graph) -> str:
 
 
 def name_sizes(shapes: Shapes, lowered: Lowered) -> None:
-    """Names for sizes: M, N, K around a product, else letters in the order in which they appear."""
+    """Names for sizes: M, N, K around a product, P, Q for what a window leaves of H, W, else letters in the order in which they appear."""
     wanted: dict[str, str] = {}
     taken = {one.name for one in lowered.arguments}
 
@@ -150,7 +150,7 @@ def name_sizes(shapes: Shapes, lowered: Lowered) -> None:
             a, out = shapes.of[prim.args[0].name], shapes.of[prim.out.name]
             for size, letter in ((out[-2], "M"), (out[-1], "N"), (a[-1], "K")):
                 name(size.symbols, letter)
-        if prim.op == "conv":
+        if prim.op in ("conv", "window"):
             x, out = shapes.of[prim.args[0].name], shapes.of[prim.out.name]
             letters = {3: ("BCW", "BFQ"), 4: ("BCHW", "BFPQ"), 5: ("BCDHW", "BFOPQ")}.get(len(x), ("", ""))
             for shape, row in zip((x, out), letters, strict=True):
