@@ -13,6 +13,7 @@ from functions import pair, softmax_task
 
 from kernelwright.errors import UserError
 from kernelwright.outcomes import Outcome
+from kernelwright.policy.text import until_plan
 from kernelwright.prompts import render
 from kernelwright.records import Candidate, Completion, Rollout, Verdict
 from kernelwright.rollouts import (
@@ -25,7 +26,6 @@ from kernelwright.rollouts import (
     in_module,
     roll,
     spent_on_gpus,
-    until_plan,
     with_print,
 )
 

@@ -25,8 +25,7 @@ from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.parsing import parse
 from kernelwright.policy import Policy
-from kernelwright.policy.text import reaching
-from kernelwright.prompts import PLAN_END
+from kernelwright.policy.text import until_plan
 from kernelwright.records import Candidate, Completion, Prompt, Rollout, Task, Timing, Verdict
 from kernelwright.synth.plan import parse_plan
 from kernelwright.synth.primitives import Unsupported
@@ -59,24 +58,6 @@ def with_print(task: Task, candidate: Candidate) -> Candidate:
             update={"problem": Outcome.NO_CODE, "detail": f"no such plan: {error}"[:300]}
         )
     return candidate.model_copy(update={"code": code, "problem": None, "detail": ""})
-
-
-def until_plan(completion: Completion, pieces: Sequence[str]) -> Completion:
-    """The completion up to the end of its plan: a model that learned to write code behind it goes on. `pieces` are its tokens' texts."""
-    head, tag, rest = completion.text.partition(PLAN_END)
-    if not tag or not rest.strip():
-        return completion
-    kept = reaching(pieces, len(head) + len(tag))
-    place = sum(map(len, pieces[:kept]))
-    tokens, chances = completion.token_ids, completion.logprobs
-    return completion.model_copy(
-        update={
-            "text": completion.text[: max(place, len(head) + len(tag))],
-            "token_ids": None if tokens is None else tokens[:kept],
-            "logprobs": None if chances is None else chances[:kept],
-            "finish_reason": "stop",
-        }
-    )
 
 
 def in_module(task: Task, candidate: Candidate) -> Candidate:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kernelwright.records import Prompt
+from kernelwright.prompts import PLAN_END
+from kernelwright.records import Completion, Prompt
 
 
 def plain_text(prompt: Prompt) -> str:
@@ -88,3 +89,21 @@ def reaching(pieces: Sequence[str], characters: int) -> int:
             return count
         place += len(piece)
     return len(pieces)
+
+
+def until_plan(completion: Completion, pieces: Sequence[str]) -> Completion:
+    """The completion up to the end of its plan: a model that learned to write code behind it goes on. `pieces` are its tokens' texts."""
+    head, tag, rest = completion.text.partition(PLAN_END)
+    if not tag or not rest.strip():
+        return completion
+    kept = reaching(pieces, len(head) + len(tag))
+    place = sum(map(len, pieces[:kept]))
+    tokens, chances = completion.token_ids, completion.logprobs
+    return completion.model_copy(
+        update={
+            "text": completion.text[: max(place, len(head) + len(tag))],
+            "token_ids": None if tokens is None else tokens[:kept],
+            "logprobs": None if chances is None else chances[:kept],
+            "finish_reason": "stop",
+        }
+    )

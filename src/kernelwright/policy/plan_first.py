@@ -1,0 +1,98 @@
+"""Plans that are drawn, and code that is not: each answer's plan is sampled, and behind it the likeliest code is written.
+
+What there is to decide is in the plan; the code follows from it, and a sampled token in a hundred is a wrong name. Two passes, the
+second on tokens of the first, so that any decoder does. For policies that are only asked: log-probs are those of two distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernelwright.policy.hf import HFPolicy
+from kernelwright.policy.policy import OnCompletion
+from kernelwright.policy.text import until_plan
+from kernelwright.prompts import PLAN_END
+from kernelwright.records import Completion, Prompt
+
+PLAN_TOKENS = 128
+"""The longest plan has 90."""
+
+
+class PlanFirst:
+    """A local model, its code written at `code_temperature`."""
+
+    def __init__(self, policy: HFPolicy, code_temperature: float = 0.0) -> None:
+        self._policy, self._code = policy, code_temperature
+        self.name = policy.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def pieces(self, completion: Completion) -> tuple[str, ...] | None:
+        return self._policy.pieces(completion)
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        n: int = 1,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        on_completion: OnCompletion | None = None,
+    ) -> list[list[Completion]]:
+        """As the policy's own. An answer whose plan does not end in time is as it was cut off."""
+        short = [
+            one.model_copy(update={"max_tokens": min(one.max_tokens, PLAN_TOKENS)})
+            if one.answer == "plan+code"
+            else one
+            for one in prompts
+        ]
+        drawn = self._policy.generate(short, n, temperature=temperature, top_p=top_p, seed=seed)
+        follow: dict[tuple[int, tuple[int, ...]], Prompt] = {}
+        for row, (prompt, group) in enumerate(zip(prompts, drawn, strict=True)):
+            for place, one in enumerate(group):
+                if prompt.answer == "plan" or PLAN_END not in one.text or one.token_ids is None:
+                    continue
+                group[place] = kept = until_plan(one, self._policy.pieces(one) or ())
+                assert kept.token_ids is not None
+                left = max(1, prompt.max_tokens - len(kept.token_ids))
+                follow.setdefault((row, kept.token_ids), prompt.model_copy(update={"max_tokens": left}))
+        written = self._written(prompts, follow, top_p, seed)
+        for row, group in enumerate(drawn):
+            for place, one in enumerate(group):
+                code = written.get((row, one.token_ids or ()))
+                group[place] = one if code is None else _joined(one, code)
+                if on_completion is not None:
+                    on_completion(row, place, group[place])
+        return drawn
+
+    def _written(
+        self,
+        prompts: Sequence[Prompt],
+        follow: dict[tuple[int, tuple[int, ...]], Prompt],
+        top_p: float,
+        seed: int,
+    ) -> dict[tuple[int, tuple[int, ...]], Completion]:
+        """The code behind each plan, the same plan once."""
+        given = {id(one): [*self._policy.encode(prompts[row]), *ids] for (row, ids), one in follow.items()}
+        self._policy.given.update(given)
+        try:
+            said = self._policy.generate(
+                list(follow.values()), 1, temperature=self._code, top_p=top_p, seed=seed
+            )
+        finally:
+            for one in given:
+                del self._policy.given[one]
+        return {key: group[0] for key, group in zip(follow, said, strict=True)}
+
+
+def _joined(plan: Completion, code: Completion) -> Completion:
+    return code.model_copy(
+        update={
+            "text": plan.text + code.text,
+            "token_ids": (*(plan.token_ids or ()), *(code.token_ids or ())),
+            "logprobs": (*(plan.logprobs or ()), *(code.logprobs or ())),
+        }
+    )

@@ -1,0 +1,60 @@
+"""Answers whose plans are drawn and whose code is the likeliest behind each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fakes import task
+
+from kernelwright.policy.plan_first import PlanFirst
+from kernelwright.prompts import render
+from kernelwright.records import Completion, Prompt
+
+PROMPT = render("frontend", task("one"), style="compact", max_tokens=500)
+
+
+def completion(*pieces: str, reason: Any = "stop") -> Completion:
+    ids = tuple(map(ord, "".join(piece[0] for piece in pieces)))
+    return Completion(text="".join(pieces), token_ids=ids, logprobs=(0.0,) * len(ids), finish_reason=reason)
+
+
+class Model:
+    """Draws two plans in turn, the second answer of them without an end, and writes the code of what it is given."""
+
+    name = "drawn"
+
+    def __init__(self) -> None:
+        self.given: dict[int, list[int]] = {}
+        self.asked: list[tuple[int, float, list[int]]] = []
+        self.said = {
+            "a": completion("a plan", "</plan>", "more", reason="length"),
+            "b": completion("b plan", "goes on", reason="length"),
+        }
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        return self.given.get(id(prompt), [7])
+
+    def pieces(self, one: Completion) -> tuple[str, ...]:
+        return {"a": ("a plan", "</plan>", "more"), "b": ("b plan", "goes on")}[one.text[0]]
+
+    def generate(
+        self, prompts: Sequence[Prompt], n: int = 1, *, temperature: float, top_p: float, seed: int
+    ) -> Any:
+        self.asked += [(one.max_tokens, temperature, self.encode(one)) for one in prompts]
+        if temperature == 0:
+            return [[completion("code")] for _ in prompts]
+        return [[self.said["aab"[sample]] for sample in range(n)] for _ in prompts]
+
+
+def test_the_same_plan_is_answered_once_at_no_temperature_and_one_without_end_is_left_as_it_is() -> None:
+    model = Model()
+    heard: list[tuple[int, int, str]] = []
+    [said] = PlanFirst(model).generate(  # type: ignore[arg-type]
+        [PROMPT], 3, on_completion=lambda row, sample, one: heard.append((row, sample, one.text))
+    )
+    assert [one.text for one in said] == ["a plan</plan>code", "a plan</plan>code", "b plangoes on"]
+    assert [one.finish_reason for one in said] == ["stop", "stop", "length"]
+    assert said[0].token_ids == (ord("a"), ord("<"), ord("c"))
+    assert [text for _, _, text in heard] == [one.text for one in said]
+    plan = [ord("a"), ord("<")]
+    assert model.asked == [(128, 1.0, [7]), (498, 0.0, [7, *plan])]
+    assert model.given == {}
