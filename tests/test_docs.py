@@ -87,6 +87,15 @@ def test_every_results_table_has_commands() -> None:
         assert re.search(r"`(?:kernelwright|python|make) |\| command \|", part), part.splitlines()[0]
 
 
+def test_the_results_are_five_tables_of_short_cells() -> None:
+    page = PAGES["results.md"]
+    assert page.count("\n## ") == 5
+    assert len(page.splitlines()) <= 80
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    cells = [cell.strip() for row in rows for cell in row.strip("|").split("|")]
+    assert [cell for cell in cells if not cell.startswith("`") and len(cell.split()) > 8] == []
+
+
 @pytest.mark.parametrize(
     ("page", "name"),
     sorted(
