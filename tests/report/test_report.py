@@ -171,5 +171,10 @@ def test_kernels_of_the_ladder_are_listed_by_rung(tmp_path: Path) -> None:
         place.mkdir(parents=True)
         (place / "found.json").write_text(json.dumps({"task": "file/m", "rows": [row]}))
     page = build_report([tmp_path], tmp_path / "report.html").read_text("utf-8")
-    assert "library: 2." in page
-    assert page.count("<td>relu+pow</td><td>library</td><td>0.5</td><td>2.00×</td><td>–</td>") == 2
+    assert "By rung: library 2." in page
+    assert (
+        page.count(
+            '<td class="word">relu+pow</td><td class="word">library</td><td>0.5</td><td>2.00×</td><td>–</td>'
+        )
+        == 2
+    )

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -39,8 +39,8 @@ def told(tried: Tried) -> None:
     print(f"{plain(tried.graph)}: {tried.rung}: {plain(tried.what)}", file=sys.stderr, flush=True)
 
 
-def groups(rows: Sequence[Row], whole: Verdict | None) -> Table:
-    """One row a distinct group of a module: share of time, who wrote its kernel, and how fast that is; and the whole."""
+def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
+    """One row a distinct group of a module: share of time, who wrote its kernel, and how fast that is; the whole; notes."""
     table = Table(box=None, pad_edge=False)
     for name in ("group", "operators", "times", "share", "rung", "us", "over eager", "over compile"):
         table.add_column(name, justify="left" if name in ("operators", "rung") else "right")
@@ -50,8 +50,7 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Table:
 
     for row in rows:
         us = "" if row.ms is None else f"{1e3 * row.ms:.1f}"
-        why = f"{row.rung} ({plain(row.detail)[:80]})" if row.detail else row.rung
-        cells = (str(row.number), plain(row.operators)[:60], str(row.count), f"{row.share:.0%}", why, us)
+        cells = (str(row.number), plain(row.operators)[:60], str(row.count), f"{row.share:.0%}", row.rung, us)
         table.add_row(*cells, times(row.over_eager), times(row.over_compile))
     timing = whole.timing if whole else None
     if timing is not None:
@@ -59,7 +58,7 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Table:
         over = times(timing.speedup("compile")) if "compile" in timing.baseline_ms else ""
         said = f"{timing.kind} on {timing.target}"
         table.add_row("whole", said, "", "", "", us, times(timing.speedup()), over, style="bold")
-    return table
+    return Group(table, *(f"group {row.number}: {plain(row.detail)[:80]}" for row in rows if row.detail))
 
 
 def plain(text: str) -> str:
@@ -182,8 +181,9 @@ def tried(rollouts: Sequence[Rollout]) -> Table:
 
 def unsolved(to: Console, reason: str, tries: Sequence[Rollout]) -> None:
     """Why nothing was verified, how far each attempt came, and what the best of them was told."""
-    to.print(f"\n{plain(reason)}\n")
+    to.print(f"\n{plain(reason)}")
     if tries:
+        to.print()
         to.print(tried(tries))
         last = rejected(tries)[0] if rejected(tries) else tries[0]
         to.print(f"\nfurthest:\n{plain(feedback(last.verdict)) or plain(last.verdict.detail)}", style="dim")

@@ -62,7 +62,7 @@ def curves(
             parts.append(f'<polyline class="{colour} line" points="{_path(smooth)}"/>')
         middle = start + width / 2
         parts.append(_text(middle, TOP - 8, name, f"{colour} name"))
-        parts.append(_text(middle, HEIGHT - 10, f"{_number(origin)}–{_number(points[-1][0])}", "tick"))
+        parts.append(_text(middle, HEIGHT - 10, f"steps {_number(origin)}–{_number(points[-1][0])}", "tick"))
         start += width + gap * scale
     back = [*bands, _y_axis(low, high, y_of, percent)]
     if line_at is not None:
@@ -91,26 +91,31 @@ def speedups(
         return Markup("")
     everything = [v for values, _ in series.values() for v in values]
     low, high = min(0.5, *everything) / 1.15, max(2.0, *everything) * 1.15
-    left, row, bin_width = 14, 66, 5.6
-    height = row * len(series) + 34
+    left, bin_width, gap = 14, 5.6, 34
 
     def x_of(value: float) -> float:
         return left + math.log(value / low) / math.log(high / low) * (width - left - RIGHT)
 
-    parts = []
+    def bin_of(value: float) -> int:
+        return round(x_of(value) / bin_width)
+
+    # A row is as tall as its tallest stack, so that its name stands closer to its own dots than to those above.
+    tallest = {name: max(Counter(map(bin_of, values)).values()) for name, (values, _) in series.items()}
+    rise = {name: min(bin_width, 36 / most) for name, most in tallest.items()}
+    tall = {name: 12 + rise[name] * (most - 1) for name, most in tallest.items()}
+    height = sum(tall.values()) + gap * len(series) + 34
+    parts, base = [], 0.0
     for tick in _log_ticks(low, high):
         x, css = x_of(tick), "unit" if tick == 1 else "grid"
-        parts.append(f'<line class="{css}" x1="{x:.1f}" x2="{x:.1f}" y1="6" y2="{height - 24}"/>')
+        parts.append(f'<line class="{css}" x1="{x:.1f}" x2="{x:.1f}" y1="6" y2="{height - 24:.1f}"/>')
         parts.append(_text(x, height - 8, f"{tick:g}×", "tick"))
-    for number, (name, (values, mean)) in enumerate(series.items()):
-        base = row * number + row - 4
+    for name, (values, mean) in series.items():
+        base += gap + tall[name]
         colour = _colour(name, colours)
         stacks: Counter[int] = Counter()
-        tallest = max(Counter(round(x_of(value) / bin_width) for value in values).values())
-        rise = min(bin_width, 36 / tallest)
         for value in values:
-            bin_ = round(x_of(value) / bin_width)
-            y = base - stacks[bin_] * rise
+            bin_ = bin_of(value)
+            y = base - stacks[bin_] * rise[name]
             stacks[bin_] += 1
             parts.append(f'<circle class="{colour} dot" cx="{bin_ * bin_width:.1f}" cy="{y:.1f}" r="2.5"/>')
         label = f"{name} · {len(values)} correct"
@@ -118,9 +123,9 @@ def speedups(
             x = x_of(mean)
             label += f" · mean {mean:.2f}×"
             parts.append(
-                f'<line class="{colour} mean" x1="{x:.1f}" x2="{x:.1f}" y1="{base - 38}" y2="{base + 7}"/>'
+                f'<line class="{colour} mean" x1="{x:.1f}" x2="{x:.1f}" y1="{base - tall[name]:.1f}" y2="{base + 7:.1f}"/>'
             )
-        parts.append(_text(left, base - 44, label, f"{colour} name", anchor="start"))
+        parts.append(_text(left, base - tall[name] - 5, label, f"{colour} name", anchor="start"))
     ends = "; ".join(
         f"{name}: geometric mean {mean:.2f}×" for name, (_, mean) in series.items() if mean is not None
     )
