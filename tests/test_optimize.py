@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from search.making import Judge, Says, cannot, kernel
 
+import kernelwright.search.cases  # noqa: F401  # it takes the rungs by name, before a test replaces them
 from kernelwright.cli import main
 
 MODULE = """
