@@ -144,7 +144,7 @@ def holds(graph: Graph, symbols: Mapping[str, int]) -> bool:
             if isinstance(one.type, TensorType)
         }
         made = execute(static, values)
-    except (RuntimeError, ValueError, IndexError, NotImplementedError, TypeError, UserError):
+    except (RuntimeError, ValueError, LookupError, NotImplementedError, TypeError, UserError):
         return False
     types = static.types()
     for name, value in zip(static.results, made, strict=True):
