@@ -84,6 +84,28 @@ def laid_out(tape: Tape, given: Sequence[View]) -> float:
     return moved / max(sum(view.numel for view in tape.outputs()), 1)
 
 
+def spread_by_torch(tape: Tape) -> float:
+    """Bytes that torch makes of what kernels have made, by copies to other places, as a share of all that kernels read and write:
+    above 1 the output is a copy's work, as of windows or repeated rows. Broadcast tensors count once."""
+    made: set[int] = set()
+    copied = touched = 0
+    for step in tape.operations:
+        if step.kind == "launch":
+            views = {view for _, view in step.fields["launches"][0].views()}
+            made |= {view.storage for view in views}
+            touched += sum(_held(view) for view in views)
+        elif step.kind == "copy" and step.fields["source"].storage in made and not _plain(step):
+            made.add(step.fields["target"].storage)
+            copied += _bytes(step.fields["target"])
+    return copied / max(touched, 1)
+
+
+def _held(view: View) -> int:
+    """Bytes of a tensor, rows of stride 0 once."""
+    sizes = (size for size, stride in zip(view.shape, view.stride, strict=True) if stride)
+    return math.prod(sizes) * view.itemsize
+
+
 def agreement(got: torch.Tensor, expected: Expected, protocol: Protocol) -> float:
     """Share of the elements that should not be 0, and are right."""
     right = some = 0

@@ -68,12 +68,13 @@ class Building:
     copied: bool = False
     """A copy of the module that was built, where that can be copied, with parameters that were replaced by equal ones; inputs
     begin later in their memory."""
-    same: int = -1
-    """Number of a call to which inputs that are alike are given as one tensor; -1 for none."""
+    ways: Sequence[str] = ()
+    """Other ways to call it (`trace/ways.py`), a call each, from the second on; those that it raises in are `refused`."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""
-        return {"command": "trace", **{one.name: getattr(self, one.name) for one in dataclasses.fields(self)}}
+        found = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {"command": "trace", **found, "ways": list(self.ways)}
 
     @staticmethod
     def read(body: dict[str, Any]) -> Building:

@@ -26,7 +26,7 @@ class Trace:
     def __init__(self, gate: Gate, answer: dict[str, Any], blobs: list[torch.Tensor]) -> None:
         """Raises Stop for anything that is not a trace."""
         from kernelwright.verify.trace.replay import Candidate as Traced
-        from kernelwright.verify.trace.tape import OutsideStorage, TapeError, UnmadeMemory
+        from kernelwright.verify.trace.tape import OutsideStorage, TapeError, UnmadeMemory, whole
 
         self.answer, self.blobs = answer, blobs
         try:
@@ -35,6 +35,7 @@ class Trace:
                 raise TapeError("more than 256 kernels")
             self.kernels = [plain(spec["name"], 200) for spec in answer["kernels"]]
             self.output = _output(self.tape.output)
+            self.refused = {whole(number) for number in answer.get("refused", ())}
             launches = (launch for tape in self.traced.tapes for launch in tape.launches())
             if any(launch.kernel >= len(self.kernels) for launch in launches):
                 raise TapeError("a launch of a kernel that was not described")
@@ -59,7 +60,7 @@ class Trace:
         """Whether a module that was built elsewhere launches the same work. What its constants hold is not compared:
         scratch that nobody filled holds anything, and every shape is judged on a module built elsewhere again."""
         try:
-            return bool(self.answer["kernels"] == other.answer["kernels"]) and self._work() == other._work()
+            return self._work() == other._work()
         except RecursionError:
             raise Stop(Outcome.MALFORMED_RESULT, Gate.TRACE, "not a trace: a nest without end") from None
 
@@ -76,7 +77,11 @@ class Trace:
         kept = [storage for storage in self._kept() if storage not in names]
         starts = {view.storage: view.offset * view.itemsize for view in self.inputs}
         return list(
-            self.tape.meaning(names | {one: ("kept", place) for place, one in enumerate(kept)}, starts)
+            self.tape.meaning(
+                names | {one: ("kept", place) for place, one in enumerate(kept)},
+                starts,
+                self.answer["kernels"],
+            )
         )
 
     def steady(self) -> bool:
@@ -84,9 +89,36 @@ class Trace:
         later = [tape.form() for tape in self.traced.tapes[1:]]
         return all(form == later[-1] for form in later)
 
-    def does_the_same_in(self, call: int) -> bool:
-        """Whether a call launches what the steady one does, whatever memory it is given."""
-        return bool(self.traced.tapes[call].form() == self.tape.form())
+    def takes_another_path(self, call: int, way: str) -> bool:
+        """Whether a call in another `way` (`trace/ways.py`) launches something else than the steady one, whatever memory it is
+        given. Strides that a kernel is given may differ as those of its tensors do. Of a tensor without gaps memory that is made
+        like it has its layout, so that a copy alone says little there."""
+        from kernelwright.verify.trace import ways
+
+        there, here = self.traced.tapes[call], self.tape
+        if call in self.refused:
+            return False
+        if not (layout := ways.layout_of(way)):
+            return bool(there.form() != here.form())
+        launched, usual = there.launched(), here.launched()
+        if layout in ways.SPACED:
+            steps = [[op.kind for op in tape.operations if op.kind != "alloc"] for tape in (there, here)]
+            if steps[0] != steps[1]:
+                return True
+        given, its = (
+            {step for view in views for step in view.stride}
+            for views in (self.traced.inputs[call], self.inputs)
+        )
+        return len(launched) != len(usual) or not all(
+            one == other or _alike_launches(one, other, given, its)
+            for one, other in zip(launched, usual, strict=True)
+        )
+
+    def stands_alone(self, call: int) -> bool:
+        """Whether a call uses no memory that others made."""
+        known = {storage for storage, _, _ in self.traced.constants}
+        known |= {view.storage for view in self.traced.inputs[call]}
+        return set(self.traced.tapes[call].foreign) <= known
 
     def copied_outputs(self) -> bool:
         """Whether torch copies into memory that is returned."""
@@ -167,6 +199,15 @@ def _scalar(given: Mapping[str, Any]) -> str:
     """A number or constant as a person would write it; floats travel in hexadecimal."""
     value = next(iter(given.values()))
     return f"{float.fromhex(value):.9g}" if "float" in given else plain(value, 60)
+
+
+def _alike_launches(one: Any, other: Any, given: set[int], its: set[int]) -> bool:
+    """Whether two steps of `Tape.launched` are the same launch, of tensors with other strides."""
+    from kernelwright.verify.trace.tape import same_but_for_strides
+
+    if isinstance(one, str) or isinstance(other, str) or one[:3] != other[:3]:
+        return False
+    return same_but_for_strides(one[3], other[3], given | one[4], its | other[4])
 
 
 def _mutates(name: str) -> bool:

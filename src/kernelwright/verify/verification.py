@@ -50,6 +50,8 @@ LONG_PROGRAMS = 256
 """Of a call at long sizes, that are all run."""
 _MOST_CONFIGURATIONS = 32
 """Of an autotuned kernel, that are run."""
+_MOST_LAID_OUT = 4
+"""Inputs that are laid out otherwise each by itself."""
 _MANY_CALLS = 12
 """Calls of the first shape: more than any warm-up that a kernel could pass for."""
 
@@ -84,9 +86,11 @@ class Verification:
         """Units of arithmetic that interpreted calls used."""
         self._evaluated: Trace | None = None
         """What a module in evaluation mode does at the first sizes, where that is something else."""
-        self._of_one_tensor: tuple[Trace, int] | None = None
-        """What a module does at the first sizes where inputs that are alike are one tensor, and in which call, where that is
+        self._otherwise: list[tuple[Trace, int, str]] = []
+        """What a module does at the first sizes, and in which call, where it is called in another way (`trace/ways.py`) and does
         something else."""
+        self._evaluating: Trace | None = None
+        """What it does in evaluation mode, where that is something else to the reference, too."""
         self._fallen: dict[str, Stop] = {}
         """Protocols beside ours whose tolerances an output of this execution did not meet."""
 
@@ -230,25 +234,54 @@ class Verification:
         trace = traced(asked)
         if many and self.protocol.honesty:
             again = dataclasses.replace(asked, calls=3, copied=True)
-            if gradients is None and _some_alike(inputs):
-                again = dataclasses.replace(again, calls=4, same=1)
-            self._alike_elsewhere(trace, traced, again, settled and gradients is None)
+            self._alike_elsewhere(trace, traced, again, settled, inputs)
         return trace
 
     def _alike_elsewhere(
-        self, trace: Trace, traced: Callable[[Building], Trace], again: Building, settled: bool
+        self,
+        trace: Trace,
+        traced: Callable[[Building], Trace],
+        again: Building,
+        settled: bool,
+        inputs: object,
     ) -> None:
         """A module built elsewhere launches the same, in evaluation mode too where that is the same to the reference
-        (`settled`): else what it does there is kept, to be judged. Raises Stop."""
-        elsewhere = traced(dataclasses.replace(again, evaluating=settled))
-        if settled and not trace.alike(elsewhere):
-            self._evaluated = elsewhere
-            elsewhere = traced(again)
+        (`settled`): else what it does there is kept, to be judged. So is what it does when called in other ways. Raises Stop."""
+        from kernelwright.verify.trace import ways
+
+        forward, asked = again.gradients is None, list(ways.SWITCHES)
+        asked += [ways.ONE_TENSOR] if forward and _some_alike(inputs) else []
+        asked += ways.LAYOUTS
+        called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
+        elsewhere = traced(dataclasses.replace(called, evaluating=settled and forward))
+        if settled and forward and not trace.alike(elsewhere):
+            self._evaluated = traced(dataclasses.replace(again, evaluating=True))
+            elsewhere = traced(called)
         if not trace.alike(elsewhere):
             detail = "the same sizes launch other work in other surroundings (environment, clock, addresses, memory)"
             raise Stop(Outcome.STATEFUL, Gate.DETERMINISM, detail)
-        if again.same >= 0 and not elsewhere.does_the_same_in(again.same):
-            self._of_one_tensor = elsewhere, again.same
+        if not settled and forward:
+            with contextlib.suppress(Stop):  # what raises says so to a user as well
+                other = traced(dataclasses.replace(again, evaluating=True))
+                self._evaluating = None if trace.alike(other) else other
+        others = [way for number, way in enumerate(asked, 1) if elsewhere.takes_another_path(number, way)]
+        count = len(list(_specs(inputs)))
+        if count > 1:  # many a kernel has a path for one of them
+            layouts = [way for way in others if ways.layout_of(way)]
+            others = [way for way in others if way not in layouts]
+            others += [f"{way} #{place}" for way in layouts for place in range(min(count, _MOST_LAID_OUT))]
+            elsewhere = (
+                traced(dataclasses.replace(again, ways=others, calls=again.calls + len(others)))
+                if others
+                else elsewhere
+            )
+        else:
+            others = asked
+        self._otherwise = [
+            (elsewhere, number, way)
+            for number, way in enumerate(others, 1)
+            if elsewhere.takes_another_path(number, way)
+        ]
 
     def _when_evaluating(self, device: Confined, shape: Shape, case: Case) -> None:
         """What the candidate does in evaluation mode, where that is something else but the same to the reference. Raises
@@ -262,22 +295,45 @@ class Verification:
             for call in (*trace.warm_up(), -1):
                 self._interpret(device, Gate.SMALL, Run(key, call), case)
 
-    def _when_given_one_tensor(self, device: Confined, shape: Shape, case: Case) -> None:
-        """What the candidate does where inputs that are alike are one tensor, where that is something else. Raises Stop where
-        it is wrong."""
-        from kernelwright.verify.reference import oracle
+    def _when_called_otherwise(self, device: Confined, shape: Shape, case: Case) -> None:
+        """What the candidate does where it is called in other ways (`trace/ways.py`), of those in which it does something else.
+        Raises Stop where it is wrong."""
+        if (trace := self._evaluating) is not None:
+            self._plays_otherwise(device, shape, case, trace, -1, "in evaluation mode")
+        for trace, call, way in self._otherwise:
+            self._plays_otherwise(device, shape, case, trace, call, way)
 
-        if self._of_one_tensor is None or (same := oracle.of_one_tensor(case, self.protocol)) is None:
+    def _plays_otherwise(
+        self, device: Confined, shape: Shape, case: Case, trace: Trace, call: int, way: str
+    ) -> None:
+        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.trace import ways
+
+        known: dict[str, tuple[str, Callable[[], Case | None]]] = {
+            "in evaluation mode": ("", lambda: oracle.evaluating(case, self.protocol)),
+            ways.ONE_TENSOR: (
+                "with one tensor given twice",
+                lambda: oracle.of_one_tensor(case, self.protocol),
+            ),
+            ways.DETERMINISTIC: ("under deterministic algorithms", lambda: case),
+            ways.AUTOCAST: ("under automatic casts", lambda: oracle.roughly(case)),
+            ways.EXPANDED: (
+                "with an input of one row for all",
+                lambda: oracle.with_one_row(case, self.protocol, way),
+            ),
+        }
+        usual = "with inputs of other strides", lambda: None if case.changed else case
+        said, made = known.get(way.partition(" #")[0], usual)
+        if (wanted := made()) is None:
             return
-        trace, last = self._of_one_tensor
-        views = trace.traced.tapes[last].outputs()
-        with self._said_of("with one tensor given twice"):
-            if [view.shape for view in views] != [one.shape for one in same.expected]:
-                raise Stop(Outcome.WRONG_SHAPE, Gate.SMALL, "outputs of other shapes", where=same.name)
-            key = self._open_another(device, shape, trace, "one tensor")
-            for call in range(last):
-                self._interpret(device, Gate.SMALL, Run(key, call), case)
-            self._interpret(device, Gate.SMALL, Run(key, last), same)
+        with self._said_of(said or way):
+            views = trace.traced.tapes[call].outputs()
+            if [view.shape for view in views] != [one.shape for one in wanted.expected]:
+                raise Stop(Outcome.WRONG_SHAPE, Gate.SMALL, "outputs of other shapes", where=wanted.name)
+            key = self._open_another(device, shape, trace, way)
+            if not trace.stands_alone(call):
+                self._interpret(device, Gate.SMALL, Run(key, 0), case)
+            self._interpret(device, Gate.SMALL, Run(key, call), wanted)
 
     @contextlib.contextmanager
     def _said_of(self, where: str) -> Iterator[None]:
@@ -494,6 +550,7 @@ class Verification:
         """Interpreted calls at the small size `name` in which kernels do nothing. Raises Stop where that is as good, or where
         copies by torch make the output. `operators` are the reference's."""
         from kernelwright.verify import causality
+        from kernelwright.verify.reference import special_values
         from kernelwright.verify.structures import flatten
 
         full, case = self.task.policy == "full", cases[0]
@@ -525,6 +582,11 @@ class Verification:
                 detail = (
                     f"torch moves {share:.0%} of the output's elements, and the reference does nothing else"
                 )
+                raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+        if full and not special_values.multiplies(operators):
+            share = causality.spread_by_torch(trace.tape)
+            if share > 1.0:
+                detail = f"torch's copies make {share:.1f} times as much of what kernels made as the kernels read and write"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         if full and trace.copied_outputs():
             marked, given = Run(name, marks=True), flatten(case.inputs)

@@ -248,7 +248,7 @@ class MeasuredVerification(Verification):
                     self._without_kernels(device, shape.name, trace, cases, shapes[0].operators)
                     if position == 0:
                         self._when_evaluating(device, shape, host)
-                        self._when_given_one_tensor(device, shape, host)
+                        self._when_called_otherwise(device, shape, host)
 
                 self._examined(device, shape, trace, examine)
             for named, trace in self._named_sizes:

@@ -245,7 +245,7 @@ class InterpretDevice(Service):
             try:
                 session.play(tape)
             finally:
-                self.engine.marks, self.engine.believing = None, False
+                self.engine.marks, self.engine.believing, self.engine.contracting = None, False, False
                 self.engine.enlarged = {}
         self._compiles(self.engine.launches)
         changed = [
@@ -290,6 +290,7 @@ class InterpretDevice(Service):
         self.engine.units.clear()
         self.engine.false_hints, self.engine.believing = False, play.believing
         self.engine.brackets, self.engine.atomics = play.brackets, False
+        self.engine.contracting = bool(play.brackets % 2)  # in every second case, whichever
 
     def model(self, trace: dict[str, Any], depth: str, samples: int) -> dict[str, object]:
         """Play the steady call without memory: launches with their work. They are compiled as far as `depth` says:

@@ -40,6 +40,7 @@ from kernelwright.verify.interpret.full_size import Sampled, Unsure
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import REGION_BITS, Memory, OutOfBounds, Region, Traffic, spread
 from kernelwright.verify.interpret.number_formats import to_bf16
+from kernelwright.verify.interpret.pipelines import Pipeline
 from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
@@ -165,6 +166,8 @@ class Engine:
     """Whether anything was updated atomically since somebody set this."""
     false_hints = False
     """Whether a hint was false of some lane, since somebody set this."""
+    contracting = False
+    """Products that are added are not rounded first (`contracted.py`)."""
     believing = False
     """Take false hints at their word, as a compiler may: where they lead a load astray, what it finds is undefined."""
 
@@ -180,6 +183,8 @@ class Engine:
         self.units: set[str] = set()
         """Units of arithmetic that were used, as `hardware.Target` names them."""
         self._watch: Races | None = None
+        self._pipelines: list[Pipeline] = []
+        """Loops that are running, of those that say how many stages they have, the innermost last."""
         self._stored: dict[object, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
         self._storing: set[str] = set()
@@ -524,6 +529,8 @@ class Engine:
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
+        if self._pipelines and not volatile:
+            self._pipelines[-1].load(ptrs.data, mask.data, dtype_np.itemsize)
         fallback = self._undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
         return interpreter.TensorHandle(
@@ -576,6 +583,8 @@ class Engine:
             self.memory.note_stores(ptrs.data, mask.data, region)
             if self.marks is not None:
                 self.marks.store(self.memory, ptrs.data, mask.data, itemsize)
+            if self._pipelines:
+                self._pipelines[-1].store(ptrs.data, mask.data)
             real = self.memory.translate(ptrs.data, region)
             self._storing.update([region.name] if region is not None else self.memory.names())
             if self._watch is not None:
@@ -617,8 +626,14 @@ class Engine:
                 raise Enough
         return region
 
-    def iterate(self, values: range) -> Iterator[int]:
-        """A kernel's loop. When modelling a long one, an iteration is drawn from each of a few equal parts."""
+    def iterate(self, values: range, stages: int = 0) -> Iterator[int]:
+        """A kernel's loop, of so many `stages` if it says so. When modelling a long one, an iteration is drawn from each of a few
+        equal parts."""
+        for outer in self._pipelines:
+            outer.whole = False  # only the innermost is pipelined
+        if self.mode == "execute" and stages > 1:
+            yield from self._pipelined(values, Pipeline(stages))
+            return
         traffic = self.traffic
         middle = len(values) - LOOP_HEAD - LOOP_TAIL
         if traffic is None or middle <= LOOP_SAMPLED:
@@ -635,6 +650,23 @@ class Engine:
             yield values[place]
             traffic.extrapolate(before, high - low - 1)
         yield from values[-LOOP_TAIL:]
+
+    def _pipelined(self, values: range, loop: Pipeline) -> Iterator[int]:
+        """The rounds of a loop whose loads are fetched ahead. Raises Race."""
+        self._pipelines.append(loop)
+        try:
+            for value in values:
+                loop.start_round()
+                yield value
+            loop.end()
+        finally:
+            self._pipelines.remove(loop)
+
+    def meet(self) -> None:
+        """A barrier that the kernel asks for."""
+        if self._pipelines:
+            self._pipelines[-1].whole = False
+        self.barrier()
 
     def undefine(self, made: Handle, where: np.ndarray) -> Handle:
         """An integer result with anything in it where the language leaves it undefined."""

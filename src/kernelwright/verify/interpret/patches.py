@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter, jit
 
-from kernelwright.verify.interpret import combine, half_sums, hints, libdevice, ptx
+from kernelwright.verify.interpret import combine, contracted, half_sums, hints, libdevice, ptx
 from kernelwright.verify.interpret.bodies import LOOPS, rewritten, taken_over
 from kernelwright.verify.interpret.endings import Unsupported
 from kernelwright.verify.interpret.memory import Traffic
@@ -34,6 +34,7 @@ from kernelwright.verify.interpret.number_formats import (
 )
 from kernelwright.verify.interpret.recording import Instances
 from kernelwright.verify.messages import HALF_SUMS
+from kernelwright.verify.trace.binding import plain
 
 Patch = tuple[Any, str, Any]
 Operator = Callable[..., Any]
@@ -63,6 +64,7 @@ class Watcher(Protocol):
     brackets: int
     garbage: int
     instances: Instances
+    contracting: bool
 
     @property
     def mode(self) -> str: ...
@@ -75,7 +77,8 @@ class Watcher(Protocol):
     def store(self, ptrs: Handle, value: Handle, mask: Handle) -> None: ...
     def real_pointers(self, ptrs: Handle, mask: np.ndarray, sem: object, scope: object) -> Handle | None: ...
     def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray: ...
-    def iterate(self, values: range) -> Iterator[int]: ...
+    def meet(self) -> None: ...
+    def iterate(self, values: range, stages: int = 0) -> Iterator[int]: ...
     def deciding(self, own: Decision) -> Decision: ...
 
 
@@ -94,7 +97,9 @@ def install(engine: Watcher) -> Callable[[], None]:
         setattr(owner, name, value)
 
     def loop(start: int, end: int | None = None, step: int = 1, **options: object) -> Iterator[int]:
-        return engine.iterate(range(start) if end is None else range(start, end, step or 1))
+        rounds = range(start) if end is None else range(start, end, step or 1)
+        stages = plain(options.get("num_stages"))
+        return engine.iterate(rounds, stages if isinstance(stages, int) else 0)
 
     scope = taken_over()
     scope.set_attr(tl, "range", loop)
@@ -165,7 +170,15 @@ def _elementwise(engine: Watcher) -> list[Patch]:
         return unary(self, arg, op)
 
     def binary_op(self: Builder, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
-        made = operated(self, lhs, rhs, op)
+        if engine.contracting and op in _SUMMING:
+            made = contracted.operated(lhs, rhs, op)
+            if made is None:
+                made = operated(self, lhs, rhs, op)
+            else:
+                engine.count("float32", lhs.data.size)
+            contracted.note(made, lhs, rhs, op)
+        else:
+            made = operated(self, lhs, rhs, op)
         return _summed(engine, made, lhs, rhs) if op in _SUMMING else made
 
     def operated(self: Builder, lhs: Handle, rhs: Handle, op: np.ufunc) -> Handle:
@@ -354,7 +367,7 @@ def _memory(engine: Watcher) -> list[Patch]:
         ),
         (Builder, "create_atomic_rmw", create_rmw),
         (Builder, "create_atomic_cas", create_cas),
-        (Builder, "create_barrier", lambda self: engine.barrier()),
+        (Builder, "create_barrier", lambda self: engine.meet()),
     ]
 
 

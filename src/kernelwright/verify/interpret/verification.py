@@ -106,7 +106,7 @@ class InterpretedVerification(Verification):
                 first = shapes[0]
                 self._other_configurations(device, Gate.SMALL, first.name, first.cases[0], len(first.cases))
                 self._when_evaluating(device, shapes[0], shapes[0].cases[0])
-                self._when_given_one_tensor(device, shapes[0], shapes[0].cases[0])
+                self._when_called_otherwise(device, shapes[0], shapes[0].cases[0])
             self._repeat(device, shapes[0], traces[0])
             self._carried(device, shapes[0], traces[0])
             self._follows_weights(device, shapes[0], traces[0])

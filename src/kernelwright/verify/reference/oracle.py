@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -48,6 +49,7 @@ from kernelwright.verify.reference.rounded import (
 from kernelwright.verify.structures import convert, flatten, skeleton, with_numbers_of
 from kernelwright.verify.trace import affine
 from kernelwright.verify.trace.overlap import sharing
+from kernelwright.verify.trace.ways import concerns
 
 INIT_SEED = 20_231
 """Weights are drawn under this where they are not secret: for protocols that vary none, and where no value counts."""
@@ -60,6 +62,8 @@ _FINITE = 0.05
 """Share of an output that is finite at least, where the rest is masked."""
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """Of inputs below zero: factor on the absolute value, and distance from zero."""
+_CAST_AUTOMATICALLY = 2.0**-5
+"""Error, as a share of an output's usual size, that automatic casts may make."""
 _REACH = 1.4
 """Rounding steps that an output has at most, of how far TF32 with operands cut off (half a step each, on average) moves it."""
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
@@ -826,6 +830,41 @@ def of_one_tensor(case: Case, protocol: Protocol) -> Case | None:
         name = f"{case.name}, one tensor for several"
         return make_case(name, case.module, convert(case.inputs, first), protocol, case.scale)
     return None
+
+
+def with_one_row(case: Case, protocol: Protocol, way: str) -> Case | None:
+    """`case` with inputs of which all rows are the first (those of the `way`); None where the reference does not take that."""
+    places = itertools.count()
+
+    def first(tensor: torch.Tensor) -> torch.Tensor:
+        if not concerns(way, next(places)) or not tensor.ndim or not tensor.shape[0]:
+            return tensor
+        return tensor[:1].expand(tensor.shape).clone(memory_format=torch.contiguous_format)
+
+    with _where_possible():
+        name = f"{case.name}, one row for all"
+        return make_case(name, case.module, convert(case.inputs, first), protocol, case.scale)
+    return None
+
+
+def evaluating(case: Case, protocol: Protocol) -> Case | None:
+    """`case` in evaluation mode; None where the reference has no meaning there."""
+    with _where_possible():
+        module = copy.deepcopy(case.module).eval()
+        return make_case(f"{case.name}, evaluated", module, case.inputs, protocol, case.scale)
+    return None
+
+
+def roughly(case: Case) -> Case:
+    """`case` where automatic casts may have rounded anything to half precision."""
+
+    def wide(one: Expected) -> Expected:
+        most = max(one.root_mean_square, one.typical) * _CAST_AUTOMATICALLY
+        return dataclasses.replace(one, honest_error=max(one.honest_error, most), spread=math.inf)
+
+    return dataclasses.replace(
+        case, name=f"{case.name}, automatic casts", expected=list(map(wide, case.expected))
+    )
 
 
 def steers(case: Case, name: str) -> bool:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -172,6 +172,11 @@ def sensitive(operators: Sequence[str]) -> bool:
     names = set(operators)
     uneven = _among(names, _PRODUCTS) and _among(names, _SENSITIVE)
     return uneven or _among(names, (*_RANDOM, *_ORDERS, *_WEIGHED))
+
+
+def multiplies(operators: Iterable[str]) -> bool:
+    """Whether a reference takes products of matrices, which are more work than what they read and write."""
+    return _among(set(operators), _PRODUCTS)
 
 
 def relative(operators: Sequence[str]) -> bool:

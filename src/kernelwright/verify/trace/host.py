@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import itertools
 import linecache
 import math
 import secrets
@@ -32,7 +33,7 @@ from kernelwright.verify.messages import Building
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.structures import convert, flatten
-from kernelwright.verify.trace import affine
+from kernelwright.verify.trace import affine, ways
 from kernelwright.verify.trace.counters import Counters, set_version
 from kernelwright.verify.trace.pretend_cuda import (
     HostRead,
@@ -184,7 +185,7 @@ class HostWorker(Service):
         self._detach(module, recorder, real)
         before = [] if other_sizes is None else self._call_at(module, other_sizes, recorder)
         recorder.operations = list(prepared)
-        tapes, given = self._calls(module, inputs, fresh, state, asked, recorder)
+        tapes, given, refused = self._calls(module, inputs, fresh, state, asked, recorder)
         made = made_by(before)
         if any(int(number) in made for tape in tapes for number in tape["foreign"]):
             operations = tapes[0]["operations"][len(prepared) :]
@@ -198,6 +199,7 @@ class HostWorker(Service):
             "tapes": tapes,
             "prepared": len(prepared),
             "inputs": given,
+            "refused": refused,
             "constants": self._constants(recorder, list(views.values()), outputs),
             "state": views,
             "kernels": [spec for _, spec in recorder.kernels.values()],
@@ -249,24 +251,35 @@ class HostWorker(Service):
         state: dict[str, torch.Tensor],
         asked: Building,
         recorder: Recorder,
-    ) -> tuple[list[dict[str, Any]], list[list[Any]]]:
+    ) -> tuple[list[dict[str, Any]], list[list[Any]], list[int]]:
         """A tape for each call, the first with what was done before it, and views of what each was given; `fresh` for the
-        first."""
-        tapes, given = [], []
+        first. Last the numbers of calls in other ways that it does not take: what stands in their place is the call before."""
+        tapes: list[dict[str, Any]] = []
+        given: list[list[Any]] = []
+        refused = []
         counters = Counters(module, self.module.__dict__)
         called: Callable[..., object] = module
         if asked.gradients is not None:
             learnt = matched(module, asked.gradients["parameters"], state)
             called = WithGradients(module, learnt, asked.gradients["positions"])
         self.surroundings.learning = asked.gradients is not None
-        for call in range(asked.calls):
+        for number in range(asked.calls):
+            way = asked.ways[number - 1] if 0 < number <= len(asked.ways) else ""
             # The last call gets the tensors of the one before: other data, by the judge's hand, at the same place.
-            if 0 < call < asked.calls - 1:
-                same = call == asked.same
-                fresh = self._blank_inputs(inputs, recorder.cuda, asked.copied and not same, same)
-            if call:
+            if 0 < number < asked.calls - 1:
+                fresh = self._blank_inputs(inputs, recorder.cuda, asked.copied and not way, way)
+            if number:
                 recorder.operations = []
             given.append([recorder.view(tensor) for tensor in flatten(fresh)])
+            if way:
+                try:
+                    with ways.switched(way):
+                        tapes.append(self._tape(recorder, self._call(called, fresh, recorder)))
+                except Failure:
+                    refused.append(number)
+                    tapes.append(tapes[-1])
+                continue
+            call = number - len(asked.ways) if number else 0
             near = call == _JUMPS
             jumped = call > 0 and call % _JUMPS == 0 and counters.jump(self.surroundings.dice, near)
             if counters.unmoved and not near:
@@ -276,29 +289,30 @@ class HostWorker(Service):
                 output = self._call_far_ahead(called, fresh, recorder, counters)
             else:
                 output = self._call(called, fresh, recorder)
-            if (call // _JUMPS + 1) * _JUMPS < asked.calls:  # another jump will come
+            if (call // _JUMPS + 1) * _JUMPS < asked.calls - len(asked.ways):  # another jump will come
                 counters.note()
             tapes.append(self._tape(recorder, output))
-        return tapes, given
+        return tapes, given, refused
 
-    def _blank_inputs(
-        self, inputs: object, cuda: PretendCuda, elsewhere: bool = False, same: bool = False
-    ) -> Any:
+    def _blank_inputs(self, inputs: object, cuda: PretendCuda, elsewhere: bool = False, way: str = "") -> Any:
         """Tensors like those of `inputs` that were never seen. `elsewhere`: they begin later in their memory, as a part of a
-        batch does. `same`: those that are alike are one tensor."""
+        batch does. Laid out as the `way` has it; those that are alike one tensor, if it says so."""
         known: dict[object, torch.Tensor] = {}
+        layout, places = ways.layout_of(way), itertools.count()
 
         def made(like: torch.Tensor) -> torch.Tensor:
-            key = tuple(like.shape), like.stride(), like.dtype
-            if same and key in known:
+            key, stride = (tuple(like.shape), like.stride(), like.dtype), like.stride()
+            if way == ways.ONE_TENSOR and key in known:
                 return known[key]
+            if ways.concerns(way, next(places)) and layout and ways.holds(tuple(like.shape), stride):
+                stride = ways.strides(tuple(like.shape), layout)
             start = _STEP * self.surroundings.dice.randrange(1, _MOST_STEPS) if elsewhere else 0
-            plain = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="meta")
+            plain = torch.empty_strided(like.shape, stride, dtype=like.dtype, device="meta")
             if start:
                 room = torch.empty(
                     start + storage_of(plain).nbytes() // like.element_size(), dtype=like.dtype, device="meta"
                 )
-                plain = room.as_strided(like.shape, like.stride(), start)
+                plain = room.as_strided(like.shape, stride, start)
             known[key] = plain
             if self.surroundings.dice.random() < 0.5:  # nobody knows how often the caller wrote to it
                 set_version(plain, int(10.0 ** self.surroundings.dice.uniform(0.0, 6.0)))

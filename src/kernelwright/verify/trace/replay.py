@@ -86,9 +86,14 @@ class Session:
         return made
 
     def bind(self, view: View, tensor: torch.Tensor) -> None:
-        """Let the storage of `view` be a copy of `tensor`'s memory."""
-        self.provide(view.storage, max(view.end, 0))
-        self.tensor(view).copy_(tensor)
+        """Let the storage of `view` be a copy of `tensor`'s memory, which holds one row where `view` has one for all."""
+        memory, target = self.provide(view.storage, max(view.end, 0)), self.tensor(view)
+        if target.numel() * target.element_size() < memory.numel():
+            self.poison(memory, view.dtype)
+        for axis, stride in enumerate(view.stride):
+            if stride == 0 and target.shape[axis] > 1:
+                target, tensor = target.narrow(axis, 0, 1), tensor.narrow(axis, 0, 1)
+        target.copy_(tensor)
         self._bound[view.storage] = view
 
     def tensor(self, view: View) -> torch.Tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 MAX_OPERATIONS = 20_000
@@ -269,10 +269,26 @@ class Tape:
                 found.append((op.kind, op.fields.get("name", "")))
         return found
 
-    def meaning(self, names: dict[int, Any], starts: Mapping[int, int] | None = None) -> list[object]:
+    def launched(self) -> list[Any]:
+        """What is launched, of `form`, and by torch's operators; with each launch the strides of its tensors."""
+        found: list[Any] = []
+        for op in self.operations:
+            for launch in op.fields["launches"] if op.kind == "launch" else ():
+                strides = frozenset(step for _, view in launch.views() for step in view.stride)
+                found.append((launch.kernel, launch.grid, launch.options, _scalars(launch), strides))
+            if op.kind == "aten":
+                found.append(op.fields["name"])
+        return found
+
+    def meaning(
+        self,
+        names: dict[int, Any],
+        starts: Mapping[int, int] | None = None,
+        kernels: Sequence[object] = (),
+    ) -> list[object]:
         """The pass with storages called by what they are: as `names` says for those from outside, by their order for
         those that it makes. Passes of equal meaning do the same to the same memory. Of what begins later in a storage than
-        at its first byte `starts` says at which.
+        at its first byte `starts` says at which. Kernels are called by their number, or by what `kernels` has there.
         """
         known = dict(names)
         for op in self.operations:
@@ -291,6 +307,9 @@ class Tape:
             if isinstance(tree, dict):
                 if isinstance(tree.get("view"), list):
                     return renamed(View.read(tree["view"]))
+                number = tree.get("kernel")
+                if type(number) is int and number < len(kernels):
+                    tree = {**tree, "kernel": kernels[number]}
                 return {name: renamed(value) for name, value in tree.items()}
             return [renamed(item) for item in tree] if isinstance(tree, (list, tuple)) else tree
 
@@ -306,6 +325,20 @@ def _scalars(launch: Launch) -> dict[str, object]:
         name: [[[view.shape, view.dtype] for _, view in _tensors(name, value)], _plain(value)]
         for name, value in launch.arguments.items()
     }
+
+
+def same_but_for_strides(one: object, other: object, its: Container[int], others: Container[int]) -> bool:
+    """Whether nests are equal, but for whole numbers that are strides where they are given."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [(value, other.get(name)) for name, value in one.items()]
+        return one.keys() == other.keys() and all(same_but_for_strides(*pair, its, others) for pair in pairs)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(
+            same_but_for_strides(*pair, its, others) for pair in zip(one, other, strict=True)
+        )
+    if type(one) is int and type(other) is int and one != other:
+        return one in its and other in others
+    return one == other
 
 
 def _plain(value: dict[str, Any]) -> Any:

@@ -1,0 +1,83 @@
+"""Other ways to call a module that a user may take: whoever does something else there must be right there, too.
+
+`one tensor`     inputs that are alike are one tensor
+`deterministic`  under deterministic algorithms
+`autocast`       under automatic casts
+`stepped`, `padded`, `turned`, `expanded`   inputs of other strides: every second element of a larger tensor, rows cut out of
+                 longer ones, the last axis in front (channels last), and one row for all
+
+A module that launches the same there is judged as the task calls it, and no further: many an honest kernel takes its inputs to
+be contiguous. `padded #1` is a way of the second input alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+
+import torch
+
+ONE_TENSOR, DETERMINISTIC, AUTOCAST, EXPANDED = "one tensor", "deterministic", "autocast", "expanded"
+SWITCHES = (DETERMINISTIC, AUTOCAST)
+SPACED = ("stepped", "padded")
+"""Layouts with elements between those of a tensor: what is made like one has none of them."""
+LAYOUTS = (*SPACED, "turned", EXPANDED)
+_PADDING = 3
+
+
+def layout_of(way: str) -> str:
+    """The layout that a way to call a module asks for; empty for none."""
+    name = way.partition(" #")[0]
+    return name if name in LAYOUTS else ""
+
+
+def concerns(way: str, place: int) -> bool:
+    """Whether a layout is that of the input of this number."""
+    _, _, only = way.partition(" #")
+    return not only or int(only) == place
+
+
+def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
+    """Of a tensor of this shape in a layout; those of a contiguous one where it has none of its own."""
+    rank = len(shape)
+    order = list(range(rank))
+    if layout == "turned" and rank > 1:
+        order = [0, *range(2, rank), 1] if rank > 3 else [*range(rank - 2), rank - 1, rank - 2]
+    found, step = [0] * rank, 2 if layout == "stepped" else 1
+    for number, axis in enumerate(reversed(order)):
+        found[axis] = step
+        step *= max(shape[axis], 1) + (_PADDING if layout == "padded" and number == 0 and rank > 1 else 0)
+    if layout == EXPANDED and rank:
+        found[0] = 0
+    return tuple(found)
+
+
+def holds(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
+    """Whether a tensor is so laid out that a contiguous one of its shape would be no other."""
+    if not math.prod(shape):
+        return True
+    plain = strides(shape, "")
+    return all(size == 1 or one == other for size, one, other in zip(shape, stride, plain, strict=True))
+
+
+@contextlib.contextmanager
+def switched(way: str) -> Iterator[None]:
+    """Switches of torch as a way to call a module has them."""
+    if way == DETERMINISTIC:
+        was = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+        torch._C._set_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.deterministic = True
+        try:
+            yield
+        finally:
+            torch._C._set_deterministic_algorithms(was[0])
+            torch.backends.cudnn.deterministic = was[1]
+    elif way == AUTOCAST:
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            yield
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+    else:
+        yield
