@@ -249,7 +249,8 @@ class Verification:
         (`settled`): else what it does there is kept, to be judged. So is what it does when called in other ways. Raises Stop."""
         from kernelwright.verify.trace import ways
 
-        forward, asked = again.gradients is None, list(ways.SWITCHES)
+        forward = again.gradients is None
+        asked = [*([ways.FED_BACK] if forward else []), *ways.SWITCHES]
         asked += [ways.ONE_TENSOR] if forward and _some_alike(inputs) else []
         asked += ways.LAYOUTS
         called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
@@ -317,6 +318,8 @@ class Verification:
             ),
             ways.DETERMINISTIC: ("under deterministic algorithms", lambda: case),
             ways.AUTOCAST: ("under automatic casts", lambda: oracle.roughly(case)),
+            ways.PRECISION: ("in another precision of products", lambda: oracle.roughly(case)),
+            ways.FED_BACK: ("on what it gave before", lambda: case),
             ways.EXPANDED: (
                 "with an input of one row for all",
                 lambda: oracle.with_one_row(case, self.protocol, way),

@@ -35,6 +35,8 @@ _MANY_PROGRAMS, _FEW_OUTPUTS = 5000, 16
 anything by itself."""
 _ROOMS = (1, 8, 32)
 """Factors on what the reference may do at long sizes, while something of full size was not met."""
+_WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "degenerate")
+"""Kinds of special values that are asked under the constants of the full size."""
 _COVERED_BYTES = 1 << 20
 _WRITTEN_SHARE = 0.6
 _READ_SHARE = 0.5
@@ -112,6 +114,7 @@ class InterpretedVerification(Verification):
             self._follows_weights(device, shapes[0], traces[0])
             with self._timed(Gate.FULL):
                 self._looked = self._sampled(device, full)
+                self._special_when_enlarged(device, shapes[0])
                 self._enlarge(device, shapes, traces)
             self._lengths(host, device, base)
             for sizes in self.judge.large_sets(self.task):
@@ -464,6 +467,29 @@ class InterpretedVerification(Verification):
                 continue
             met = set(map(str, answer["met"]))
             self._unproven = [item for item in self._unproven if item not in met]
+
+    def _special_when_enlarged(self, device: Confined, shape: ShapeCases) -> None:
+        """Special values are drawn at small sizes. Where kernels have other constants at full size, and those are right there at a
+        small size too, they are right for special values as well. Raises Stop."""
+        if not self._unproven or shape.gradients is not None:
+            return
+        usual = shape.cases[0]
+        special = [
+            case
+            for case in shape.cases
+            if 0.0 < case.scale < 1.0 or case.name.rpartition(", ")[2] in _WHEN_ENLARGED
+        ]
+        run = Run(shape.name, enlarged=True)
+        for number, case in enumerate([usual, *special]):
+            try:
+                self._interpret(device, Gate.FULL, run, case, 0, number)
+            except Stop as stop:
+                if not device.alive:
+                    raise
+                if number == 0 or stop.outcome in (Outcome.UNSUPPORTED, Outcome.OUT_OF_BOUNDS):
+                    return  # these constants are not for this size
+                detail = f"with its constants of the full size: {stop.detail}"
+                raise Stop(stop.outcome, Gate.FULL, detail, where=case.name) from None
 
     def _whole(self, base: Baseline | None) -> None:
         """What is known exactly of a call at full size: all of each output is stored, and all of an input loaded on which the

@@ -186,6 +186,8 @@ _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
 _FAR_FACTOR = 30.0
 _WEIGHT_DRAWS = 24
 """Draws of wild weights, where a bound on them is not crossed."""
+_MASK_DRAWS = 8
+"""That tell which places of a mask are never others."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
 """Draws of inputs, where those of the distributions tell nothing."""
 _FLAT = 1e-6
@@ -476,7 +478,7 @@ def special_cases(
     if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers")]
     for kind in kinds:
-        if kind == "masks" and not _random_masks(drawn, reference.inputs(seed + 1)):
+        if kind in ("masks", "padding") and not _random_masks(drawn, reference.inputs(seed + 1)):
             continue
         scale = _SCALED_UP if kind in _UP else _SPECIAL
         direct = kind == "bounds" and special_values.alone(found)
@@ -484,6 +486,8 @@ def special_cases(
         def make(closed: bool, kind: str = kind, scale: float = scale, direct: bool = direct) -> Case | None:
             root = position == 0
             inputs = special_values.changed(drawn, kind, seed, found.landmarks, closed, root, pointwise)
+            if kind == "padding":
+                inputs = _with_what_never_changes(drawn, inputs, reference, seed)
             return make_case(f"{name}, {kind}", module, inputs, protocol, scale, True, direct)
 
         case = make(closed=True)
@@ -540,9 +544,28 @@ def _of_whole_numbers(
 
 
 def _random_masks(drawn: object, again: object) -> bool:
-    """Whether truth values among the inputs are others in another draw: else they are a structure to rely on."""
+    """Whether masks among the inputs are others in another draw: else they are a structure to rely on."""
     pairs = zip(flatten(drawn), flatten(again), strict=True)
-    return any(one.dtype == torch.bool and not torch.equal(one, other) for one, other in pairs)
+    return any(special_values.is_mask(one) and not torch.equal(one, other) for one, other in pairs)
+
+
+def _with_what_never_changes(drawn: object, made: object, reference: Reference, seed: int) -> object:
+    """Masks `made` of those `drawn`, with places along the last axis as they are in every draw: a task that always keeps the
+    first key has kernels rely on that."""
+    others = [flatten(reference.inputs(seed + 1 + number)) for number in range(_MASK_DRAWS)]
+    before = flatten(drawn)
+    places = itertools.count()
+
+    def kept(tensor: torch.Tensor) -> torch.Tensor:
+        place = next(places)
+        own = before[place]
+        if not special_values.is_mask(own) or own.ndim < 2:
+            return tensor
+        same = torch.stack([own == other[place] for other in others]).all(0)
+        fixed = same.reshape(-1, own.shape[-1]).all(0)
+        return torch.where(fixed, own, tensor)
+
+    return convert(made, kept)
 
 
 def _reaching(module: torch.nn.Module, found: Operators, drawn: object, tried: Sequence[object]) -> object:
@@ -862,9 +885,7 @@ def roughly(case: Case) -> Case:
         most = max(one.root_mean_square, one.typical) * _CAST_AUTOMATICALLY
         return dataclasses.replace(one, honest_error=max(one.honest_error, most), spread=math.inf)
 
-    return dataclasses.replace(
-        case, name=f"{case.name}, automatic casts", expected=list(map(wide, case.expected))
-    )
+    return dataclasses.replace(case, name=f"{case.name}, roughly", expected=list(map(wide, case.expected)))
 
 
 def steers(case: Case, name: str) -> bool:

@@ -13,6 +13,7 @@
 `ladder`    rows scaled anywhere between 10^-3 and 10^3.5, each input by itself, some with one element far above the others: what is in
             the middle of a chain is small and large, of either sign
 `masks`     rows of truth values that are all false, and all true, where those are drawn at random
+`padding`   beside a softmax, masks that are drawn at random, of truth values or minus infinity: rows that begin with padding
 `masked`    minus infinity here and there, where the reference has a softmax or a logarithm of summed exponentials
 `nan`       NaN and infinities, where the reference asks for them by name
 `bounds`    nothing but numbers that the reference names, where it compares or counts in bins
@@ -108,6 +109,7 @@ def kinds(
         return []
     smooth = not (_among(names, _ORDERS) or _among(names, _STEPS) or whole_outputs)
     ladder = ["ladder"] if floating and smooth and not _among(names, ("linalg",)) else []
+    ladder = _padding(names, given) + ladder
     if _among(names, _PRODUCTS):
         # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score, and what a
         # matrix decomposition makes of them on its pivots.
@@ -159,12 +161,25 @@ def kinds(
     return found + ladder
 
 
+def _padding(names: set[str], given: Sequence[torch.Tensor]) -> list[str]:
+    """The kind of masks that a softmax has."""
+    weighed = _among(names, (*_WEIGHED, *_MASKABLE))
+    return ["padding"] if weighed and any(map(is_mask, given)) else []
+
+
 def _behind_products(names: set[str]) -> list[str]:
     """Kinds for references that make much of products."""
     if _among(names, _DECOMPOSITIONS) or not _among(names, _SENSITIVE):
         return []
     varied = _among(names, _VARIANCES) and not _among(names, (*_WEIGHED, *_STEPS))
     return ["degenerate", "level"] if varied else ["degenerate"]
+
+
+def is_mask(tensor: torch.Tensor) -> bool:
+    """Whether a tensor says what a softmax shall not see: truth values, or minus infinity somewhere."""
+    if tensor.numel() < 2:
+        return False
+    return tensor.dtype == torch.bool or (tensor.is_floating_point() and bool(torch.isneginf(tensor).any()))
 
 
 def sensitive(operators: Sequence[str]) -> bool:
@@ -222,6 +237,8 @@ def changed(
     }
     if kind in degenerate.KINDS:
         return degenerate.changed(inputs, kind, generator)
+    if kind == "padding":
+        return convert(inputs, lambda tensor: _padded(tensor) if is_mask(tensor) else tensor)
     change = changes[kind]
     first = next((one for one in flatten(inputs) if one.is_floating_point() and one.numel() > 1), None)
 
@@ -511,6 +528,26 @@ def _masked(
 ) -> torch.Tensor:
     share = torch.rand((*x.shape[:-1], 1), generator=generator) * 0.5
     return x.masked_fill(torch.rand(x.shape, generator=generator) < share, -math.inf)
+
+
+def _padded(mask: torch.Tensor) -> torch.Tensor:
+    """Rows of which the first three quarters are padding, or (whoever it is that keeps) the last one, and others as they are."""
+    length = mask.shape[-1] if mask.ndim > 1 else mask.numel() // 3
+    first = torch.arange(length) < max(1, length * 3 // 4)
+
+    def led(row: torch.Tensor, truth: bool) -> torch.Tensor:
+        leads = first[: row.numel()]
+        if row.dtype == torch.bool:
+            return leads if truth else ~leads
+        finite = torch.where(torch.isneginf(row), torch.zeros_like(row), row)
+        return torch.where(leads, -math.inf, finite) if truth else row
+
+    patterns: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        functools.partial(led, truth=True),
+        functools.partial(led, truth=False),
+        lambda row: row,
+    ]
+    return _by_row(mask.cpu(), patterns, 0).to(mask.device)
 
 
 def scaled_rows(inputs: object, factors: Sequence[float]) -> object:

@@ -3,6 +3,8 @@
 `one tensor`     inputs that are alike are one tensor
 `deterministic`  under deterministic algorithms
 `autocast`       under automatic casts
+`precision`      with products allowed in TF32 where they were not, or the other way round
+`fed back`       inputs are what the call before gave, where those have their form
 `stepped`, `padded`, `turned`, `expanded`   inputs of other strides: every second element of a larger tensor, rows cut out of
                  longer ones, the last axis in front (channels last), and one row for all
 
@@ -18,8 +20,9 @@ from collections.abc import Iterator
 
 import torch
 
-ONE_TENSOR, DETERMINISTIC, AUTOCAST, EXPANDED = "one tensor", "deterministic", "autocast", "expanded"
-SWITCHES = (DETERMINISTIC, AUTOCAST)
+ONE_TENSOR, FED_BACK, EXPANDED = "one tensor", "fed back", "expanded"
+DETERMINISTIC, AUTOCAST, PRECISION = "deterministic", "autocast", "precision"
+SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION)
 SPACED = ("stepped", "padded")
 """Layouts with elements between those of a tensor: what is made like one has none of them."""
 LAYOUTS = (*SPACED, "turned", EXPANDED)
@@ -79,5 +82,14 @@ def switched(way: str) -> Iterator[None]:
             yield
         finally:
             torch.set_autocast_enabled("cuda", False)
+    elif way == PRECISION:
+        products, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
+        torch.set_float32_matmul_precision("high" if products == "highest" else "highest")
+        torch.backends.cudnn.benchmark = not benchmark
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(products)
+            torch.backends.cudnn.benchmark = benchmark
     else:
         yield
