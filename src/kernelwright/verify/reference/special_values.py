@@ -107,9 +107,9 @@ def kinds(
     floating = any(tensor.is_floating_point() and tensor.numel() > 1 for tensor in given)
     if _among(names, _RANDOM):
         return []
-    smooth = not (_among(names, _ORDERS) or _among(names, _STEPS) or whole_outputs)
-    ladder = ["ladder"] if floating and smooth and not _among(names, ("linalg",)) else []
-    ladder = _padding(names, given) + ladder
+    smooth = not (_among(names, (*_ORDERS, *_STEPS)) or whole_outputs)
+    ladder = _padding(names, given)
+    ladder += ["ladder"] if floating and smooth and not _among(names, ("linalg",)) else []
     if _among(names, _PRODUCTS):
         # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score, and what a
         # matrix decomposition makes of them on its pivots.
@@ -120,11 +120,8 @@ def kinds(
         return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
     found = []
     elementwise = pointwise(operators)
-    if (
-        floating
-        and not _among(names, _ORDERS)
-        and not (whole_outputs and _among(names, _STEPS) and len(names) > 1)
-    ):
+    stepped = whole_outputs and _among(names, _STEPS) and len(names) > 1
+    if floating and not _among(names, _ORDERS) and not stepped:
         found += ["rows", "ties"]
     if floating:
         found.append("far")
