@@ -101,10 +101,10 @@ class Trace:
         if not (layout := ways.layout_of(way)):
             return bool(there.form() != here.form())
         launched, usual = there.launched(), here.launched()
-        if layout in ways.SPACED:
-            steps = [[op.kind for op in tape.operations if op.kind != "alloc"] for tape in (there, here)]
-            if steps[0] != steps[1]:
-                return True
+        aside = ("alloc",) if layout in ways.GAPPED else ("alloc", "copy")
+        steps = [[op.kind for op in tape.operations if op.kind not in aside] for tape in (there, here)]
+        if steps[0] != steps[1]:
+            return True
         given, its = (
             {step for view in views for step in view.stride}
             for views in (self.traced.inputs[call], self.inputs)

@@ -186,6 +186,8 @@ _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
 _FAR_FACTOR = 30.0
 _WEIGHT_DRAWS = 24
 """Draws of wild weights, where a bound on them is not crossed."""
+_MEAN_COTANGENT = 2.0**-10
+"""Factor on those behind a mean."""
 _MASK_DRAWS = 8
 """That tell which places of a mask are never others."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
@@ -307,6 +309,19 @@ class Reference:
             if self.turned:
                 self._first = [not one if isinstance(one, bool) else one for one in self._first]
         return convert(with_numbers_of(self._first, made), lambda tensor: tensor.to(self.device))
+
+    def with_cotangents(self, inputs: Any) -> Any:
+        """Arguments whose cotangents have rows of zeros, as behind a mask, of ones, as behind a sum, and tiny ones, as behind a mean."""
+        count = len(inputs) - len(self._cotangents)
+
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            made = tensor.clone(memory_format=torch.contiguous_format)
+            rows = made.reshape(-1, made.shape[-1]) if made.ndim > 1 else made.reshape(-1, 1)
+            rows[0::4], rows[1::4] = 0.0, 1.0
+            rows[2::4] *= _MEAN_COTANGENT
+            return made
+
+        return [*inputs[:count], *map(changed, inputs[count:])]
 
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
@@ -507,6 +522,10 @@ def special_cases(
             if kind == "ladder" and case.few:
                 case.expected = [_each_its_own(*pair) for pair in zip(case.expected, usual, strict=True)]
             tried.append(case.inputs)
+            yield case
+    if reference.task.gradients and position == 0 and any_kind:
+        case = make_case(f"{name}, cotangents", module, reference.with_cotangents(drawn), protocol, 1.0, True)
+        if case is not None:
             yield case
     smooth = not reference.task.gradients
     if position < 2 and smooth and any_kind:

@@ -307,10 +307,11 @@ class Tape:
             if isinstance(tree, dict):
                 if isinstance(tree.get("view"), list):
                     return renamed(View.read(tree["view"]))
+                again = {name: renamed(value) for name, value in tree.items()}
                 number = tree.get("kernel")
                 if type(number) is int and number < len(kernels):
-                    tree = {**tree, "kernel": kernels[number]}
-                return {name: renamed(value) for name, value in tree.items()}
+                    again["kernel"] = kernels[number]  # which may name itself
+                return again
             return [renamed(item) for item in tree] if isinstance(tree, (list, tuple)) else tree
 
         steps = [

@@ -23,9 +23,9 @@ import torch
 ONE_TENSOR, FED_BACK, EXPANDED = "one tensor", "fed back", "expanded"
 DETERMINISTIC, AUTOCAST, PRECISION = "deterministic", "autocast", "precision"
 SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION)
-SPACED = ("stepped", "padded")
-"""Layouts with elements between those of a tensor: what is made like one has none of them."""
-LAYOUTS = (*SPACED, "turned", EXPANDED)
+GAPPED = ("stepped", "padded", EXPANDED)
+"""Layouts with elements between those of a tensor, or too few: what is made like one is contiguous."""
+LAYOUTS = (*GAPPED, "turned")
 _PADDING = 3
 
 
