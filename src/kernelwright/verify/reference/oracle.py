@@ -509,22 +509,13 @@ def special_cases(
         if case is None or any(one.judged is not None for one in case.expected):
             case = make(closed=False)
         if case is not None:
-            # Nothing is rounded before a threshold decides, and nothing overflows on the way.
-            if kind == "extreme":
-                case.expected = [_of_infinities(one, case.inputs) for one in case.expected]
-                if special_values.inexact(found) > 1:
-                    case.expected = [_within_reach(one, case.inputs) for one in case.expected]
-            alone = pointwise and special_values.inexact(found) <= 1 and kind != "ladder"
-            if kind == "extreme" or alone or direct or (kind == "tiny" and special_values.relative(found)):
-                case.expected = [dataclasses.replace(one, elementwise=_fine(one)) for one in case.expected]
-            if kind == "degenerate":
-                case.expected = list(map(_any_number, case.expected))
-            if kind == "ladder" and case.few:
-                case.expected = [_each_its_own(*pair) for pair in zip(case.expected, usual, strict=True)]
+            _held_to(kind, case, found, usual, direct)
             tried.append(case.inputs)
             yield case
     if reference.task.gradients and position == 0 and any_kind:
-        case = make_case(f"{name}, cotangents", module, reference.with_cotangents(drawn), protocol, 1.0, True)
+        case = make_case(
+            f"{name}, cotangents", module, reference.with_cotangents(drawn), protocol, _SPECIAL, True
+        )
         if case is not None:
             yield case
     smooth = not reference.task.gradients
@@ -534,6 +525,22 @@ def special_cases(
         case = make_case(f"{name}, reach", module, inputs, protocol, _SCALED_UP, True)
         if case is not None:
             yield case
+
+
+def _held_to(kind: str, case: Case, found: Operators, usual: Sequence[Expected], direct: bool) -> None:
+    """What is asked at special values of a kind: nothing is rounded before a threshold decides (`direct`), and nothing overflows on
+    the way."""
+    if kind == "extreme":
+        case.expected = [_of_infinities(one, case.inputs) for one in case.expected]
+        if special_values.inexact(found) > 1:
+            case.expected = [_within_reach(one, case.inputs) for one in case.expected]
+    alone = special_values.pointwise(found) and special_values.inexact(found) <= 1 and kind != "ladder"
+    if kind == "extreme" or alone or direct or (kind == "tiny" and special_values.relative(found)):
+        case.expected = [dataclasses.replace(one, elementwise=_fine(one)) for one in case.expected]
+    if kind == "degenerate":
+        case.expected = list(map(_any_number, case.expected))
+    if kind == "ladder" and case.few:
+        case.expected = [_each_its_own(*pair) for pair in zip(case.expected, usual, strict=True)]
 
 
 def _of_whole_numbers(
