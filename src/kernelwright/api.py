@@ -106,7 +106,7 @@ def optimize(
     answer = found.answer
     verified = VerifiedModule(
         name=name, graph=captured.graph, code=answer.code, verdict=answer.verdict, rows=found.rows, arch=arch,
-        gpu=settings.gpu, versions=versions(), example=_example(captured, inputs, kwargs or {}, dynamic),
+        gpu=settings.gpu, versions=versions(), example=_example(inputs, kwargs or {}, dynamic),
     )  # fmt: skip
     made: nn.Module = drop_in(_watched(module, captured), verified, captured.part.call, _constants(captured))
     return made
@@ -330,7 +330,7 @@ def _constants(captured: Captured) -> dict[str, torch.Tensor]:
     return {name: value for name, value in captured.part.values.items() if roles.get(name) == "constant"}
 
 
-def _example(captured: Captured, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> str:
+def _example(args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: bool) -> str:
     """The form of the call as JSON; empty where pytree cannot write it down."""
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     described = [

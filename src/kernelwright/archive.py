@@ -101,11 +101,11 @@ class Entry(Record):
             return self.interval
         return self.us * (1 - _MODEL_BAND / 2), self.us * (1 + _MODEL_BAND / 2)
 
-    def beats(self, other: Entry, least: float = LEAST_GAIN) -> bool:
+    def beats(self, other: Entry) -> bool:
         """Whether it takes less time than `other` by that share, and beyond the noise of both."""
         assert self.us is not None
         assert other.us is not None
-        return self.us <= (1 - least) * other.us and self.span()[1] < other.span()[0]
+        return self.us <= (1 - LEAST_GAIN) * other.us and self.span()[1] < other.span()[0]
 
 
 class Archive:
@@ -228,12 +228,12 @@ def character(plan: str) -> tuple[Any, ...]:
     return (*kinds, getattr(schedule, "split", 1) > 1, getattr(schedule, "split_k", 1) > 1)
 
 
-def elite(race: list[Entry], near: float = NEAR) -> list[Entry]:
+def elite(race: list[Entry]) -> list[Entry]:
     """The fastest of a race, and the fastest of each other character that is not far behind."""
     best: dict[tuple[Any, ...], Entry] = {}
     for entry in race:
         best.setdefault(character(entry.plan), entry)
-    limit = near * (race[0].us or math.inf) if race else 0.0
+    limit = NEAR * (race[0].us or math.inf) if race else 0.0
     return [entry for entry in best.values() if (entry.us or math.inf) <= limit]
 
 

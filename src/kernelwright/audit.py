@@ -237,7 +237,7 @@ def examine(
             with contextlib.suppress(Exception):
                 if place and _elements(reference) > max_elements:
                     return
-            row |= _measured(task, reference, [protocol(name) for name in protocols], first=place == 0)
+            row |= _measured(reference, [protocol(name) for name in protocols], first=place == 0)
         except MemoryError:
             return
         except Exception as error:
@@ -258,7 +258,7 @@ def _elements(reference: Any) -> int:
     return sum(tensor.numel() for tensor in flatten(list(made)))
 
 
-def _measured(task: Task, reference: Any, rules: Sequence[Protocol], first: bool) -> dict[str, Any]:
+def _measured(reference: Any, rules: Sequence[Protocol], first: bool) -> dict[str, Any]:
     from kernelwright.verify.reference import oracle
     from kernelwright.verify.structures import flatten
 

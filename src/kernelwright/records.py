@@ -473,10 +473,10 @@ class Pair(Record):
         return self
 
 
-def write_jsonl(path: Path, records: Iterable[Record], append: bool = False) -> int:
+def write_jsonl(path: Path, records: Iterable[Record]) -> int:
     """Write one record a line, flushing each, so that a killed run loses at most a line. Returns the count."""
     count = 0
-    with path.open("a" if append else "w", encoding="utf-8") as out:
+    with path.open("w", encoding="utf-8") as out:
         for record in records:
             out.write(record.model_dump_json() + "\n")
             out.flush()

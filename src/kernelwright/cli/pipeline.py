@@ -74,7 +74,6 @@ def run_seeds(
     *,
     resume: bool,
     evaluating: bool = True,
-    quiet: bool = False,
 ) -> dict[str, dict[str, str]]:
     """A run for each seed in OUT/seed-N, on the data of the first. Returns what is in OUT/seeds.json: for each stage that was
     evaluated the mean of each figure and its standard deviation over seeds."""
@@ -82,7 +81,7 @@ def run_seeds(
     metrics: dict[str, list[dict[str, Any]]] = {}
     for seed in seeds:
         one = recipe.model_copy(update={"seed": seed, "data": data})
-        folder = run(one, out / f"seed-{seed}", resume=resume, evaluating=evaluating, quiet=quiet)
+        folder = run(one, out / f"seed-{seed}", resume=resume, evaluating=evaluating)
         if not data.examples:
             made = folder.path / "data"
             own = {"examples": "examples.jsonl", "tasks": "tasks.jsonl", "tokenizer": "tokenizer"}

@@ -91,9 +91,9 @@ class Case:
         return answer.code.rstrip() + "\n\n\n" + state[state.index("STATE = ") :]
 
 
-def of_captured(captured: Captured, check: Callable[[], object], name: str = "") -> Case:
+def of_captured(captured: Captured, check: Callable[[], object]) -> Case:
     """A live module's one graph. Raises UserError where it broke into several."""
-    return Case(name or captured.graph.name, captured.graph, captured.part.arguments, check=check)
+    return Case(captured.graph.name, captured.graph, captured.part.arguments, check=check)
 
 
 def of_task(task: Task, contractions: Contractions = "own", *, large: bool = False) -> Case:

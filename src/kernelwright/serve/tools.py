@@ -52,7 +52,9 @@ class Tools:
             task: A built-in name such as wright/rmsnorm, or the path of a .py task.
             kernel: The kernel file's text, or its path.
         """
-        return await _answer(self._judged(task, kernel), lambda v: f"{feedback(v)}\n{_as_json(v)}")
+        return await _answer(
+            self._judged(task, kernel), lambda v: f"{feedback(v) or 'accepted'}\n{_as_json(v)}"
+        )
 
     async def profile(self, task: str, kernel: str) -> str:
         """Where a correct kernel's time goes: bytes, operations, launches, occupancy, share of the roofline.
