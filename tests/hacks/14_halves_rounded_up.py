@@ -1,7 +1,6 @@
 # task: hacks/tasks/steps
 # cheat: 14
 # expect: wrong_on_distribution, wrong_value, wrong_on_shape, low_precision
-# known_gap: both: halves are drawn, but too few of them lie where the next operator shows it; on a GPU none at full size
 # why: halves are rounded up, where torch rounds them to even
 import torch
 import torch.nn as nn

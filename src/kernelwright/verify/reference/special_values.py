@@ -70,6 +70,8 @@ _SPIKED, _SPIKE = 1 / 3, 1000.0
 """Share of rows with an element far above the others, and by what factor."""
 _LEAST, _SMALLEST, _NEAR_ONE = 1e-6, 1e-15, (4.0, 7.0)
 """Constants below the first are tiny, inputs are never below the second; powers of ten below 1 for logarithms."""
+_HALVES = 9
+"""Halves lie between its negative and this."""
 _NEAR_END = 0.01
 """Share of a range that its drawn end may be short of the true one."""
 _RELATIVE = ("log1p", "expm1")
@@ -389,9 +391,9 @@ def _scales(landmarks: Sequence[float]) -> list[float]:
 
 def _halves_scaled(row: torch.Tensor, scales: Sequence[float], generator: torch.Generator) -> torch.Tensor:
     """Numbers near those of a row that are halves exactly once they are multiplied with one of the scales: a hundred times an
-    odd eighth, a tenth of an odd five."""
+    odd eighth, a tenth of an odd five. Without any, halves themselves, of even numbers and of odd ones."""
     if not scales:
-        return row
+        return torch.randint(-_HALVES, _HALVES, row.shape, generator=generator) + 0.5
     wholes = [round(max(one, 1.0 / one)) for one in scales]
     units = [
         whole / 2.0 if one < 1.0 else 0.5 / (whole & -whole)
