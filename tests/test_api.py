@@ -390,6 +390,9 @@ BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
     "meta device": (lambda: Says(lambda x: x * 2), lambda: (X.to("meta"),), "meta device"),
     "lazy weights": (lambda: nn.LazyLinear(8), lambda: (X,), "has no shape yet"),
     "statistics in training": (lambda: nn.BatchNorm1d(8), lambda: (X,), "updates .* in training"),
+    "statistics in evaluation": (
+        lambda: Says(lambda x: x.add_(1)).eval(), lambda: (X.clone(),), "updates .* in place; return a new tensor",
+    ),
     "random numbers": (lambda: nn.Sequential(nn.Linear(8, 8), nn.Dropout()), lambda: (X,), "draws random numbers"),
     "scripted": (lambda: torch.jit.script(nn.Linear(8, 8)), lambda: (X,), "TorchScript"),
     "optimized already": (lambda: made(block(), X), lambda: (X,), "optimized already"),

@@ -263,9 +263,11 @@ def captured_of(
         )
     written = next((one for one in graph.arguments if one.mutated), None)
     if written is not None:
-        raise UserError(
-            f"{name} updates {written.origin or written.name} in training; call .eval() on it first"
+        training = isinstance(module, nn.Module) and module.training
+        mend = (
+            "in training; call .eval() on it first" if training else "in place; return a new tensor instead"
         )
+        raise UserError(f"{name} updates {written.origin or written.name} {mend}")
     if not any(isinstance(value, torch.Tensor) for value in captured.part.inputs.values()):
         raise UserError(
             f"{name}: there is no tensor among the example inputs that it reads; pass what forward takes"

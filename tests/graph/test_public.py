@@ -19,6 +19,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "slice": (lambda x: x[1:, 2:6:2] * 2, (ROWS,)),
     "index": (lambda x, i: x[:, i] + x[i].sum(), (ROWS, torch.tensor([2, 0, 3]))),
     "batch norm": (lambda x, m, v: F.batch_norm(x, m, v), (IMAGE, torch.zeros(4), torch.ones(4))),
+    "bags": (lambda x, w: F.embedding_bag(x, w, mode="mean") * 2, (torch.tensor([[0, 3], [2, 2]]), ROWS)),
+    "padded bags": (
+        lambda x, w: F.embedding_bag(x, w, padding_idx=2),
+        (torch.tensor([[0, 3], [2, 2]]), ROWS),
+    ),
     "cross entropy": (lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), (ROWS, LABELS)),
     "weighted": (lambda x, y, w: F.nll_loss(x, y, w, reduction="none"), (ROWS, LABELS, torch.rand(7))),
     "losses": (lambda x, y: F.mse_loss(x, y) + F.l1_loss(x, y, reduction="sum"), (ROWS, ROWS + 1)),

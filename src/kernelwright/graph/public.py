@@ -203,12 +203,19 @@ _FORMS: dict[str, Callable[[Args, Kwargs], str]] = {
 
 _SEVERAL: dict[str, Callable[[Args], str]] = {
     "split": lambda args: f"torch.split({', '.join(args)})",
+    "_embedding_bag": lambda args: _bags(args),
+    "_embedding_bag_forward_only": lambda args: _bags(args),
     "max_pool2d_with_indices": lambda args: f"{_F}.max_pool2d_with_indices({', '.join(args)})",
     "max_pool3d_with_indices": lambda args: f"{_F}.max_pool3d_with_indices({', '.join(args)})",
     "adaptive_max_pool2d": lambda args: f"{_F}.adaptive_max_pool2d_with_indices({', '.join(args)})",
     "adaptive_max_pool3d": lambda args: f"{_F}.adaptive_max_pool3d_with_indices({', '.join(args)})",
 }
 """The same of operators that give several results."""
+
+
+def _bags(args: list[str]) -> str:
+    """Operators say -1 where there is no padding row, which the function takes for the last row."""
+    return f"torch.embedding_bag({', '.join(args[:8] if args[8:] == ['-1'] else args)})"
 
 
 def _lists(op: str) -> bool:
