@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from kernelwright.verify.protocol import PROTOCOLS
 from kernelwright.verify.reference import oracle, periodic
 from kernelwright.verify.reference.baseline import baseline
 from kernelwright.verify.reference.comparison import compare
+from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.structures import flatten
 from kernelwright.verify.trace.tape import View
 
@@ -76,18 +78,21 @@ def test_a_period_tells_the_whole(kind: str) -> None:
     found = periodic.patch(task, [case], base, PROTOCOLS["strict"], 11)
     assert found is not None
 
-    def repeated(tensor: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-        for axis, extent in enumerate(shape):
-            tensor = tensor.index_select(axis, torch.arange(extent) % tensor.shape[axis])
+    def repeated(tensor: torch.Tensor, shape: torch.Size, drawn: list[Repeats | None]) -> torch.Tensor:
+        for axis, (extent, repeats) in enumerate(zip(shape, drawn, strict=True)):
+            if repeats is not None:
+                places = torch.from_numpy(repeats(np.arange(extent)).astype(np.int64))
+                tensor = tensor.index_select(axis, places)
         return tensor
 
     module = oracle.Reference(task).build(vary=True)
+    weights = zip(module.state_dict().items(), found.given[1:], strict=True)
     module.load_state_dict(
-        {name: repeated(found.state[name], t.shape) for name, t in module.state_dict().items()}
+        {name: repeated(found.state[name], t.shape, drawn) for (name, t), drawn in weights}
     )
     (inputs,) = oracle.Reference(task).inputs(0)
     with torch.no_grad():
-        outputs = flatten(module(repeated(found.case.inputs[0], inputs.shape)))
+        outputs = flatten(module(repeated(found.case.inputs[0], inputs.shape, found.given[0])))
     assert found.case.inputs[0].numel() < inputs.numel()
     for number, output in enumerate(outputs):
         everywhere = torch.arange(output.numel())
@@ -122,11 +127,16 @@ def test_addresses_are_mapped_to_the_period(
     )
     assert full.shape == shape
     view = View(1, 3, shape, full.stride(), str(dtype).removeprefix("torch."))
-    fold = Fold.of(view, small)
+    repeats = [
+        Repeats.drawn(few, random.Random(axis)) if few < many else None
+        for axis, (few, many) in enumerate(zip(period, shape, strict=True))
+    ]
+    fold = Fold.of(view, small, repeats)
     size = small.element_size()
     for place in torch.cartesian_prod(*map(torch.arange, shape)).reshape(-1, len(shape)).tolist():
         at = 3 + sum(i * step for i, step in zip(place, view.stride, strict=True))
-        wanted = sum(i % p * step for i, p, step in zip(place, period, small.stride(), strict=True))
+        base = [int(drawn(np.array([i]))[0]) if drawn else i for i, drawn in zip(place, repeats, strict=True)]
+        wanted = sum(i * step for i, step in zip(base, small.stride(), strict=True))
         for byte in (0, size - 1):
             (got,) = fold(torch.tensor([at * size + byte]).numpy().astype("uint64")).tolist()
             assert got == wanted * size + byte
@@ -134,13 +144,14 @@ def test_addresses_are_mapped_to_the_period(
 
 def test_an_input_with_gaps_is_not_mapped() -> None:
     with pytest.raises(Unsure):
-        Fold.of(View(1, 0, (4, 4), (8, 1), "float32"), torch.zeros(2, 4))
+        Fold.of(View(1, 0, (4, 4), (8, 1), "float32"), torch.zeros(2, 4), [None, None])
 
 
 def test_a_table_may_be_larger_than_32_bits_count() -> None:
     """Bytes at 6 GB, and elements beyond 2^32."""
     for rows in (3_000_000, 9_000_000):
-        fold = Fold.of(View(1, 0, (rows, 512), (512, 1), "float32"), torch.zeros(rows, 1, device="meta"))
+        view, drawn = View(1, 0, (rows, 512), (512, 1), "float32"), Repeats.drawn(1, random.Random(1))
+        fold = Fold.of(view, torch.zeros(rows, 1, device="meta"), [None, drawn])
         row = rows - 2
         (got,) = fold(torch.tensor([(row * 512 + 77) * 4 + 3]).numpy().astype("uint64")).tolist()
         assert got == row * 4 + 3

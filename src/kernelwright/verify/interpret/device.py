@@ -28,6 +28,7 @@ from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBoun
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.slices import union
 from kernelwright.verify.messages import Run
+from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
 from kernelwright.verify.trace.kernels import Kernels, NotAKernel
@@ -155,7 +156,7 @@ class InterpretDevice(Service):
             if command == "model":
                 return self.model(body["trace"], body["compile"], body["samples"])
             if command == "sample":
-                return self.sampled(body["trace"], body["names"], tensors, outputs)
+                return self.sampled(body["trace"], body["names"], tensors, body["repeats"], outputs)
             if command == "exact":
                 return self.exact(body, tensors, outputs)
         raise ValueError(f"unknown command {command!r}")
@@ -352,12 +353,14 @@ class InterpretDevice(Service):
         trace: dict[str, Any],
         names: list[str],
         periods: list[torch.Tensor],
+        repeats: list[list[list[int] | None]],
         outputs: list[torch.Tensor],
     ) -> dict[str, Any]:
         """Run a few programs of the steady call on inputs that repeat: what each output was given, and where; and how much
         of inputs and outputs all programs touch.
 
-        `periods` are those of the inputs, then those of the weights named; without any, nothing is run.
+        `periods` are those of the inputs, then those of the weights named; without any, nothing is run. `repeats` are
+        those of each of their axes (`Repeats`), None for what is whole.
         """
         candidate = Candidate(trace)
         session = InterpretedSession(
@@ -380,10 +383,11 @@ class InterpretDevice(Service):
             return {"new": [f"what cannot be planned ({error})"[:300]], "unsure": str(error)[:200]}
         try:
             with self._failures():
-                for view, period in zip(given, periods, strict=False):
+                for view, period, axes in zip(given, periods, repeats, strict=False):
                     if view is not None:
                         cdata = session.storages[view.storage]._cdata
-                        sampled.folds[cdata] = Fold.of(view, period.contiguous()), period.contiguous()
+                        drawn = [Repeats(*axis) if axis else None for axis in axes]
+                        sampled.folds[cdata] = Fold.of(view, period, drawn), period
                 if periods:
                     answer["again"] = self._run_slice(session, candidate, sampled)
         except (Unsure, Failure) as error:

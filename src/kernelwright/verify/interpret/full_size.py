@@ -8,12 +8,13 @@ memory is real and stays uncommitted but where it is written. Whatever the progr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
 from kernelwright.verify.interpret.memory import Region, Traffic, distinct
+from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.trace.tape import View
 
 _MOST_STEPS = 2000
@@ -32,8 +33,9 @@ class Unsure(Exception):
 class Fold:
     """Addresses of a full tensor, mapped to those of one period of it. Bytes."""
 
-    steps: tuple[tuple[int, int, int], ...]
-    """(stride in the full tensor, period, stride in the one period), outermost first; elements."""
+    steps: tuple[tuple[int, Repeats | None, int], ...]
+    """(stride in the full tensor, what stands at its indices, stride in the one period), outermost first; elements.
+    None: every index is there."""
     itemsize: int
     start: int
     """Where the full tensor begins in its storage."""
@@ -41,29 +43,31 @@ class Fold:
     """Of numbers of elements: where a tensor has more than 32 bits count, they are counted in 64."""
 
     @staticmethod
-    def of(view: View, period: torch.Tensor) -> Fold:
-        """`period` is contiguous. Raises Unsure for a tensor with gaps, which nobody can tell apart from the rest."""
+    def of(view: View, period: torch.Tensor, repeats: Sequence[Repeats | None]) -> Fold:
+        """`period` is contiguous, `repeats` by axis. Raises Unsure for a tensor with gaps, which nobody can tell apart from
+        the rest."""
         axes = sorted(
-            (stride, size, small, inner)
-            for size, stride, small, inner in zip(
-                view.shape, view.stride, period.shape, period.stride(), strict=True
-            )
-            if size > 1
+            (
+                (stride, size, inner, drawn)
+                for size, stride, inner, drawn in zip(
+                    view.shape, view.stride, period.stride(), repeats, strict=True
+                )
+                if size > 1
+            ),
+            key=lambda axis: axis[0],
         )
         filled = 1
         for stride, size, _, _ in axes:
             if stride != filled:
                 raise Unsure("an input with gaps")
             filled *= size
-        merged: list[tuple[int, int, int]] = []
-        whole = True
-        for stride, size, small, inner in axes:  # innermost first
-            kept = small == size
-            if merged and kept and whole and inner == merged[-1][1] * merged[-1][2]:
-                merged[-1] = (merged[-1][0], merged[-1][1] * small, merged[-1][2])
-            else:
-                merged.append((stride, small, inner))
-            whole = kept
+        merged: list[tuple[int, Repeats | None, int]] = []
+        follows = -1
+        """The stride in the period at which an axis goes on where the whole one before it ends."""
+        for stride, size, inner, drawn in axes:  # innermost first
+            if drawn is not None or inner != follows:
+                merged.append((stride, drawn, inner))
+            follows = inner * size if drawn is None else -1
         # numpy divides 32-bit numbers by a number several at a time
         width = "uint32" if view.end // view.itemsize < 1 << 32 else "uint64"
         return Fold(tuple(reversed(merged)), view.itemsize, view.offset * view.itemsize, width)
@@ -75,10 +79,10 @@ class Fold:
         width = np.dtype(self.width).type
         rest: np.ndarray = (offsets >> np.uint64(shift)).astype(self.width)
         found = np.zeros_like(rest)
-        for stride, period, inner in self.steps:
+        for stride, drawn, inner in self.steps:
             at = rest // width(stride) if stride > 1 else rest
             rest = rest - at * width(stride)
-            found += (at - at // width(period) * width(period)) * width(inner)
+            found += (at if drawn is None else drawn(at)).astype(self.width, copy=False) * width(inner)
         return (found.astype(np.uint64) << np.uint64(shift)) | (offsets & np.uint64(self.itemsize - 1))
 
 

@@ -25,7 +25,7 @@ from kernelwright.verify.trace.tape import View
 
 MOST_WAYS = 6
 """Programs of a launch that are planned one by one."""
-_CLASSES, _RANDOM, _ODD = 5, 8, 3
+_CLASSES, _RANDOM, _ODD = 5, 8, 7
 """Programs that are tried: one of each of so many kinds, some drawn from all, some whose loads do not follow their stores
 as those of the others do."""
 _PLANNED = 200
@@ -177,7 +177,7 @@ class Planned:
             chosen += dice.sample(some, min(_CLASSES, len(some)))
         odd = [place for way in self.ways for place in self._odd(way, outputs, dice)]
         drawn = [dice.randrange(math.prod(self.grid)) for _ in range(_RANDOM)]
-        first = chosen[:1] + odd[:_ODD] + chosen[1:] + drawn
+        first = chosen[:1] + dice.sample(odd, min(_ODD, len(odd))) + chosen[1:] + drawn
         return list(dict.fromkeys(first))
 
     def _odd(self, way: Way, outputs: Mapping[int, View], dice: random.Random) -> list[int]:
@@ -195,8 +195,8 @@ class Planned:
                 continue
             strays = _strays(where, access.shift[numbers].astype(np.float64), dice)
             if strays is not None and 0 < strays.sum() < len(numbers) // 2:
-                found.append(int(dice.choice(numbers[strays][:4096].tolist())))
-                found.append(int(dice.choice(numbers[strays].tolist())))
+                some = numbers[strays].tolist()
+                found += dice.sample(some, min(_ODD, len(some)))
         return found
 
     @staticmethod

@@ -401,7 +401,9 @@ class InterpretedVerification(Verification):
             return False
         patch = self.judge.patch(self.task) if self._blank else None
         given = [] if patch is None else [*patch.case.inputs, *patch.state.values()]
-        body = {"command": "sample", "trace": full.answer, "names": list(patch.state) if patch else []}
+        body: dict[str, object] = {"command": "sample", "trace": full.answer, "names": [], "repeats": []}
+        if patch is not None:
+            body |= {"names": list(patch.state), "repeats": patch.described()}
         views = full.tape.outputs()
         answer, stored = device.ask(Gate.FULL, body, given)
         self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}

@@ -1,7 +1,8 @@
 """A case at full size that is small: inputs that repeat along every axis on which a reference works index by index.
 
 Where an output's row depends on the same row of the inputs only, rows that repeat give an output that repeats, so the
-reference run on one period says what every program of a full-size launch must write, wherever it lies. Which axes are
+reference run on one period says what every program of a full-size launch must write, wherever it lies. Which row stands
+where is drawn by a keyed hash (`repeats.py`), so that no distance hides what takes another one's place. Which axes are
 of that kind is tried out on the reference at its small size. Axes that are summed or scanned over keep their full
 length. Values are drawn from those of the small case; what has a structure (zeros, masks) is left alone.
 """
@@ -15,6 +16,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -22,6 +24,7 @@ from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference import oracle
 from kernelwright.verify.reference.expected import Expected
+from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.structures import convert, flatten
 
 if TYPE_CHECKING:
@@ -40,9 +43,9 @@ class Axis:
 
 _SELECTED = (3, 5)
 """Indices that are drawn to see whether the reference works index by index."""
-_PERIODS = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
-"""Primes, of which the one that is drawn is a secret: what takes the place of something else is seen unless it lies a multiple
-of it away."""
+_FEWEST, _MOST = 11, 47
+"""Base indices of an axis, between which they are drawn: what takes the place of something else is seen in any one element
+with odds of all but one in so many."""
 _SHORT = 5
 _FEW_BYTES, _FEW_FLOPS = 1 << 18, 5e7
 """As the following, for what is longer than the last."""
@@ -72,6 +75,14 @@ class Patch:
     """`inputs` are a list of tensors, one period each; one output is expected."""
     state: dict[str, torch.Tensor]
     """Weights likewise, by name."""
+    given: list[list[Repeats | None]]
+    """What stands at each index: by input, then by weight, by axis. None: all is there."""
+    returned: list[list[Repeats | None]]
+    """By output, by axis."""
+
+    def described(self) -> list[list[list[int] | None]]:
+        """`given` as plain data."""
+        return [[list(dataclasses.astuple(axis)) if axis else None for axis in axes] for axes in self.given]
 
     def expected(
         self, output: int, positions: torch.Tensor, shape: tuple[int, ...], rounded: Protocol | None = None
@@ -79,10 +90,15 @@ class Patch:
         """What the elements at flat `positions` of an output of that full shape must be; under a protocol with how far
         roundings move them."""
         whole = (self.case.with_roundings() if rounded else self.case.expected)[output]
-        index, rest, step = torch.zeros_like(positions), positions, 1
-        for extent, period in zip(reversed(shape), reversed(whole.shape), strict=True):
-            index += rest % extent % period * step
-            rest, step = rest // extent, step * period
+        rest, step = positions.numpy(), 1
+        found = np.zeros_like(rest)
+        for extent, repeats, count in zip(
+            reversed(shape), reversed(self.returned[output]), reversed(whole.shape), strict=True
+        ):
+            at = rest % extent
+            found += (at if repeats is None else repeats(at)).astype(found.dtype) * step
+            rest, step = rest // extent, step * count
+        index = torch.from_numpy(found)
         part = whole.each(lambda tensor: tensor.reshape(-1)[index])
         chosen = part.chosen and dataclasses.replace(part.chosen, once=False)
         return dataclasses.replace(part, slack=_SLACK, spread=math.inf, chosen=chosen)
@@ -243,7 +259,7 @@ def patch(
     ]
     if not axes or any(len(sizes) > 1 for sizes in extents):
         return None
-    periods = [min(dice.choice(_PERIODS[1:]), extent) for (extent,) in extents]
+    periods = [min(dice.randint(_FEWEST, _MOST), extent) for (extent,) in extents]
     whole = _whole_numbers(task, list(values.values())[: len(case.inputs)], dice.randrange(2**62))
     if whole is None:
         return None
@@ -257,7 +273,34 @@ def patch(
     seed = dice.randrange(2**62)
     uneven = _scales(axes, periods, values, dice)
     made = _made(task, base, values, small, protocol, seed, uneven) if uneven else None
-    return made or _made(task, base, values, small, protocol, seed)
+    made = made or _made(task, base, values, small, protocol, seed)
+    if made is None:
+        return None
+    case, state = made
+    given, returned = _drawn_along(axes, periods, shapes, outputs, dice)
+    return Patch(case, state, [given[name] for name in (*range(len(case.inputs)), *state)], returned)
+
+
+def _drawn_along(
+    axes: Sequence[Axis],
+    periods: Sequence[int],
+    shapes: Mapping[int | str, Sequence[int]],
+    outputs: Sequence[Sequence[int]],
+    dice: random.Random,
+) -> tuple[dict[int | str, list[Repeats | None]], list[list[Repeats | None]]]:
+    """What stands at each index, by input or weight and by output, by axis of each."""
+    given: dict[int | str, list[Repeats | None]] = {
+        name: [None] * len(shape) for name, shape in shapes.items()
+    }
+    returned: list[list[Repeats | None]] = [[None] * len(shape) for shape in outputs]
+    for item, period in zip(axes, periods, strict=True):
+        (name, axis), *_ = item.given
+        repeats = Repeats.drawn(period, dice) if period < shapes[name][axis] else None
+        for name, axis in item.given:
+            given[name][axis] = repeats
+        for output, axis in item.returned:
+            returned[output][axis] = repeats
+    return given, returned
 
 
 def _fitting(
@@ -287,7 +330,7 @@ def _fitting(
             return None
         shared = [place for place in left if largest in dict(axes[place].given)]
         longest = max(shared or left, key=lambda place: periods[place])
-        periods[longest] = max((one for one in _PERIODS if one < periods[longest]), default=1)
+        periods[longest] -= max(1, periods[longest] // 4)
 
 
 class _OnlyWhole(TorchFunctionMode):
@@ -356,7 +399,8 @@ def _made(
     protocol: Protocol,
     seed: int,
     scales: Scales | None = None,
-) -> Patch | None:
+) -> tuple[oracle.Case, dict[str, torch.Tensor]] | None:
+    """The case of one period, and its weights."""
     reference = oracle.Reference(task, dict(task.shapes.get("full", {})))
     with oracle.private_rng(seed):
         drawn = {name: _drawn(values[name], shape) for name, shape in shapes.items()}
@@ -374,7 +418,7 @@ def _made(
     case = oracle.make_case("full", _Partial(module, state), inputs, oracle.for_task(protocol, task))
     if case is None or not all(bool(item.value.any()) for item in case.expected):
         return None
-    return Patch(case, state)
+    return case, state
 
 
 def needs_all(case: oracle.Case, index: int, dice: random.Random) -> bool:
