@@ -1,6 +1,7 @@
-"""Groups of the blocks of `backend.py`, as its backend cuts them, that lost to the faster of eager and torch.compile on an H100.
+"""Groups of the blocks of `backend.py`, as its backend cuts them: those that lost to the faster of eager and torch.compile on an H100,
+and those of the cuts that know their neighbours (`graph/neighbours.py`).
 
-For `schedules.py --only block/`. Sizes are those of the blocks: nothing here is drawn from for a corpus. The order is that of
+For `schedules.py --only block/`, or `block/neighbours`. Sizes are those of the blocks: nothing here is drawn from for a corpus. The order is that of
 interest.
 """
 
@@ -28,9 +29,18 @@ _BACKWARD = (
     "u = mul(z, unsqueeze(unsqueeze(a, 1), 2)); o = sub(sub(h, u), unsqueeze(unsqueeze(mul(s, 0.000005), 1), 2)); "
     "(main(mul(o, unsqueeze(unsqueeze(k, 1), 2))), main(mul(p, q)), main(s))"
 )
+_RMS = "h = f32({}); main(mul(mul(h, rsqrt(add(mean(pow(h, 2), [-1], True), 1e-6))), w))"
 _LARGE, _IMAGE = "[100352,256]", "[32,256,56,56]"
 _DEPTHWISE = "convolution(x, w, c, [1, 1], [3, 3], [1, 1], False, [0, 0], 256)"
 _CONVOLUTION = "convolution(x, w, None, [1, 1], [{0}, {0}], [1, 1], False, [0, 0], 1)"
+
+
+def _both(norm: str) -> str:
+    """The sum of two values, and its norm."""
+    first, _, last = norm.format("s").rpartition("; ")
+    return f"s = add(x, a); {first}; (s, {last})"
+
+
 _LINES: tuple[tuple[str, str, str], ...] = (
     ("depthwise 7x7", f"x:{_IMAGE} w:weight[n256,n1,n7,n7] c:weight[n256]", _DEPTHWISE),
     ("weights' gradient 256x1024x100352", f"x:{_LARGE} g:[100352,1024]", "mm(t(x), g)"),
@@ -65,6 +75,17 @@ _LINES: tuple[tuple[str, str, str], ...] = (
     ("column sum 9232x1024", "x:[9232,1024]", "sum(x, [0], True)"),
     ("convolution 1x1", "x:[64,64,56,56] w:weight[256,64,n1,n1]", _CONVOLUTION.format(0)),
     ("weights' gradient 2048x5632x4096", "x:[4096,2048] g:[4096,5632]", "mm(t(x), g)"),
+    ("neighbours gate and up 4096x5632x2048", "x:[4096,2048] w:weight[5632,2048] v:weight[5632,2048]",
+     "u = mm(x, t(v)); " + _GATE.format("mm(x, t(w))")),
+    ("neighbours projections 4096x2048x2048", "x:[4096,2048] q:weight[2048,2048] k:weight[512,2048] v:weight[512,2048]",
+     "(mm(x, t(q)), mm(x, t(k)), mm(x, t(v)))"),
+    ("neighbours keys and values 4096x512x2048", "x:[4096,2048] k:weight[512,2048] v:weight[512,2048]", "(mm(x, t(k)), mm(x, t(v)))"),
+    ("neighbours sum and rms norm 4096x2048", "x:[4096,2048] a:[4096,2048] w:[2048]", _both(_RMS)),
+    ("neighbours sum and layer norm 9232x1024", "x:[9232,1024] a:[9232,1024] w:[1024] c:[1024]", _both(_NORM)),
+    ("neighbours sum, group norm, silu 8x320x64x64", "x:[8,320,64,64] a:[8,320] w:[320] c:[320]",
+     "s = f32(reshape(add(x, unsqueeze(unsqueeze(a, 2), 3)), [8, 32, 10, 4096])); v, m = var_mean(s, [2, 3], correction=0, keepdim=True); "
+     "h = reshape(mul(sub(s, m), rsqrt(add(v, 1e-5))), [8, 320, 64, 64]); "
+     "h = add(mul(h, unsqueeze(unsqueeze(w, 1), 2)), unsqueeze(unsqueeze(c, 1), 2)); main(div(h, add(exp(neg(h)), 1)))"),
 )  # fmt: skip
 
 
