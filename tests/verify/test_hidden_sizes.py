@@ -5,6 +5,7 @@ import pytest
 from kernelwright.records import Task
 from kernelwright.verify.reference.hidden_sizes import (
     hidden_sizes,
+    kept_at_powers,
     named_bounds,
     named_numbers,
     sizes_beyond,
@@ -90,3 +91,20 @@ def test_sizes_are_once_in_the_opposite_order_and_once_equal(secret: int) -> Non
     assert turned["ROWS"] > turned["COLS"]
     assert equal["ROWS"] == equal["COLS"]
     assert turned["WINDOW"] == equal["WINDOW"] == 3
+
+
+def test_a_width_that_must_be_a_power_of_two_is_held_there_alone_and_is_drawn_no_more() -> None:
+    made = task(small=SMALL, small_odd=ODD)
+    kept = {tuple(names): one for one, names in kept_at_powers(made)}
+    assert list(kept) == [("COLS",), ("ROWS",), ("ROWS", "COLS")]
+    one = kept["COLS",]
+    assert {name: sizes["COLS"] for name, sizes in one.shapes.items()} == {"small": 128, "small_odd": 128}
+    assert one.shapes["small_odd"]["ROWS"] == 5
+    drawn = [sizes for _, found in hidden_sizes(one, ["small", "small_odd"], 3) for sizes in found]
+    assert drawn
+    assert {sizes["COLS"] for sizes in drawn} == {128}
+
+
+def test_a_size_that_is_no_power_of_two_at_full_size_is_never_held_there() -> None:
+    made = task(small=SMALL, small_odd=ODD).model_copy(update={"source": "ROWS = 4000\nCOLS = 8191\n"})
+    assert not list(kept_at_powers(made))

@@ -39,7 +39,12 @@ def lower_inline(
     """Let Inductor lower `operator` to what `function` does on a GPU, from now on, at sizes for which `holds` of the
     arguments; asking that of free sizes guards them. Raises NotTraceable."""
     from torch._inductor import ir
-    from torch._inductor.lowering import fallback_handler, process_subgraph_nodes, register_lowering
+    from torch._inductor.lowering import (
+        constrain_to_fake_tensor,
+        fallback_handler,
+        process_subgraph_nodes,
+        register_lowering,
+    )
     from torch._inductor.virtualized import V
 
     host = _with_stand_ins(function)
@@ -52,8 +57,10 @@ def lower_inline(
         if not holds(known):
             return opaque(*values)
         laid = [
-            ir.ExternKernel.require_contiguous(value) if contiguous else ir.ExternKernel.realize_input(value)
-            for value, contiguous in zip(values, plain, strict=True)
+            ir.ExternKernel.require_contiguous(value)
+            if contiguous
+            else ir.ExternKernel.realize_input(constrain_to_fake_tensor(value, fake))
+            for value, fake, contiguous in zip(values, known, plain, strict=True)
         ]
         with V.fake_mode:
             inside = traced(

@@ -33,6 +33,7 @@ from kernelwright.verify.gpu.timing import PRECISION
 from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import protocol as protocol_rules
+from kernelwright.verify.reference.hidden_sizes import asks_for_powers, kept_at_powers
 from kernelwright.verify.sandbox import zygote as zygotes
 from kernelwright.verify.sandbox.zygote import Zygote
 from kernelwright.verify.shards import WORKERS, Shards
@@ -209,6 +210,15 @@ class VerifierPool(Pool):
     def _verified(self, task: Task, candidate: Candidate) -> Verdict:
         """One candidate under every protocol that was asked for."""
         verdict, verification = self._judged(task, candidate, self.judge)
+        for kept, names in kept_at_powers(task) if asks_for_powers(verdict) else ():
+            try:
+                verdict, verification = self._judged(kept, candidate, self.judge)
+            except UserError:  # the reference takes no such sizes
+                continue
+            if not asks_for_powers(verdict):
+                task, said = kept, f"judged at powers of two of {', '.join(names)} alone: it takes no other"
+                verdict = verdict.model_copy(update={"detail": said}) if verdict.correct else verdict
+                break
         if self.sanitize and verdict.correct:
             watched, _ = self._judged(task, candidate, self.judge, verdict)
             verdict, verification = watched, verification if watched.correct else None

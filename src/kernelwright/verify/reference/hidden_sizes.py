@@ -19,7 +19,8 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kernelwright.records import Task
+from kernelwright.outcomes import Outcome
+from kernelwright.records import Task, Verdict
 from kernelwright.shapes import constants
 
 ONE = "hidden_one"
@@ -48,6 +49,12 @@ _WIDER = 24.0
 """Factor that a set of multiples may have over a small one, all its sizes together."""
 
 
+_OF_BLOCKS = ("must be a power of 2", "Input shapes should have M")
+"""What Triton says of a block of no size that it takes."""
+_OF_HINTS = ("Assume failed", "promises a multiple")
+"""What the interpreter says of a false hint: such a kernel refuses nothing, it is wrong there."""
+_LEAST_POWER = 16
+"""A size that is held at a power of two is no smaller: products of blocks want as many."""
 _DIVIDES = ("gcd", "lcm", "divmod", "fmod", "remainder", "mod")
 _LEAST, _SMALLER = 3, 32
 """Beside a size beyond a bound others are so much smaller than the small ones, and no smaller than the first."""
@@ -201,6 +208,41 @@ def inside(task: Task, sizes: Mapping[str, int]) -> bool:
     """Whether sizes lie in the family that a task is asked for."""
     known = {**constants(task.source), **sizes}
     return all(least <= known[name] <= (most or known[name]) for name, (least, most) in task.ranges.items())
+
+
+def asks_for_powers(verdict: Verdict) -> bool:
+    """Whether a candidate was refused where it refuses sizes itself: a block of the compiler's that is no power of two, or too
+    narrow for a product, or an assertion."""
+    if verdict.outcome is Outcome.COMPILE_ERROR:
+        return any(said in verdict.detail for said in _OF_BLOCKS)
+    asserted = verdict.outcome is Outcome.RUNTIME_ERROR and "AssertionError" in verdict.detail
+    return asserted and not any(said in verdict.detail for said in _OF_HINTS)
+
+
+def kept_at_powers(task: Task) -> Iterator[tuple[Task, list[str]]]:
+    """The task with one size, then with all, held at a power of two in its small sets, and so in those that are drawn from them: a
+    block as wide as a head is honest where the head's width is a power of two at full size. With the names of those sizes."""
+    full, sets = full_sizes(task), task.shape_sets("small")
+    names = [name for name in (next(iter(sets.values())) if sets else {}) if _power(full.get(name, 3))]
+    names = [name for name in names if any(not _power(sizes.get(name, 1)) for sizes in sets.values())]
+    if task.ranges:
+        return
+    for held in (*([name] for name in reversed(names)), *([names] if len(names) > 1 else [])):
+        sizes = {
+            name: min(full[name], max(_LEAST_POWER, *(_above(one.get(name, 1)) for one in sets.values())))
+            for name in held
+        }
+        made = {name: {**one, **sizes} for name, one in sets.items()}
+        yield task.model_copy(update={"shapes": {**task.shapes, **made}}), held
+
+
+def _power(size: int) -> bool:
+    return size > 0 and not size & (size - 1)
+
+
+def _above(size: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << max(size - 1, 0).bit_length()
 
 
 def _of_family(
