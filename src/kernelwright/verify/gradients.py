@@ -6,58 +6,87 @@ Cotangents come as arguments after the module's own, one for each output that ha
 floating-point input and of every learnable parameter, by the reference's names. Reference and candidate are called by the
 same code, so that all else a judge does holds of gradients: fp64, tolerances, sizes, races, who did the work.
 
-A gradient that does not reach an input is zeros, which is wrong where the reference's is not. Does not guarantee anything
-of second derivatives, nor of a forward whose gradients nobody asks for.
+A gradient that does not reach an input is zeros, which is wrong where the reference's is not. In other ways
+(`gradient_ways.py`) less is asked, or more is done. Does not guarantee anything of second derivatives.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from kernelwright.errors import UserError
+from kernelwright.verify.gradient_ways import CROSSED, NESTED, TWICE, GradientWay
 from kernelwright.verify.structures import convert, flatten
 
 
 class WithGradients:
     """A module as a function of its inputs and cotangents."""
 
-    def __init__(self, module: torch.nn.Module, parameters: Sequence[str], positions: Sequence[int]) -> None:
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        parameters: Sequence[str],
+        positions: Sequence[int],
+        way: GradientWay = GradientWay(),
+    ) -> None:
         """`parameters` are names of the module's own; `positions` are those of its outputs, flat, that have cotangents."""
         self.module, self.parameters, self.positions = module, tuple(parameters), tuple(positions)
+        self.way = way
+
+    def asked(self, way: GradientWay) -> WithGradients:
+        """The same, called in another way."""
+        return WithGradients(self.module, self.parameters, self.positions, way)
 
     def __call__(self, *arguments: Any) -> dict[str, object]:
         count = len(arguments) - len(self.positions)
+        given, cotangents = arguments[:count], arguments[count:]
         own = dict(self.module.named_parameters())
         learnt = [own[name] for name in self.parameters]
         before = [one.requires_grad for one in learnt]
-        for one in learnt:
-            one.requires_grad_(True)
+        inputs = sum(one.is_floating_point() for one in flatten(given))
+        for number, one in enumerate(learnt):
+            one.requires_grad_(inputs + number not in self.way.frozen)
         try:
+            if not self.way.asked:
+                with torch.set_grad_enabled(bool(self.way.frozen)):
+                    output = self._forward(given)
+                return {"outputs": convert(output, torch.Tensor.detach), "inputs": (), "parameters": ()}
             with torch.enable_grad():
-                return self._both(arguments[:count], arguments[count:], learnt)
+                return self._both(given, cotangents, [one for one in learnt if one.requires_grad])
         finally:
             for one, required in zip(learnt, before, strict=True):
                 one.requires_grad_(required)
 
+    def _forward(self, given: Sequence[object]) -> Any:
+        return type(self.module).forward(self.module, *given)
+
     def _both(
         self, given: Sequence[object], cotangents: Sequence[torch.Tensor], learnt: Sequence[torch.Tensor]
     ) -> dict[str, object]:
-        given = convert(tuple(given), _leaf)
+        floating = itertools.count()
+
+        def leaf(tensor: torch.Tensor) -> torch.Tensor:
+            asked = tensor.is_floating_point() and next(floating) not in self.way.frozen
+            return _leaf(tensor) if asked else tensor
+
+        given = convert(tuple(given), leaf)
         inputs = [one for one in flatten(given) if one.requires_grad]
-        output = type(self.module).forward(self.module, *given)
+        wanted = [*inputs, *learnt]
+        output = self._forward(given)
+        if self.way.order in (CROSSED, NESTED):
+            others = convert(given, _another)
+            other = self._forward(others)
+            if self.way.order == CROSSED:
+                leaves = [one for one in flatten(others) if one.requires_grad]
+                self._gradients(other, cotangents, [*leaves, *learnt])
         flat = flatten(output)
         if self.positions and max(self.positions) >= len(flat):
             return {"outputs": convert(output, torch.Tensor.detach)}  # one that is missing: another structure
-        pairs = [(flat[at], one) for at, one in zip(self.positions, cotangents, strict=True)]
-        pairs = [(made, one) for made, one in pairs if made.requires_grad]
-        wanted = [*inputs, *learnt]
-        found: Sequence[torch.Tensor | None] = [None] * len(wanted)
-        if pairs and wanted:
-            outputs, directions = zip(*pairs, strict=True)
-            found = torch.autograd.grad(outputs, wanted, directions, allow_unused=True)
+        found = self._gradients(output, cotangents, wanted)
         whole = tuple(
             torch.zeros_like(one) if made is None else made.detach()
             for one, made in zip(wanted, found, strict=True)
@@ -68,10 +97,33 @@ class WithGradients:
             "parameters": whole[len(inputs) :],
         }
 
+    def _gradients(
+        self, output: object, cotangents: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]
+    ) -> Sequence[torch.Tensor | None]:
+        """Of those `wanted`, None where an output does not reach one; those of the second pass, where two are made."""
+        flat = flatten(output)
+        used = [
+            pair
+            for n, pair in enumerate(zip(self.positions, cotangents, strict=True))
+            if n not in self.way.unused
+        ]
+        pairs = [(flat[at], one) for at, one in used if at < len(flat) and flat[at].requires_grad]
+        if not pairs or not wanted:
+            return [None] * len(wanted)
+        outputs, directions = zip(*pairs, strict=True)
+        if self.way.order == TWICE:
+            torch.autograd.grad(outputs, wanted, directions, retain_graph=True, allow_unused=True)
+        return torch.autograd.grad(outputs, wanted, directions, allow_unused=True)
+
 
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:
     """The same memory, as an input that gradients are asked of."""
     return tensor.detach().requires_grad_() if tensor.is_floating_point() else tensor
+
+
+def _another(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros in place of a tensor: what another forward pass is given."""
+    return torch.zeros_like(tensor, requires_grad=tensor.requires_grad)
 
 
 def learnable(module: torch.nn.Module) -> list[str]:

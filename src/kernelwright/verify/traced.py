@@ -93,11 +93,14 @@ class Trace:
         """Whether a call in another `way` (`trace/ways.py`) launches something else than the steady one, whatever memory it is
         given. Strides that a kernel is given may differ as those of its tensors do. Of a tensor without gaps memory that is made
         like it has its layout, so that a copy alone says little there."""
+        from kernelwright.verify.gradient_ways import GradientWay
         from kernelwright.verify.trace import ways
 
         there, here = self.traced.tapes[call], self.tape
         if call in self.refused:
             return False
+        if GradientWay.read(way) is not None:
+            return True
         if not (layout := ways.layout_of(way)):
             return bool(there.form() != here.form())
         launched, usual = there.launched(), here.launched()

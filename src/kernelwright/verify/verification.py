@@ -24,6 +24,7 @@ from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Candidate, Evidence, Mismatch, Task, Timing, Verdict
 from kernelwright.shapes import constants
 from kernelwright.verify.confined import Confined, Stop, plain
+from kernelwright.verify.gradient_ways import GradientWay, drawn
 from kernelwright.verify.gradients import label
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import HALF_SUMS, TINY, Building, Gradients, Run
@@ -253,6 +254,8 @@ class Verification:
         asked = [*([ways.FED_BACK] if forward else []), *ways.SWITCHES]
         asked += [ways.ONE_TENSOR] if forward and _some_alike(inputs) else []
         asked += ways.LAYOUTS
+        in_gradients = _gradient_ways(inputs, again.gradients) if again.gradients else []
+        asked += in_gradients
         called = dataclasses.replace(again, ways=asked, calls=again.calls + len(asked))
         elsewhere = traced(dataclasses.replace(called, evaluating=settled and forward))
         if settled and forward and not trace.alike(elsewhere):
@@ -268,7 +271,7 @@ class Verification:
         others = [way for number, way in enumerate(asked, 1) if elsewhere.takes_another_path(number, way)]
         count = len(list(_specs(inputs)))
         if count > 1:  # many a kernel has a path for one of them
-            layouts = [way for way in others if ways.layout_of(way)]
+            layouts = [way for way in others if ways.layout_of(way) and way not in in_gradients]
             others = [way for way in others if way not in layouts]
             others += [f"{way} #{place}" for way in layouts for place in range(min(count, _MOST_LAID_OUT))]
             elsewhere = (
@@ -307,7 +310,7 @@ class Verification:
     def _plays_otherwise(
         self, device: Confined, shape: Shape, case: Case, trace: Trace, call: int, way: str
     ) -> None:
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference import gradient_cases, oracle
         from kernelwright.verify.trace import ways
 
         known: dict[str, tuple[str, Callable[[], Case | None]]] = {
@@ -325,6 +328,8 @@ class Verification:
                 lambda: oracle.with_one_row(case, self.protocol, way),
             ),
         }
+        if (gradients := GradientWay.read(way)) is not None:
+            known[way] = gradients.said(), lambda: gradient_cases.asked(case, self.protocol, gradients)
         usual = "with inputs of other strides", lambda: None if case.changed else case
         said, made = known.get(way.partition(" #")[0], usual)
         if (wanted := made()) is None:
@@ -775,6 +780,14 @@ def _some_alike(inputs: object) -> bool:
     """Whether two of the tensors that `structures.describe` tells of have one form."""
     found = [str(spec) for spec in _specs(inputs)]
     return len(set(found)) < len(found)
+
+
+def _gradient_ways(inputs: object, gradients: Gradients) -> list[str]:
+    """Other ways to ask a task's gradients; its cotangents are the last `inputs`."""
+    outputs = len(gradients["positions"])
+    given = list(_specs(inputs))[:-outputs]
+    floating = sum("float" in str(spec) for spec in given)
+    return drawn(len(given), floating + len(gradients["parameters"]), outputs, secrets.SystemRandom())
 
 
 def _specs(spec: object) -> Iterator[object]:

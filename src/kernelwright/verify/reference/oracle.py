@@ -119,6 +119,8 @@ class Case:
     """The reference."""
     precision: Precision
     """In which it is asked."""
+    part: tuple[Case, Sequence[int]] | None = None
+    """Of which case these are some outputs, and which."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
 
     @property
@@ -136,6 +138,9 @@ class Case:
 
     def with_roundings(self) -> list[Expected]:
         """What is expected, with how far roundings move it; as it is where elements are not `few`."""
+        if self.part is not None:
+            whole, places = self.part
+            return [whole.with_roundings()[place] for place in places]
         if self._rounded is None and self.few:
             exact = [item.value.reshape(item.shape) for item in self.expected]
             with _running(self.inputs, Precision("ieee", False, False)):

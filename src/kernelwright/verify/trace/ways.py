@@ -20,6 +20,8 @@ from collections.abc import Iterator
 
 import torch
 
+from kernelwright.verify.gradient_ways import SPREAD, GradientWay
+
 ONE_TENSOR, FED_BACK, EXPANDED = "one tensor", "fed back", "expanded"
 DETERMINISTIC, AUTOCAST, PRECISION = "deterministic", "autocast", "precision"
 SWITCHES = (DETERMINISTIC, AUTOCAST, PRECISION)
@@ -31,12 +33,16 @@ _PADDING = 3
 
 def layout_of(way: str) -> str:
     """The layout that a way to call a module asks for; empty for none."""
+    if (gradients := GradientWay.read(way)) is not None:
+        return gradients.layout
     name = way.partition(" #")[0]
     return name if name in LAYOUTS else ""
 
 
 def concerns(way: str, place: int) -> bool:
     """Whether a layout is that of the input of this number."""
+    if (gradients := GradientWay.read(way)) is not None:
+        return place >= gradients.given
     _, _, only = way.partition(" #")
     return not only or int(only) == place
 
@@ -44,6 +50,8 @@ def concerns(way: str, place: int) -> bool:
 def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     """Of a tensor of this shape in a layout; those of a contiguous one where it has none of its own."""
     rank = len(shape)
+    if layout == SPREAD:
+        return (0,) * rank
     order = list(range(rank))
     if layout == "turned" and rank > 1:
         order = [0, *range(2, rank), 1] if rank > 3 else [*range(rank - 2), rank - 1, rank - 2]
