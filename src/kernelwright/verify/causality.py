@@ -23,6 +23,8 @@ from kernelwright.verify.trace.tape import Operation, Tape, View
 
 MOST_COPIED = 0.1
 """Share of an output's elements other than 0 that no kernel need have made, where torch copies into it."""
+MOST_OF_A_GRADIENT = 0.5
+"""The same of a single gradient beside others."""
 SAME = 0.9
 """Share of an output's elements other than 0 that a copy has, of which it is said to be the output."""
 SCATTERS = (

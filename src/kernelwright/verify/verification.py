@@ -604,6 +604,12 @@ class Verification:
             if share > causality.MOST_COPIED:
                 detail = f"torch copies {share:.0%} of the output"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+            for index, pair in enumerate(zip(tensors[len(case.expected) :], case.expected, strict=True)):
+                what = label(index, case.structure)  # a small gradient is hidden among large ones
+                lone = causality.unmarked([pair[0]], [pair[1]], kept) if what else 0.0
+                if lone > causality.MOST_OF_A_GRADIENT and case.aliases[index] < 0:
+                    detail = f"torch copies {lone:.0%} of {what}"
+                    raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
 
     def _acts(self, calls: Iterable[tuple[Case, list[torch.Tensor]]], idle: bool = False) -> None:
         """Without kernels the outputs of one of `calls` (cases, what came of them) are wrong. One may be right by chance, as

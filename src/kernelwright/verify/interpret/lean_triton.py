@@ -14,6 +14,7 @@ import dataclasses
 
 import numpy as np
 import torch
+from triton.backends.nvidia.compiler import CUDAOptions
 from triton.language import core, semantic
 from triton.runtime import interpreter
 
@@ -96,4 +97,8 @@ def install() -> None:
     interpreter.TensorHandle.__init__ = _handle_init
     interpreter.InterpreterBuilder.create_erf = _erf
     builder = interpreter.interpreter_builder
-    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
+    builder.options = dataclasses.replace(
+        builder.options,
+        sanitize_overflow=False,
+        allowed_dot_input_precisions=tuple(CUDAOptions.allowed_dot_input_precisions),
+    )

@@ -75,6 +75,14 @@ def updated_in_bf16(op: str, pointers: np.ndarray, val: Handle, mask: Handle) ->
     return before.reshape(pointers.shape)
 
 
+def to_two_bf16(handle: Handle) -> Handle:
+    """float32 as the sum of two numbers of bfloat16, which is what three products of them keep."""
+    data = np.ascontiguousarray(handle.data, dtype=np.float32)
+    first = (to_bf16(data).astype(np.uint32) << 16).view(np.float32)
+    second = (to_bf16(data - first).astype(np.uint32) << 16).view(np.float32)
+    return interpreter.TensorHandle(first + second, handle.dtype)
+
+
 def to_tf32(handle: Handle) -> Handle:
     """float32 with the 10-bit mantissa that tensor cores read, to nearest (Triton 3.6's interpreter keeps all)."""
     bits = np.ascontiguousarray(handle.data).view(np.uint32)

@@ -29,6 +29,7 @@ from kernelwright.verify.interpret.number_formats import (
     np_dtype,
     to_bf16,
     to_tf32,
+    to_two_bf16,
     updated_in_bf16,
     widened,
 )
@@ -133,7 +134,7 @@ def _products(engine: Watcher) -> list[Patch]:
     ) -> Handle:
         unit = str(a.dtype.scalar)
         if unit == "fp32":
-            unit = "tf32x3" if "x3" in str(input_precision) else "tf32"
+            unit = "tf32x3" if "x3" in str(input_precision) or "x6" in str(input_precision) else "tf32"
             unit = "float32" if "IEEE" in str(input_precision) else unit
         engine.count(_UNITS.get(unit, unit), 2.0 * a.data.size * b.data.shape[-1])
         if d.dtype.scalar == tl.float16:
@@ -147,6 +148,8 @@ def _products(engine: Watcher) -> list[Patch]:
         a, b = widened(a), widened(b)
         if unit == "tf32":
             a, b = to_tf32(a), to_tf32(b)
+        if "BF16x3" in str(input_precision):
+            a, b = to_two_bf16(a), to_two_bf16(b)
         return half_sums.product(dot(self, a, b, d, input_precision, *rest), d)
 
     def create_fma(self: Builder, x: Handle, y: Handle, z: Handle) -> Handle:

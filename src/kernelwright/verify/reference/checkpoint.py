@@ -2,7 +2,8 @@
 
 Layers that begin as copies differ then, gains that begin positive have either sign, rows of zeros hold numbers, and a
 buffer of zeros is none. `brought` draws such values for a reference's state: of learnable parameters, and of buffers
-that are saved and either begin as one number or are drawn at random. Tables that a constructor computes from sizes (a
+that are saved and either begin as one number (integers and truth values, too) or are drawn at random. Tables that a
+constructor computes from sizes (a
 mask, angles), statistics of norms and frozen parameters that nobody draws stay: they are part of the program.
 
 A candidate gets them by name, or in memory into which it has laid its weights anew (`checkpointed.py`).
@@ -25,6 +26,8 @@ _OUTLIERS, _GREATER = 1 / 16, (0.6, 2.0)
 """Share of a vector's elements (gains, biases) that are far greater, and by which powers of ten."""
 _WIDTH = 0.5
 """Standard deviation of what begins as zeros throughout."""
+_SMALL_BYTES, _STEPS = 8, 3
+"""Size of a buffer of integers that is left alone, and how far others are moved."""
 _MOST_ALONE = 64
 """Tensors that are tried one by one, where all at once are not taken."""
 
@@ -89,11 +92,33 @@ def _proposals(
                 wild[name] = torch.randint(
                     least, most + 1, value.shape, generator=generator, dtype=value.dtype
                 )
+            elif _begins_alike(value, name in parameters):
+                wild[name], near[name] = _other_integers(value, generator)
+        elif not value.is_floating_point() and not value.is_complex():
+            if _begins_alike(value, name in parameters):
+                wild[name], near[name] = _other_integers(value, generator)
         elif value.is_floating_point() and bool(torch.isfinite(value).all()):
             begins_alike = name not in parameters and bool((value == value.reshape(-1)[0]).all())
             if name in learnt or drawn or begins_alike:
                 wild[name], near[name] = _anew(value, generator)
     return wild, near
+
+
+def _begins_alike(value: torch.Tensor, parameter: bool) -> bool:
+    """Whether integers or truth values of a buffer are one number throughout: zero points, a mask that prunes nothing. A single
+    number counts calls, or says how many there are of something."""
+    large = value.numel() > 1 and value.numel() * value.element_size() > _SMALL_BYTES
+    return large and not parameter and bool((value == value.reshape(-1)[0]).all())
+
+
+def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """A few more or fewer; and one more for some."""
+    some = torch.randint(0, 2, value.shape, generator=generator)
+    if value.dtype == torch.bool:
+        return value ^ some.bool(), value ^ some.bool()
+    limits = torch.iinfo(value.dtype)
+    steps = torch.randint(-_STEPS, _STEPS + 1, value.shape, generator=generator)
+    return tuple((value.long() + one).clamp(limits.min, limits.max).to(value.dtype) for one in (steps, some))  # type: ignore[return-value]
 
 
 def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

@@ -191,6 +191,8 @@ _FACTORS = (1e2, -1e2, 1e3, -1e3, 1e4, -1e4, 1e5, -1e5, 1e-3, 0.0)
 _FAR_FACTOR = 30.0
 _WEIGHT_DRAWS = 24
 """Draws of wild weights, where a bound on them is not crossed."""
+_BESIDE, _JUMP = 1e-9, 1e-4
+"""How far beside an input or weight a gradient is looked at, and by which share it differs on both sides of a kink."""
 _MEAN_COTANGENT = 2.0**-10
 """Factor on those behind a mean."""
 _MASK_DRAWS = 8
@@ -328,6 +330,19 @@ class Reference:
 
         return [*inputs[:count], *map(changed, inputs[count:])]
 
+    def with_zero_rows(self, inputs: Any) -> Any:
+        """Arguments of which some rows are zeros, and cotangents as they are."""
+        count = len(inputs) - len(self._cotangents)
+
+        def changed(tensor: torch.Tensor) -> torch.Tensor:
+            if not tensor.is_floating_point() or not tensor.ndim:
+                return tensor
+            made = tensor.clone(memory_format=torch.contiguous_format)
+            made.reshape(-1, made.shape[-1] if made.ndim > 1 else 1)[0::3] = 0.0
+            return made
+
+        return [*convert(list(inputs[:count]), changed), *inputs[count:]]
+
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
         try:
@@ -376,12 +391,15 @@ def shape_cases(
     def made(module: torch.nn.Module) -> ShapeCases:
         return _cases_of(module, reference, name, protocol, secret, position, of_weights, long)
 
-    if position == 1 and protocol.affine and not task.gradients:
+    if position == 1 and protocol.affine:
         values = _of_a_checkpoint(reference, module, protocol, secret)
         with contextlib.suppress(UserError):
             if values is not None:
                 shape = made(checkpoint.load(copy.deepcopy(module), values))
                 shape.drawn = _state(module)
+                if task.gradients:
+                    for case in shape.cases:
+                        _away_from_kinks(case)
                 shape.make_as_built = functools.partial(made, module)
                 return shape
     return made(module)
@@ -523,8 +541,15 @@ def special_cases(
         )
         if case is not None:
             yield case
+    if reference.task.gradients and position == 0 and any_kind:
+        case = make_case(
+            f"{name}, zero rows", module, reference.with_zero_rows(drawn), protocol, _SPECIAL, True
+        )
+        if case is not None:
+            _away_from_kinks(case)
+            yield case
     smooth = not reference.task.gradients
-    if position < 2 and smooth and any_kind:
+    if position < 2 and any_kind:
         yield from _of_whole_numbers(name, reference, module, found, drawn, protocol, seed)
     if position == 0 and smooth and (inputs := _reaching(module, found, drawn, tried)) is not None:
         case = make_case(f"{name}, reach", module, inputs, protocol, _SCALED_UP, True)
@@ -642,6 +667,28 @@ def weights_seed(reference: Reference, protocol: Protocol, secret: int, position
                 return seed
         return first or tame
     return tame
+
+
+def _away_from_kinks(case: Case) -> None:
+    """Nothing is asked of a case where its outputs jump within rounding of its inputs and weights: a gradient is a choice there."""
+    beside = []
+    for step in (_BESIDE, -_BESIDE):
+        with _where_possible(), torch.no_grad(), _drawing(case.inputs), Wide():
+            module = copy.deepcopy(case.module).double()
+            for weight in module.parameters():
+                weight.add_(step)
+            given = convert(
+                case.inputs, lambda t, by=step: t.double() + by if t.is_floating_point() else t.clone()
+            )
+            beside.append([one.detach() for one in flatten(module(*given))])
+    if len(beside) < 2:
+        return
+    for number, (one, up, down) in enumerate(zip(case.expected, *beside, strict=True)):
+        if one.dtype.is_floating_point and one.value.shape == up.shape:
+            jump = ~((up - down).abs() <= _JUMP * (one.value.abs() + one.typical))
+            if bool(jump.any()):
+                judged = torch.ones_like(jump) if one.judged is None else one.judged.reshape(jump.shape)
+                case.expected[number] = dataclasses.replace(one, judged=judged & ~jump)
 
 
 def _fine(expected: Expected) -> bool:

@@ -38,10 +38,12 @@ _ENOUGH = 0.5
 
 
 def named_in(source: str) -> list[int]:
-    """Whole numbers below zero that a task's own source names: one that is ignored, or stands for padding."""
+    """Whole numbers that a task's own source names: one that is ignored, or stands for padding."""
     found = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            found.add(node.value)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             value = getattr(node.operand, "value", None)
             if type(value) is int:
                 found.add(-value)
@@ -141,9 +143,11 @@ def _changes(
     ):
         yield lambda old: torch.cat([old[:1], drawn(low, high)[1:].sort().values])
         return
-    if named:
-        held = torch.tensor(named)
-        yield some(lambda _: held[drawn(0, len(named) - 1)])
+    rare = [number for number in named if low <= number <= high]
+    for numbers in ([number for number in named if number < 0], rare):
+        if numbers:
+            held = torch.tensor(numbers)
+            yield some(lambda _, held=held: held[drawn(0, len(held) - 1)])  # type: ignore[misc]
     # Not from the end of a table: kernels that only count forward are honest.
     if low >= 0 and "index" not in names:
         yield some(lambda old: -1 - old)
