@@ -4,7 +4,7 @@
 `deterministic`  under deterministic algorithms
 `autocast`       under automatic casts
 `precision`      with products allowed in TF32 where they were not, or the other way round
-`fed back`       inputs are what the call before gave, where those have their form
+`fed back`       inputs are what the call before gave, one each, where those have their form
 `stepped`, `padded`, `turned`, `expanded`   inputs of other strides: every second element of a larger tensor, rows cut out of
                  longer ones, the last axis in front (channels last), and one row for all
 
