@@ -207,6 +207,8 @@ class Engine:
         """What undefined lanes hold; None for NaN."""
         self.garbage = 1
         """What undefined integers are."""
+        self._orders: dict[int, np.ndarray] = {}
+        """By the size of a block, in which order an atomic operation comes to its lanes."""
         self.brackets = 0
         """Decides how reductions are bracketed."""
         self.sampled = Sampled()
@@ -551,6 +553,7 @@ class Engine:
     def draw_undefined(self, first: bool) -> None:
         """What undefined lanes and undefined operations give in the call to come; `first` has NaN for the lanes."""
         self.garbage = self.dice.randrange(3, 1 << 30) | 1
+        self._orders.clear()
         self.lanes = None if first or self.dice.random() < 0.5 else self.garbage
 
     def _invented(
@@ -609,8 +612,9 @@ class Engine:
             self.marks.store(self.memory, ptrs.data, mask, itemsize)
         self._storing.update([region.name] if region is not None else self.memory.names())
         if self._watch is not None:
-            orders = "RELAXED" not in str(sem) and "CTA" not in str(scope)
-            self._watch.atomic(ptrs.data, mask, itemsize, orders)
+            narrow = "CTA" in str(scope)
+            orders = "RELAXED" not in str(sem) and not narrow
+            self._watch.atomic(ptrs.data, mask, itemsize, orders, narrow)
         return interpreter.TensorHandle(self.memory.translate(ptrs.data, region), ptrs.dtype)
 
     def _touch(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, what: str) -> Region | None:
@@ -694,6 +698,12 @@ class Engine:
         """The lanes of the running instance meet."""
         if self._watch is not None:
             self._watch.barrier()
+
+    def serving(self, lanes: int) -> np.ndarray:
+        """The order in which an atomic operation comes to the lanes of a block: nobody says which, so any one, for a call."""
+        if lanes not in self._orders:
+            self._orders[lanes] = np.random.default_rng(self.dice.getrandbits(64)).permutation(lanes)
+        return self._orders[lanes]
 
     def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray:
         """What an atomic update finds where there is no memory: the tickets drawn before, of a counter."""

@@ -77,6 +77,7 @@ class Watcher(Protocol):
     def load(self, ptrs: Handle, mask: Handle, other: Handle | None, volatile: bool = False) -> Handle: ...
     def store(self, ptrs: Handle, value: Handle, mask: Handle) -> None: ...
     def real_pointers(self, ptrs: Handle, mask: np.ndarray, sem: object, scope: object) -> Handle | None: ...
+    def serving(self, lanes: int) -> np.ndarray: ...
     def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray: ...
     def meet(self) -> None: ...
     def iterate(self, values: range, stages: int = 0) -> Iterator[int]: ...
@@ -328,6 +329,18 @@ def _undefined(engine: Watcher) -> list[Patch]:
     ]
 
 
+def _served(handle: Handle, shape: tuple[int, ...], order: np.ndarray) -> Handle:
+    """A block's lanes in the order in which an atomic operation comes to them."""
+    return interpreter.TensorHandle(np.broadcast_to(handle.data, shape).reshape(-1)[order], handle.dtype)
+
+
+def _given_back(data: np.ndarray, shape: tuple[int, ...], order: np.ndarray) -> np.ndarray:
+    """What lanes found that were served in that order, in their own."""
+    made = np.empty_like(data)
+    made[order] = data
+    return made.reshape(shape)
+
+
 def _memory(engine: Watcher) -> list[Patch]:
     """Loads, stores, atomic updates and barriers."""
     rmw, cas = Builder.create_atomic_rmw, Builder.create_atomic_cas
@@ -338,6 +351,16 @@ def _memory(engine: Watcher) -> list[Patch]:
         real = engine.real_pointers(ptr, np.broadcast_to(mask.data, ptr.data.shape), sem, scope)
         if real is None:
             return interpreter.TensorHandle(engine.found_by(op, ptr, val), val.dtype.scalar)
+        if real.data.size == 1:
+            return update(self, op, real, val, mask, sem, scope)
+        order = engine.serving(real.data.size)
+        real, val, mask = (_served(handle, ptr.data.shape, order) for handle in (real, val, mask))
+        made = update(self, op, real, val, mask, sem, scope)
+        return interpreter.TensorHandle(_given_back(made.data, ptr.data.shape, order), made.dtype)
+
+    def update(
+        self: Builder, op: object, real: Handle, val: Handle, mask: Handle, sem: object, scope: object
+    ) -> Handle:
         if "XCHG" in str(op):  # moves bits, but Triton's own knows only integers
             moved = rmw(self, op, real, as_integers(val), mask, sem, scope)
             return interpreter.TensorHandle(moved.data.view(val.data.dtype), val.dtype.scalar)
@@ -351,8 +374,12 @@ def _memory(engine: Watcher) -> list[Patch]:
         real = engine.real_pointers(ptr, np.ones(ptr.data.shape, dtype=bool), sem, scope)
         if real is None:
             return interpreter.TensorHandle(cmp.data.copy(), cmp.dtype.scalar)
-        found = cas(self, real, as_integers(cmp), as_integers(val), sem, scope)
-        return interpreter.TensorHandle(found.data.view(cmp.data.dtype), cmp.dtype.scalar)
+        order = engine.serving(real.data.size)
+        served = (
+            _served(handle, ptr.data.shape, order) for handle in (real, as_integers(cmp), as_integers(val))
+        )
+        found = _given_back(cas(self, *served, sem, scope).data, ptr.data.shape, order)
+        return interpreter.TensorHandle(found.view(cmp.data.dtype), cmp.dtype.scalar)
 
     return [
         (

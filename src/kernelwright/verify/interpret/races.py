@@ -4,6 +4,7 @@ The interpreter runs instances one after another, so a race never shows in the v
 Every element remembers who last stored to it, updated it atomically, and read it, and at which epoch of theirs. An
 instance may rely on another's access only if a chain of atomic operations on common addresses leads from there to
 here: each atomic hands on what its instance knows (release) and learns what the last one there knew (acquire).
+One of the scope of a block is no atomic to another instance, by PTX's memory model, whatever the hardware makes of it.
 
 Inside an instance, lanes run on many threads: what one lane stored, another may read only behind a barrier. Reductions,
 products and atomics bring one along.
@@ -121,8 +122,8 @@ class Races:
             if volatile:
                 self._acquire(addresses)
             others = self._loose(shadow["stores"][elements])
+            others |= self._loose(shadow["narrow" if volatile else "atomics"][elements])
             if not volatile:
-                others |= self._loose(shadow["atomics"][elements])
                 self._note_read(shadow, elements)
             if others.any():
                 raise Race(
@@ -152,13 +153,20 @@ class Races:
             shadow["stores"][elements] = self._stamp
             shadow["lanes"][elements] = self._lanes(pointers, mask)[lanes][:, None]
 
-    def atomic(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, orders: bool) -> None:
-        """An atomic operation; `orders` where it acquires and releases for the whole device."""
+    def atomic(
+        self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, orders: bool, narrow: bool
+    ) -> None:
+        """An atomic operation; `orders` where it acquires and releases for the whole device, `narrow` where it is one
+        to its own instance only."""
         self.barrier()
         for region, _, addresses in self._parts(pointers, mask):
             shadow, elements = self._elements(region, addresses, itemsize)
             if self._loose(shadow["stores"][elements]).any():
                 raise Race(f"`{region.name}` is stored to by one program and updated atomically by another")
+            if self._loose(shadow["atomics" if narrow else "narrow"][elements]).any():
+                raise Race(f'two programs update `{region.name}`, with scope="cta": no atomic to the other')
+            if narrow:
+                shadow["narrow"][elements] = self._stamp
             shadow["atomics"][elements] = self._stamp
             if orders and addresses.size <= _MOST_LANES:
                 self._acquire(addresses)
