@@ -46,6 +46,7 @@ from kernelwright.verify.trace.pretend_cuda import (
 )
 from kernelwright.verify.trace.recorder import HostTensor, Recorder, after, made_by, storages, with_views
 from kernelwright.verify.trace.stand_ins import CompiledKernel
+from kernelwright.verify.trace.streams import STREAMS
 from kernelwright.verify.trace.surroundings import Surroundings
 from kernelwright.verify.trace.tape import Tape, TapeError
 
@@ -347,11 +348,14 @@ class HostWorker(Service):
             self.surroundings.dice.random() < 0.5 and not self.surroundings.inference
         )
         Refused.last = None
+        STREAMS.begin(STREAMS.other if self.surroundings.streaming else 0)
         failures = self.failures(Outcome.RUNTIME_ERROR)
         with failures, self.listening(recorder), recorder.cuda, graded, recorder:
             output = module(*inputs)
             if Refused.last is not None:  # whatever it made of the exception
                 raise Refused.last
+        if fault := STREAMS.fault():
+            raise Failure(Outcome.NONDETERMINISTIC, fault)
         return output
 
     def _call_often(self, module: Callable[..., object], inputs: object, recorder: Recorder) -> None:

@@ -27,6 +27,7 @@ from kernelwright.verify.trace.pretend_cuda import (
     has_data,
     storage_of,
 )
+from kernelwright.verify.trace.streams import STREAMS
 from kernelwright.verify.trace.tape import Kind
 
 _READS = frozenset(["_local_scalar_dense", "item", "equal", "is_nonzero", "nonzero", "unique", "_unique2"])
@@ -198,6 +199,8 @@ class Recorder(TorchDispatchMode):
             return made.set_(real, tensor.storage_offset(), tensor.shape, tensor.stride()).item()
 
     def add(self, kind: Kind, **fields: Any) -> None:
+        if kind != "alloc":
+            STREAMS.work()
         self.operations.append({"kind": kind, **fields})
 
     # -- launches ------------------------------------------------------------------------------------------

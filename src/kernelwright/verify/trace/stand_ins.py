@@ -3,7 +3,9 @@
 Where the real function, class or property would answer and nothing here knows what, `Unmodelled` is raised and remembered,
 caught or not: an attribute that is missing here and is not there would tell a judge from a user.
 
-Not guaranteed: streams and events do nothing, and identities below Python (`type(x) is` a class of torch's own bindings,
+Streams and events order work (`streams.py`) and do nothing else.
+
+Not guaranteed: identities below Python (`type(x) is` a class of torch's own bindings,
 where this build of torch has none) are not those of a build for GPUs.
 """
 
@@ -21,6 +23,7 @@ import torch
 
 from kernelwright.hardware import Target
 from kernelwright.verify.trace.pretend_cuda import Unmodelled
+from kernelwright.verify.trace.streams import STREAMS, Clock
 from kernelwright.verify.trace.surroundings import Surroundings
 
 _CUDA = torch.device("cuda", 0)
@@ -82,12 +85,18 @@ class _StreamGuard(_Guard):
     def __init__(self, stream: object = None) -> None:
         self.stream, self.idx = stream, 0
 
+    def __enter__(self) -> None:
+        STREAMS.entered.append(getattr(self.stream, "cuda_stream", None))
+
+    def __exit__(self, *exc: object) -> None:
+        del STREAMS.entered[-1:]
+
 
 _called(_StreamGuard, "StreamContext", "torch.cuda", torch.cuda.StreamContext.__doc__)
 
 
 class _Stream(StandIn):
-    """A queue to which nothing is ever sent. The default one is number 0."""
+    """A queue that nothing ever runs on. The default one is number 0."""
 
     device, device_index, device_type, priority = _CUDA, 0, 1, 0
     _next: ClassVar[int] = 0x5581_2000_0000
@@ -106,14 +115,21 @@ class _Stream(StandIn):
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
     def query(self) -> bool:
-        return True
+        return STREAMS.query(STREAMS.clock(self.cuda_stream))
 
-    def record_event(self, event: object = None) -> object:
-        return event or _Event()
+    def record_event(self, event: Any = None) -> object:
+        made = _Event() if event is None else event
+        made.record(self)
+        return made
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        STREAMS.synchronize(STREAMS.clock(self.cuda_stream))
 
-    wait_event = wait_stream = lambda self, other: None
+    def wait_event(self, event: Any) -> None:
+        event.wait(self)
+
+    def wait_stream(self, stream: Any) -> None:
+        STREAMS.wait(self.cuda_stream, STREAMS.clock(stream.cuda_stream))
 
 
 _called(_Stream, "Stream", "torch.cuda.streams", torch.cuda.Stream.__doc__)
@@ -127,19 +143,23 @@ class _Event(StandIn):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         self._at = 0.0
+        self._known: Clock = {}
 
-    def record(self, stream: object = None) -> None:
+    def record(self, stream: Any = None) -> None:
         self._at = _Event.ticks()
+        self._known = dict(STREAMS.clock(None if stream is None else stream.cuda_stream))
 
     def elapsed_time(self, end_event: Any) -> float:
         return float(1e3 * (end_event._at - self._at))
 
     def query(self) -> bool:
-        return True
+        return STREAMS.query(self._known)
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        STREAMS.synchronize(self._known)
 
-    def wait(self, stream: object = None) -> None: ...
+    def wait(self, stream: Any = None) -> None:
+        STREAMS.wait(None if stream is None else stream.cuda_stream, self._known)
 
 
 _called(_Event, "Event", "torch.cuda.streams", torch.cuda.Event.__doc__)
@@ -226,8 +246,14 @@ def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict
         return surroundings.memory_in_use() if surroundings is not None else 0
 
     side = _Stream()
+    STREAMS.other = side.cuda_stream
 
     def current_stream(device: object = None) -> _Stream:
+        entered = next((one for one in reversed(STREAMS.entered) if one is not None), None)
+        if entered is not None:
+            made = _Stream(default=True)
+            made.cuda_stream = made.stream_id = entered
+            return made
         return side if surroundings is not None and surroundings.streaming else _Stream(default=True)
 
     def unmodelled() -> None:
@@ -240,7 +266,7 @@ def _answers(properties: _Properties, surroundings: Surroundings | None) -> dict
         "device_count": lambda: surroundings.gpus if surroundings is not None else 1,
         "current_device": lambda: 0,
         "set_device": lambda device: None,
-        "synchronize": lambda device=None: None,
+        "synchronize": lambda device=None: STREAMS.synchronize(),
         "get_device_name": lambda device=None: properties.name,
         "get_device_capability": lambda device=None: (properties.major, properties.minor),
         "get_device_properties": lambda device=None: properties,
