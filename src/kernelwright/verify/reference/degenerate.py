@@ -5,7 +5,8 @@
              them, so nothing is asked but numbers where the reference has numbers, and none far from them
 `level`      numbers that even TF32 (bfloat16) holds, around a mean a hundred times their spread: of a reference that takes a
              variance of products, where E[y^2] - m^2 cancels and a sum of squares around the mean does not
-`apart`      one ordinary number in a row and all others below -10^6.3: of a reference that orders or picks
+`apart`      one ordinary number in a row and all others below -10^6.3, rows that lie near -10^9 throughout, as where all is
+             masked, and rows with one such number: of a reference that orders or picks
 
 Inputs that have zeros, infinities or one sign, and symmetric matrices, stay as they are drawn: they may be masks or shares.
 """
@@ -27,6 +28,8 @@ _MEAN, _SPREAD, _STEPS = 128.0, 3.0, 8.0
 """Of numbers on a level: the mean, how far they reach, and how many there are to one (in bfloat16 one)."""
 _APART = (6.3, 8.0)
 """Powers of ten."""
+_BANISHED = -1e9
+"""What models add to a score that is not to count."""
 
 
 def changed(inputs: Any, kind: str, generator: torch.Generator) -> Any:
@@ -101,5 +104,10 @@ def _apart(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Gen
     powers = low + (high - low) * torch.rand(rows.shape, generator=generator, dtype=torch.float64)
     kept = torch.randint(rows.shape[1], (len(rows), 1), generator=generator)
     own = rows.gather(1, kept)
+    usual_rows = rows[1::4].clone()
     rows.copy_(-(10.0**powers)).scatter_(1, kept, own)
+    if tensor.dtype == torch.float32:  # enough digits for all of a row to differ
+        order = torch.rand(rows[::4].shape, generator=generator).argsort(dim=1)
+        rows[::4] = _BANISHED * (1.0 + (order + 0.5) / (2.0 * rows.shape[1]))
+        rows[1::4] = usual_rows.scatter(1, kept[1::4], _BANISHED)
     return made
