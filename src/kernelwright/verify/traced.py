@@ -5,6 +5,7 @@ Nothing is run here: the recordings are read as `trace/tape.py` reads them, and 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -201,7 +202,12 @@ class Trace:
 def _scalar(given: Mapping[str, Any]) -> str:
     """A number or constant as a person would write it; floats travel in hexadecimal."""
     value = next(iter(given.values()))
-    return f"{float.fromhex(value):.9g}" if "float" in given else plain(value, 60)
+    if "float" in given:
+        with contextlib.suppress(
+            ValueError, OverflowError, TypeError
+        ):  # whatever a candidate's process sends
+            return f"{float.fromhex(value):.9g}"
+    return plain(value, 60)
 
 
 def _alike_launches(one: Any, other: Any, given: set[int], its: set[int]) -> bool:

@@ -97,6 +97,11 @@ def _with(inputs: object, place: int, change: Change) -> object:
     )
 
 
+def _climbs(numbers: torch.Tensor) -> bool:
+    """Whether none is less than the one before, as of offsets."""
+    return bool((numbers.diff() >= 0).all())
+
+
 def _changes(
     tensor: torch.Tensor,
     other: torch.Tensor,
@@ -136,11 +141,7 @@ def _changes(
     if (low, high) == (0, 1):
         yield lambda _: drawn(0, 1)
         return
-    if (
-        tensor.ndim == 1
-        and tensor.numel() > 2
-        and all(bool((one.diff() >= 0).all()) for one in (tensor, other))
-    ):
+    if tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor) and _climbs(other):
         yield lambda old: torch.cat([old[:1], drawn(low, high)[1:].sort().values])
         return
     rare = [number for number in named if low <= number <= high]
