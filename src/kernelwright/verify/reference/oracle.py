@@ -322,8 +322,7 @@ class Reference:
         count = len(inputs) - len(self._cotangents)
 
         def changed(tensor: torch.Tensor) -> torch.Tensor:
-            made = tensor.clone(memory_format=torch.contiguous_format)
-            rows = made.reshape(-1, made.shape[-1]) if made.ndim > 1 else made.reshape(-1, 1)
+            made, rows = _copy_in_rows(tensor)
             rows[0::4], rows[1::4] = 0.0, 1.0
             rows[2::4] *= _MEAN_COTANGENT
             return made
@@ -337,8 +336,8 @@ class Reference:
         def changed(tensor: torch.Tensor) -> torch.Tensor:
             if not tensor.is_floating_point() or not tensor.ndim:
                 return tensor
-            made = tensor.clone(memory_format=torch.contiguous_format)
-            made.reshape(-1, made.shape[-1] if made.ndim > 1 else 1)[0::3] = 0.0
+            made, rows = _copy_in_rows(tensor)
+            rows[0::3] = 0.0
             return made
 
         return [*convert(list(inputs[:count]), changed), *inputs[count:]]
@@ -355,6 +354,12 @@ class Reference:
             raise UserError(
                 f"task {self.task.id}: {what} raises {type(error).__name__}: {error}; mend the task"
             ) from None
+
+
+def _copy_in_rows(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A contiguous copy, and the same memory as rows along its last axis; elements of a vector are rows of one."""
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    return made, made.reshape(-1, made.shape[-1] if made.ndim > 1 else 1)
 
 
 def init_seed(protocol: Protocol, secret: int) -> int:
@@ -536,18 +541,7 @@ def special_cases(
             tried.append(case.inputs)
             yield case
     if reference.task.gradients and position == 0 and any_kind:
-        case = make_case(
-            f"{name}, cotangents", module, reference.with_cotangents(drawn), protocol, _SPECIAL, True
-        )
-        if case is not None:
-            yield case
-    if reference.task.gradients and position == 0 and any_kind:
-        case = make_case(
-            f"{name}, zero rows", module, reference.with_zero_rows(drawn), protocol, _SPECIAL, True
-        )
-        if case is not None:
-            _away_from_kinks(case)
-            yield case
+        yield from _of_gradients(name, reference, module, drawn, protocol)
     smooth = not reference.task.gradients
     if position < 2 and any_kind:
         yield from _of_whole_numbers(name, reference, module, found, drawn, protocol, seed)
@@ -555,6 +549,19 @@ def special_cases(
         case = make_case(f"{name}, reach", module, inputs, protocol, _SCALED_UP, True)
         if case is not None:
             yield case
+
+
+def _of_gradients(
+    name: str, reference: Reference, module: torch.nn.Module, drawn: object, protocol: Protocol
+) -> Iterator[Case]:
+    """Gradients at cotangents as they come from other operators, and at rows of zeros."""
+    cotangents = reference.with_cotangents(drawn)
+    if (case := make_case(f"{name}, cotangents", module, cotangents, protocol, _SPECIAL, True)) is not None:
+        yield case
+    zeros = reference.with_zero_rows(drawn)
+    if (case := make_case(f"{name}, zero rows", module, zeros, protocol, _SPECIAL, True)) is not None:
+        _away_from_kinks(case)
+        yield case
 
 
 def _held_to(kind: str, case: Case, found: Operators, usual: Sequence[Expected], direct: bool) -> None:
