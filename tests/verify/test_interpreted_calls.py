@@ -1,4 +1,4 @@
-"""How both backends make interpreted calls: brackets drawn, and of two wrong calls the first, whose fresh memory is known."""
+"""How both backends make interpreted calls: brackets drawn, and all of them before a GPU is asked for."""
 
 import types
 from typing import Any
@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from kernelwright.outcomes import Gate, Outcome
-from kernelwright.verify.confined import Stop
+from kernelwright.records import Candidate
+from kernelwright.tasks import gold, load_suite
+from kernelwright.verify import VerifierPool
 from kernelwright.verify.gpu.verification import MeasuredVerification
+from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.messages import Run
 from kernelwright.verify.verification import Verification
 
@@ -47,23 +50,22 @@ def test_every_case_has_brackets_of_its_own_on_both_backends(kind: type[Verifica
     assert drawn[0] != drawn[2]
 
 
-@pytest.mark.parametrize(
-    ("calls", "outcome"),
-    [
-        ([Outcome.UNWRITTEN, Outcome.WRONG_VALUE], Outcome.UNWRITTEN),
-        ([Outcome.WRONG_VALUE, None], Outcome.NONDETERMINISTIC),
-        ([Outcome.WRONG_VALUE, Outcome.LOW_PRECISION], Outcome.LOW_PRECISION),
-        ([Outcome.LOW_PRECISION], Outcome.LOW_PRECISION),
-    ],
-)
-def test_of_two_wrong_calls_the_first_is_told(calls: list[Outcome | None], outcome: Outcome) -> None:
-    judge, left = verification(MeasuredVerification), iter(calls)
+class _BeforeGpu(InterpretedVerification):
+    """As far as a verification on a GPU goes without it."""
 
-    def interpret(*_: Any) -> None:
-        if (found := next(left)) is not None:
-            raise Stop(found, Gate.SMALL, "", where="small x1")
+    def _funnel(self) -> None:
+        self._read()
+        self.before_a_gpu()
 
-    judge._interpret = interpret
-    with pytest.raises(Stop) as stop:
-        judge._interpreted(Device(), types.SimpleNamespace(name="small"), CASE, -1, 0)
-    assert stop.value.outcome is outcome
+
+def test_a_gpu_is_asked_only_for_what_the_interpreter_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.verify.pool.InterpretedVerification", _BeforeGpu)
+    (task,) = load_suite("wright/relu")
+    code = gold("wright/relu")
+    decoy = code.replace("tl.maximum(", "tl.minimum(", 1)
+    assert decoy != code
+    with VerifierPool(1, "interpret") as pool:
+        right, wrong = (pool.verify(task, Candidate(code=one)) for one in (code, decoy))
+    assert right.outcome is Outcome.CORRECT, right.detail
+    assert wrong.outcome is Outcome.WRONG_VALUE
+    assert right.evidence.cases > 10

@@ -153,7 +153,7 @@ class Judge:
         shapes = self.small(task)
         if not shapes:
             raise UserError(
-                f"task {task.id} has no shape set named small*: without a GPU a kernel is judged at small sizes "
+                f"task {task.id} has no shape set named small*: a kernel is judged at small sizes "
                 "(add [shapes.small] or load the task through kernelwright.tasks)"
             )
         return list(self._cases.get(task.digest, lambda: self._make_cases(task, shapes)))
@@ -346,7 +346,6 @@ class Judge:
                 full,
                 products,
                 weighted,
-                position,
             )
             cases.make()
             found.append(cases)

@@ -7,9 +7,8 @@ Waiting for the GPU, or for memory on it, is not the candidate's time.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +21,21 @@ from kernelwright.verify.cost.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.gpu.stopwatch import Stopwatch
+from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.messages import Launched, Run
+from kernelwright.verify.messages import Launched
 from kernelwright.verify.reference.hidden_sizes import full_sizes
-from kernelwright.verify.reference.long_sizes import LONG
 from kernelwright.verify.sandbox.zygote import Zygote
-from kernelwright.verify.structures import describe, flatten
+from kernelwright.verify.structures import flatten
 from kernelwright.verify.traced import Trace
-from kernelwright.verify.verification import LONG_PROGRAMS, Verification
+from kernelwright.verify.verification import Verification
 
 if TYPE_CHECKING:
     import torch
 
     from kernelwright.verify.reference.baseline import Baseline
     from kernelwright.verify.reference.gpu_cases import GpuCases
-    from kernelwright.verify.reference.oracle import Case, ShapeCases
+    from kernelwright.verify.reference.oracle import Case
 
 _UNKNOWN_SHARE = 0.25
 """Of a GPU's memory, for a reference that cannot be run without data, so that nobody knows what it takes."""
@@ -59,8 +58,7 @@ class MeasuredVerification(Verification):
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
-        self._named_sizes: list[tuple[ShapeCases, Trace]] = []
-        """Cases at sizes that the candidate names, for the interpreter, and their traces."""
+        self._interpreted_cases = 0
         self._bits: list[object] = []
         """Digests of what the first case gave at full size, at the first call and at the last."""
         self._launches: list[Launched] | None = None
@@ -77,12 +75,17 @@ class MeasuredVerification(Verification):
     def _funnel(self) -> Timing | None:
         self._read()
         base = self.judge.baseline(self.task)
+        if self.protocol.honesty:
+            with self._unclocked():
+                self.judge.cases(self.task)
+            self._interpreted()
         with self._unclocked():
             shapes = self._shapes(base)
         shapes, traces = self._traced(shapes)
         self.large.append(full_sizes(self.task))  # every element is compared there
         if self.protocol.honesty:
-            self._sanitize(shapes, traces)
+            with self._timed(Gate.FULL):
+                self._look_at_full_size(self._summon("interpret"), traces[-1], shapes[-1])
         with contextlib.ExitStack() as held:
             with self._unclocked():
                 if self.alone:
@@ -108,6 +111,20 @@ class MeasuredVerification(Verification):
 
                 return clocked.model_copy(update=rates(base, clocked.candidate_ms))
         raise wrong
+
+    def _interpreted(self) -> None:
+        """Whatever is asked without a GPU is asked here, too: of every pointer, of who writes where, of special values, other
+        weights and other ways to call. A GPU says nothing of an access that strays into valid memory, and what it happens to find
+        in a lane that a load leaves undefined may be right. Raises Stop."""
+        first = InterpretedVerification(self.judge, self.zygote, self.task, self.candidate)
+        first.deadline = self.deadline
+        try:
+            first.before_a_gpu()
+        finally:
+            self.facts |= first.facts
+            self.seconds |= first.seconds
+            self.large += first.large
+        self._atomics, self._interpreted_cases = first._atomics, int(self.facts["cases"])
 
     @contextlib.contextmanager
     def _unclocked(self) -> Iterator[None]:
@@ -171,117 +188,25 @@ class MeasuredVerification(Verification):
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         kept, traces = [], []
         with self._timed(Gate.TRACE):
-            for position, shape in enumerate(shapes):
-                inputs, many = shape.description, position == 0
+            for shape in shapes:
                 trace = self._trace(
                     Gate.TRACE,
                     host,
                     shape.init,
-                    inputs,
+                    shape.description,
                     shape.state,
-                    many=many,
                     seed=shape.seed,
                     gradients=shape.gradients,
-                    settled=many and not shape.full and shape.operators.settled,
-                    earlier=self._met_before(shape.init, inputs),
+                    earlier=self._met_before(shape.init, shape.description),
                 )
-                if position == 0:
-                    self._not_folded(host, shape, inputs, trace)
                 if self._idles(shape, trace):
                     continue
                 self._policy(trace)
                 self._form(Gate.TRACE, trace, shape)
                 kept.append(shape)
                 traces.append(trace)
-            self._named_sizes.extend(self._under_checkpoints(host))
-            named = self.judge.named_cases(self.task, self.candidate.code)
-            for more in (*named, *self.judge.long_cases(self.task, special=True)):
-                inputs = describe(list(more.cases[0].inputs))
-                trace = self._trace(Gate.TRACE, host, more.init, inputs, more.state, seed=more.seed)
-                self._policy(trace)
-                self._form(Gate.TRACE, trace, more.cases[0])
-                if more.name.startswith(LONG) and trace.programs() > LONG_PROGRAMS:
-                    continue
-                self._named_sizes.append((more, trace))
         host.dismiss()
         return kept, traces
-
-    def _under_checkpoints(self, host: Confined) -> Iterator[tuple[ShapeCases, Trace]]:
-        """Small sizes with weights that a constructor does not draw, where the candidate has a place for them: for the
-        interpreter, since those on the GPU are the constructor's."""
-        for shape in self.judge.cases(self.task) if self.protocol.honesty else ():
-            if not shape.drawn:
-                continue
-            asked = dataclasses.replace(shape, name=f"{shape.name}, checkpoint")
-            inputs = describe(list(shape.cases[0].inputs))
-            taken, trace = self._trace_checkpoint(host, asked, inputs, None)
-            if taken is asked:
-                self._policy(trace)
-                yield asked, trace
-
-    def _sanitize(self, shapes: list[GpuCases], traces: list[Trace]) -> None:
-        """The interpreter's checks of every pointer, of who writes where, and of the values, on a case of each small
-        shape.
-
-        A GPU says nothing of an access that strays into valid memory, and what it happens to find in a lane that a
-        load leaves undefined may be right. Of what is not interpreted nobody knows that: it stays unproven. Precision is
-        left to the GPU.
-        """
-        with self._timed(Gate.SMALL):
-            device = self._summon("interpret")
-            for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
-                if (host := shape.host_case) is None:
-                    continue
-
-                def examine(
-                    shape: GpuCases = shape, host: Case = host, trace: Trace = trace, position: int = position
-                ) -> None:
-                    for call in (*trace.warm_up(), -1):
-                        self._interpreted(device, shape, host, call, position)
-                    for number, case in enumerate(shape.special):
-                        self._special(device, shape, case, position, number + 1)
-                    if position == 0:
-                        self._other_configurations(
-                            device, Gate.SMALL, shape.name, host, len(shape.special) + 1
-                        )
-                    cases = [host, *shape.special]
-                    self._without_kernels(device, shape.name, trace, cases, shapes[0].operators)
-                    if position == 0:
-                        self._when_evaluating(device, shape, host)
-                        self._when_called_otherwise(device, shape, host)
-
-                self._examined(device, shape, trace, examine)
-            for named, trace in self._named_sizes:
-
-                def run(shape: ShapeCases = named, trace: Trace = trace) -> None:
-                    for call in trace.warm_up():
-                        self._interpret(device, Gate.SMALL, Run(shape.name, call), shape.cases[0], 1)
-                    # At full size ordinary values are all compared on the GPU.
-                    for case in shape.cases[1 if shape.name.startswith(LONG) else 0 :]:
-                        self._special(device, shape, case, 1)
-
-                self._examined(device, named, trace, run)
-            self._look_at_full_size(device, traces[-1], shapes[-1])
-
-    def _examined(
-        self, device: Confined, shape: GpuCases | ShapeCases, trace: Trace, examine: Callable[[], None]
-    ) -> None:
-        """Hand a shape's memory over, and run what examines it. Raises Stop for all but lost digits."""
-        from kernelwright.verify.sandbox import channel
-
-        tensors = list(trace.blobs)
-        state = {name: shape.state[name] for name in trace.traced.state}
-        body = {"command": "open", "key": shape.name, "trace": trace.answer}
-        try:
-            device.ask(Gate.SMALL, body | {"state": channel.encode(state, tensors)}, tensors)
-            examine()
-        except Stop as stop:
-            if stop.outcome is Outcome.UNSUPPORTED:
-                detail = f"strays, races and undefined lanes could not be looked for: {stop.detail}"
-                raise Stop(Outcome.UNPROVEN, Gate.SMALL, detail) from None
-            if stop.outcome is not Outcome.LOW_PRECISION:
-                raise
-        self._not_summed_in_half(shape.name)
 
     def _look_at_full_size(self, device: Confined, trace: Trace, case: GpuCases) -> None:
         """A few program instances without memory: no value is known, but every address is."""
@@ -292,37 +217,6 @@ class MeasuredVerification(Verification):
         except Stop as stop:
             if stop.outcome in (Outcome.OUT_OF_BOUNDS, Outcome.INPUT_MUTATED) or not device.alive:
                 raise
-
-    def _special(
-        self,
-        device: Confined,
-        shape: GpuCases | ShapeCases,
-        case: Case,
-        position: int,
-        configuration: int = 0,
-    ) -> None:
-        """One call on special values: rows of ties, of zeros, far from zero."""
-        self._interpret(device, Gate.SMALL, Run(shape.name, configuration=configuration), case, position, 1)
-
-    def _interpreted(self, device: Confined, shape: GpuCases, case: Case, call: int, position: int) -> None:
-        """One call with its programs in reverse order; what is right in the usual order only is a race."""
-
-        def run(races: bool) -> None:
-            self._interpret(device, Gate.SMALL, Run(shape.name, call, races=races), case, position)
-
-        try:
-            run(races=True)
-        except Stop as stop:
-            if not device.alive or "where" not in stop.evidence or stop.outcome is Outcome.LOW_PRECISION:
-                raise
-            try:
-                run(races=False)
-            except Stop as usual:
-                if not device.alive or usual.outcome is Outcome.LOW_PRECISION:
-                    raise
-                raise stop from None  # wrong either way; in the first call what nobody wrote is known by its bits
-            detail = f"wrong when programs run in another order: {stop.detail}"
-            raise Stop(Outcome.NONDETERMINISTIC, Gate.DETERMINISM, detail) from None
 
     def _on_gpu(
         self, device: Confined, base: Baseline | None, shapes: list[GpuCases], traces: list[Trace]
@@ -350,7 +244,7 @@ class MeasuredVerification(Verification):
                     if self.protocol.honesty:
                         for shape in shapes:
                             self._causality(device, shape)
-                        self._copies_more(traces[0], traces[-1], shapes[0].operators)
+                        self._copies_more(traces[0], traces[-1], self.judge.cases(self.task)[0].operators)
                         self._carried(device, shapes[0], traces[0])
                         self._repeat(device, shapes[-1])
                     with self._timed(Gate.TIMING):
@@ -406,7 +300,7 @@ class MeasuredVerification(Verification):
     # -- correctness -------------------------------------------------------------------------------------------
 
     def _correctness(self, device: Confined, shapes: list[GpuCases], traces: list[Trace]) -> None:
-        passed, worst = 0, 0.0
+        passed, worst = self._interpreted_cases, 0.0
         for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
             gate = Gate.FULL if shape.full else Gate.SMALL
             with self._timed(gate):

@@ -73,45 +73,14 @@ class InterpretedVerification(Verification):
 
     def _funnel(self) -> Timing | None:
         self._read()
-        shapes = [*self.judge.cases(self.task), *self.judge.named_cases(self.task, self.candidate.code)]
         base = self.judge.baseline(self.task)
-        with self._timed(Gate.LOAD):
-            host, device = self._summon("host"), self._summon("interpret")
-            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        host, device = self._begin()
+        shapes, traces = self._small_tapes(host)
         with self._timed(Gate.TRACE):
-            pairs = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
-            pairs = [(shape, trace) for shape, trace in pairs if not self._idles(shape, trace)]
-            shapes, traces = [shape for shape, _ in pairs], [trace for _, trace in pairs]
-            for trace in traces:
-                self._policy(trace)
             full = self._full(host, base)
-        modelled = None
-        passed, worst = 0, 0.0
-        for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
-            with self._timed(Gate.SMALL):
-                self._open(device, shape, trace)
-            for number, case in enumerate(shape.cases):
-                with self._timed(Gate.SMALL):
-                    self._form(Gate.SMALL, trace, case)
-                    # The first shape is watched in `_repeat`. A grid that is one program there may be more here.
-                    watched = self.protocol.honesty and position > 0 and case is shape.cases[-1]
-                    worst = max(worst, self._call(device, shape, trace, case, position, number, watched))
-                    passed += 1
-                    self.facts |= {"cases": passed, "worst_error": worst}
-                if (
-                    passed == 1
-                ):  # one case takes a tenth of what the assembler does: most wrong kernels end there
-                    modelled = self._model(device, full)
+        modelled = self._values(device, shapes, traces, full)
         if self.protocol.honesty:
-            self._causality(device, shapes, traces, full)
-            with self._timed(Gate.SMALL):
-                first = shapes[0]
-                self._other_configurations(device, Gate.SMALL, first.name, first.cases[0], len(first.cases))
-                self._when_evaluating(device, shapes[0], shapes[0].cases[0])
-                self._when_called_otherwise(device, shapes[0], shapes[0].cases[0])
-            self._repeat(device, shapes[0], traces[0])
-            self._carried(device, shapes[0], traces[0])
-            self._follows_weights(device, shapes[0], traces[0])
+            self._habits(device, shapes, traces, full)
             with self._timed(Gate.FULL):
                 self._looked = self._sampled(device, full)
                 self._special_when_enlarged(device, shapes[0])
@@ -131,6 +100,88 @@ class InterpretedVerification(Verification):
         if self.judge.proofs:
             self._prove(device, shapes, traces)
         return timing
+
+    def before_a_gpu(self) -> None:
+        """All that is asked without a GPU, but what a GPU says better: it compares every value at full size, and clocks the call.
+        Raises Stop."""
+        base = self.judge.baseline(self.task)
+        try:
+            host, device = self._begin()
+            shapes, traces = self._small_tapes(host)
+            with self._timed(Gate.TRACE):
+                full = self._full(host, base)
+            self._values(device, shapes, traces, None)
+            self._habits(device, shapes, traces, full)
+            with self._timed(Gate.FULL):
+                self._sampled(device, full)
+                self._special_when_enlarged(device, shapes[0])
+                self._looked, self._again = True, 0
+            self._lengths(host, device, base)
+            for sizes in self.judge.large_sets(self.task):
+                self._look_at(sizes, host, device, shapes, traces)
+            if self.judge.proofs:
+                self._prove(device, shapes, traces)
+        except Stop as stop:
+            if stop.outcome is not Outcome.UNSUPPORTED:
+                raise
+            detail = f"strays, races and undefined lanes could not be looked for: {stop.detail}"
+            raise Stop(Outcome.UNPROVEN, stop.gate, detail) from None
+        finally:
+            for process in self._processes:
+                process.dismiss()
+
+    def _begin(self) -> tuple[Confined, Confined]:
+        """Who runs the candidate's Python, which is loaded, and who interprets."""
+        with self._timed(Gate.LOAD):
+            host, device = self._summon("host"), self._summon("interpret")
+            host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
+        return host, device
+
+    def _small_tapes(self, host: Confined) -> tuple[list[ShapeCases], list[Trace]]:
+        """Sizes whose values are all checked, those at which there is something to do, and the tapes there."""
+        shapes = [*self.judge.cases(self.task), *self.judge.named_cases(self.task, self.candidate.code)]
+        with self._timed(Gate.TRACE):
+            pairs = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
+            pairs = [(shape, trace) for shape, trace in pairs if not self._idles(shape, trace)]
+            for _, trace in pairs:
+                self._policy(trace)
+        return [shape for shape, _ in pairs], [trace for _, trace in pairs]
+
+    def _values(
+        self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
+    ) -> list[Launched] | None:
+        """Every case of every small size; after the first, which most wrong kernels do not survive, what the binary at `full`
+        size is like (`_model`). Raises Stop."""
+        modelled = None
+        passed, worst = 0, 0.0
+        for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
+            with self._timed(Gate.SMALL):
+                self._open(device, shape, trace)
+            for number, case in enumerate(shape.cases):
+                with self._timed(Gate.SMALL):
+                    self._form(Gate.SMALL, trace, case)
+                    # The first shape is watched in `_repeat`. A grid that is one program there may be more here.
+                    watched = self.protocol.honesty and position > 0 and case is shape.cases[-1]
+                    worst = max(worst, self._call(device, shape, trace, case, position, number, watched))
+                    passed += 1
+                    self.facts |= {"cases": passed, "worst_error": worst}
+                if passed == 1:
+                    modelled = self._model(device, full)
+        return modelled
+
+    def _habits(
+        self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
+    ) -> None:
+        """Whether the kernels do the work, however they are configured and called, and again. Raises Stop."""
+        self._causality(device, shapes, traces, full)
+        with self._timed(Gate.SMALL):
+            first = shapes[0]
+            self._other_configurations(device, Gate.SMALL, first.name, first.cases[0], len(first.cases))
+            self._when_evaluating(device, first, first.cases[0])
+            self._when_called_otherwise(device, first, first.cases[0])
+        self._repeat(device, first, traces[0])
+        self._carried(device, first, traces[0])
+        self._follows_weights(device, first, traces[0])
 
     def _prove(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Whether it computes the same over the reals, in exact arithmetic. No reason to reject."""

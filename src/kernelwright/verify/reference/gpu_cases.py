@@ -17,7 +17,6 @@ from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.comparison import Comparison, judged
 from kernelwright.verify.reference.expected import Expected, nbytes
-from kernelwright.verify.reference.operators import Operators, operators
 from kernelwright.verify.reference.oracle import (
     INIT_SEED,
     Case,
@@ -26,12 +25,11 @@ from kernelwright.verify.reference.oracle import (
     for_task,
     make_case,
     scaled,
-    special_cases,
     twin,
     uneven,
 )
 from kernelwright.verify.sandbox import channel
-from kernelwright.verify.structures import convert, describe, flatten
+from kernelwright.verify.structures import describe, flatten
 
 _UNSEEN_SEED, _AUDIT_SEED = 27_644_437, 39_916_801
 _AUDITED = 1 << 24
@@ -75,9 +73,9 @@ class GpuCases:
         full: bool,
         products: bool = False,
         seed: int = INIT_SEED,
-        position: int = 0,
     ) -> None:
-        """`position`: of the shape set among its task's. Builds the reference, its weights drawn under `seed`, and the first case; `products`: it multiplies matrices. Raises UserError when the task fails."""
+        """Builds the reference, its weights drawn under `seed`, and the first case; `products`: it multiplies matrices. Raises
+        UserError when the task fails."""
         self.name, self.sizes, self.full = name, sizes, full
         self._products = products
         self._protocol, self._plan = for_task(protocol, task), plan
@@ -111,16 +109,6 @@ class GpuCases:
             dataclasses.replace(item, value=torch.empty(0), judged=None, infinite=None)
             for item in first.expected
         ]
-        found = None if full else operators(self._module, first.inputs, modes=position == 0)
-        self.operators = found or Operators()
-        self.host_case = None if full else _in_host_memory(first)
-        """The first case where the interpreter can have it; none at full size."""
-        self.special: list[Case] = []
-        """Cases of special values, for the interpreter: kernels are the same there, and a GPU shows nothing more."""
-        if found is not None and protocol.affine:
-            drawn = (found, self._protocol, plan[0][1], position, first.expected)
-            made = special_cases(name, self._reference, self._module, *drawn)
-            self.special = [_in_host_memory(case) for case in made]
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -278,11 +266,3 @@ class Audit:
         if self.whole is None:
             return sample.expected
         return self.whole.with_roundings()[index].each(sample.of_tensor)
-
-
-def _in_host_memory(case: Case) -> Case:
-    expected = [item.each(torch.Tensor.cpu) for item in case.expected]
-    after = {key: item.each(torch.Tensor.cpu) for key, item in case.after.items()}
-    return dataclasses.replace(
-        case, inputs=convert(case.inputs, torch.Tensor.cpu), expected=expected, after=after
-    )
