@@ -55,16 +55,15 @@ def test_gate_and_up_are_one_group_with_what_combines_them() -> None:
     agrees(graph)
 
 
-def test_projections_through_views_of_one_value_are_one_group_of_several_results() -> None:
+def test_products_of_equal_views_are_one_group_whatever_else_reads_the_value() -> None:
+    """As in a block whose attention and MLP are side by side: query, gate and up of one input."""
     b = Builder()
     x = b.input(2, 8, 16)
-    made = []
-    for width in (32, 8, 8):
-        flat = b.op("aten.reshape.default", x, (16, 16))
-        made.append(b.op("aten.mm.default", flat, b.op("aten.t.default", b.weight(width, 16))))
-    graph = b.graph(*made)
-    (joined,) = cuts(graph)["joined"].groups
-    assert joined.outputs == graph.results
+    query, gate, up = (
+        b.op("aten.mm.default", b.op("aten.reshape.default", x, (16, 16)), b.weight(16, 32)) for _ in range(3)
+    )
+    graph = b.graph(query, b.op("aten.mul.Tensor", b.op("aten.silu.default", gate), up))
+    assert operators(cuts(graph)["joined"]) == ["mm", "mm+silu+mul"]
     agrees(graph)
 
 
@@ -76,6 +75,7 @@ def test_projections_through_views_of_one_value_are_one_group_of_several_results
         "a product of the other",
         "a product with the other",
         "a third group between",
+        "results of their own",
     ],
 )
 def test_products_stay_apart(apart: str) -> None:
@@ -91,7 +91,7 @@ def test_products_stay_apart(apart: str) -> None:
         left = first
     elif apart == "a product with the other":
         right = b.op("aten.t.default", first)
-    else:
+    elif apart == "a third group between":
         right = b.op("aten.softmax.int", first, -1)
     graph = b.graph(first, b.op("aten.mm.default", left, right))
     assert all(
@@ -104,8 +104,12 @@ def test_products_stay_apart(apart: str) -> None:
 def test_at_most_four_products_are_one_group() -> None:
     b = Builder()
     x = b.input(8, 8)
-    graph = b.graph(*(b.op("aten.mm.default", x, b.weight(8, 8)) for _ in range(6)))
-    assert [len(group.outputs) for group in cuts(graph)["joined"].groups] == [4, 2]
+    total = b.op("aten.mm.default", x, b.weight(8, 8))
+    for _ in range(5):
+        total = b.op("aten.add.Tensor", total, b.op("aten.mm.default", x, b.weight(8, 8)))
+    graph = b.graph(total)
+    joined = cuts(graph)["joined"].groups
+    assert [sum(part_of(node) == "contraction" for node in group.nodes) for group in joined] == [4, 2]
     agrees(graph)
 
 

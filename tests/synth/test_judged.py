@@ -63,17 +63,12 @@ def graphs() -> dict[str, Graph]:
         first, second = (b.op("aten.linear.default", x, w) for w in (g, u))
         return b.op("aten.mul.Tensor", b.op("aten.silu.default", first), second)
 
-    def projections(b: Any) -> Any:
-        x = b.input("x", "bfloat16", (2, 128, 512))
-        weights = [b.input(f"w{width}", "bfloat16", (width, 512), role="weight") for width in (256, 64, 80)]
-        return tuple(b.op("aten.linear.default", x, w) for w in weights)
-
     def residual(b: Any) -> Any:
         x, y, w = (b.input(n, "bfloat16", s) for n, s in (("x", (64, 96)), ("y", (64, 96)), ("w", (96,))))
         total = b.op("aten.add.Tensor", x, y)
         return total, b.op("aten.rms_norm.default", total, [96], w, 1e-6)
 
-    makes = (norm, linear, image, attend, gated, projections, residual)
+    makes = (norm, linear, image, attend, gated, residual)
     return {make.__name__: graph_of(make) for make in makes}
 
 

@@ -1,7 +1,7 @@
 """Other cuts of the same graph, that know what stands beside a group. `parts` are the groups of `partition.py`; beside them
 
-joined: products of one left operand are one group, with their epilogues: gate and up of an MLP, query, key and value. Neither
-    may wait for a third group that waits for the other; at most four products of plain matrices.
+joined: products of one left operand that an epilogue combines are one group with it: gate and up of an MLP. Neither may wait
+    for a third group that waits for the other; at most four products of plain matrices.
 rows: maps behind a contraction that a group of reductions reads belong to that group, also where others read them: the
     contraction stays bare, for a library, and the sum of a residual and the norm of it are one group of two results.
 
@@ -77,17 +77,18 @@ def rivals(found: Mapping[Cut, Partition]) -> dict[str, set[str]]:
 
 
 class _Joined(Partitioner):
-    """Products of one left operand together."""
+    """Products of one left operand, and of equal shapes, with what combines them."""
 
     def regroup(self) -> None:
-        known: dict[object, Draft] = {}
+        known: dict[object, list[Draft]] = {}
         for draft in sorted(self.drafts.values(), key=lambda one: one.number):
             left = self._left(draft)
-            into = known.get(left)
             if left is None:
                 continue
-            if into is None or not self._joins(into, draft):
-                known[left] = draft
+            others = known.setdefault(left, [])
+            into = next((one for one in others if self._joins(one, draft)), None)
+            if into is None:
+                others.append(draft)
             else:
                 self.merge(into, draft)
 
@@ -95,7 +96,11 @@ class _Joined(Partitioner):
         return [node for node in draft.nodes if self.parts[node] == "contraction"]
 
     def _joins(self, into: Draft, draft: Draft) -> bool:
-        """Whether there is room, and neither product multiplies what comes of the other, by itself or by way of a third group."""
+        """Whether one reads what the other made, there is room, and neither product multiplies what comes of the other, by itself
+        or by way of a third group."""
+        combined = into.number in self.feeding(draft) or draft.number in self.feeding(into)
+        if not combined or into.domain != draft.domain:
+            return False
         products = self._products(into) + self._products(draft)
         nodes = {*into.nodes, *draft.nodes}
         multiplied = {self.maker.get(name) for product in products for name in self.bases(product)}

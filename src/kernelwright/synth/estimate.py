@@ -81,19 +81,13 @@ def microseconds(schedule: ProductSchedule, m: int, n: int, k: int, behind: Behi
     return total
 
 
-def of_joined(
-    schedule: JoinedSchedule, m: int, widths: Sequence[int], k: int, behind: Behind = _NOTHING
-) -> float:
-    """Microseconds of products of one left operand, as the one product that they are: of tiles so many times as wide, or of more
-    columns. `behind` is of an element of one of them."""
+def of_joined(schedule: JoinedSchedule, m: int, n: int, k: int, behind: Behind = _NOTHING) -> float:
+    """Microseconds of products of one left operand, each of n columns, as one product of tiles so many times as wide. `behind` is
+    of an element of one of them."""
     a, b, c = schedule.tile
-    alike = ProductSchedule.model_construct(
-        **{
-            **schedule.model_dump(exclude={"nest", "form", "products"}),
-            "tile": (a, b * schedule.side_by_side, c),
-        }
-    )
-    return microseconds(alike, m, sum(-(-width // b) * b for width in widths), k, behind)
+    wide = {**schedule.model_dump(exclude={"nest", "products"}), "tile": (a, b * schedule.products, c)}
+    alike = ProductSchedule.model_construct(**wide)
+    return microseconds(alike, m, -(-n // b) * b * schedule.products, k, behind)
 
 
 def in_order(

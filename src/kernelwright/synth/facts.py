@@ -35,7 +35,7 @@ def extents_of(source: Source, nest: str) -> tuple[int, ...]:
     if nest == "joined":
         dots = products_of(source)
         out = dots[0].out.shape
-        return (math.prod(out[:-1]), dots[0].args[0].shape[-1], *(prim.out.shape[-1] for prim in dots))
+        return math.prod(out[:-1]), out[-1], dots[0].args[0].shape[-1], len(dots)
     if nest == "attention":
         prim = next(prim for prim in source.lowered.prims if prim.op == "attention")
         return (

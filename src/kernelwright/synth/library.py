@@ -36,7 +36,7 @@ from kernelwright.synth.program import (
     Schedule,
     TransposeSchedule,
 )
-from kernelwright.synth.schedules.joined import apart, products_of
+from kernelwright.synth.schedules.joined import products_of
 from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.row import space_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
@@ -124,8 +124,6 @@ def key_of(source: Source, nest: str) -> str:
         sides = [side_of(source, product_of(source), row) for row in (True, False)]
         form = "/" + "".join("x" if not one.argument else "k" if one.along_k else "o" for one in sides)
         form += "+" if behind(source).instructions > _HEAVY else ""
-    elif nest == "joined":
-        form = "" if apart(source) else "/gated"
     elif nest == "map":
         form = "/turned" if turned_dimension(source) is not None else ""
     elif nest == "row" and extents_of(source, nest)[2]:

@@ -56,10 +56,7 @@ _FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
     "split": ("row", *_called("split")),
     "epilogue": ("epilogue", *_called("split")),
     **{name: (name, str, int) for name in ("stages", "warps", "rows", "block", "products")},
-    **{
-        name: (name, str, str)
-        for name in ("nest", "passes", "algorithm", "form", "layout", "loads", "precision")
-    },
+    **{name: (name, str, str) for name in ("nest", "passes", "algorithm", "layout", "loads", "precision")},
 }
 _FIELDS = {written: field for field, (written, _, _) in _FORMS.items()}
 

@@ -136,26 +136,20 @@ class ProductSchedule(TileDecisions):
 
 
 class JoinedSchedule(TileDecisions):
-    """Products that share their left operand, in one kernel: gate and up of an MLP, projections of one input.
-
-    beside: a program adds up the same tile of all of them, reads the left operand once, and what combines them is its
-    epilogue. columns: tiles of all of them are one grid, a program has a tile of one; widths may differ.
-    """
+    """Products of one left operand and of equal shapes, in one kernel: gate and up of an MLP. A program adds up the same tile of
+    all of them."""
 
     nest: Literal["joined"] = "joined"
-    form: Literal["beside", "columns"] = "beside"
     products: Annotated[int, Field(ge=2, le=4)] = 2
 
     @property
     def side_by_side(self) -> int:
-        return self.products if self.form == "beside" else 1
+        return self.products
 
     @model_validator(mode="after")
     def _joined(self) -> Self:
         if self.split_k > 1:
             raise ValueError("products that are joined are not split along the contraction")
-        if self.flat and self.form == "columns":
-            raise ValueError("tiles of several products have a loop each: those cannot be flat")
         return self
 
 

@@ -33,7 +33,7 @@ _MOVES = (
 )  # fmt: skip
 """Primitives that calculate nothing."""
 _EXTENTS: dict[str, tuple[str, ...]] = {
-    "product": ("m", "n", "k"), "joined": ("m", "k", "n"), "attention": ("heads", "queries", "keys", "depth"), "scan": ("rows", "columns"),
+    "product": ("m", "n", "k"), "joined": ("m", "n", "k"), "attention": ("heads", "queries", "keys", "depth"), "scan": ("rows", "columns"),
     "row": ("rows", "columns"), "convolution": ("places", "filters", "channels"), "map": ("elements",),
 }  # fmt: skip
 """Names of the first of `facts.extents_of`."""

@@ -314,7 +314,10 @@ class Shapes:
             return [total] if want else []
         if math.prod(want) == 1:
             return [ONE] * len(want)
-        left = {name: self.symbols[name].hint for name in total.symbols}
+        symbols = (name for size in sizes for names, _ in size.terms for name in names)
+        left = {
+            name: self.symbols[name].hint for name in symbols
+        }  # in order: sides of a square stay as they are
         found: list[Size] = []
         for number in want:
             match = next((name for name, hint in left.items() if hint == number and number != 1), None)

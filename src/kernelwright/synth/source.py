@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kernelwright.synth.emitter import Emitter
 from kernelwright.synth.lowering import Lowered
@@ -84,60 +85,35 @@ class Source:
             f"{buffer.name} = torch.empty({shape}, device={self.device}.device, dtype=torch.{buffer.dtype})"
         )
 
-    def kernel(self, name: str, emitter: Emitter, head: list[str], constants: dict[str, str], grid: str, options: str,
-               outputs: list[str], extra: tuple[str, ...] = (), given: dict[str, str] | None = None) -> None:  # fmt: skip
+    def kernel(self, emitter: Emitter, constants: dict[str, str], grid: str, options: str, suffix: str = "kernel", *,
+               outputs: Sequence[str] | None = None, head: Sequence[str] = (), extra: Sequence[str] = (),
+               given: Mapping[str, str] = MappingProxyType({})) -> None:  # fmt: skip
         """Add a kernel, made of `head` and what the emitter holds, and its launch.
 
-        constants: value on the host by name of a `tl.constexpr`. extra: sizes that `head` reads. given: host expressions
-        of pointer parameters that are not plain arguments.
+        constants: value on the host by name of a `tl.constexpr`. outputs: buffers that it stores to; by default the
+        candidate's outputs. extra: sizes that `head` reads. given: host expressions of pointer parameters that are not
+        plain arguments.
         """
-        given = given or {}
-        pointers = self._pointers(emitter)
+        assert len(emitter.scopes) == 1
+        outputs = [buffer.name for _, buffer in self.outputs] if outputs is None else outputs
+        known = sorted(emitter.pointers, key=lambda one: self.place.get(one, len(self.place)))
+        pointers = {emitter.pointers[one]: one for one in known}
         self.read.update(pointers.values())
         sizes = sorted(emitter.sizes | set(extra) | set(emitter.compound))
         self.sizes |= {one for one in sizes if one in self.shapes.symbols}
-        inputs = [*pointers, *(one for one in given if one not in pointers)]
-        self._define_jitted(
-            name, emitter, [*inputs, *(f"{one}_ptr" for one in outputs), *sizes], constants, head
-        )
-        shown = {name: " * ".join(parts) for name, parts in emitter.compound.items()}
         self.sizes.update(part for parts in emitter.compound.values() for part in parts)
-        values = [
-            *(given.get(one, pointers.get(one, one)) for one in inputs),
-            *outputs,
-            *(shown.get(one, one) for one in sizes),
-        ]
+        self.libdevice |= emitter.libdevice
+        inputs = [*pointers, *(one for one in given if one not in pointers)]
+        name = f"{self.label}_{suffix}"
+        stored = [f"{one}_ptr" for one in outputs]
+        parameters = ", ".join([*inputs, *stored, *sizes, *(f"{one}: tl.constexpr" for one in constants)])
+        body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
+        self.kernels.append(f"@triton.jit\ndef {name}({parameters}):\n{body}\n")
+        shown = {one: " * ".join(parts) for one, parts in emitter.compound.items()}
+        values = [given.get(one, pointers.get(one, one)) for one in inputs]
+        values += [*outputs, *(shown.get(one, one) for one in sizes)]
         values += [f"{one}={text}" for one, text in constants.items()]
         self.host.append(f"{name}[{grid}]({', '.join([*values, options])})")
-
-    def function(
-        self, name: str, emitter: Emitter, first: list[str], outputs: list[str], constants: dict[str, str]
-    ) -> str:
-        """Add a device function with parameters `first`, those of a kernel behind them, and the call of it in a kernel that has
-        all of these under the same names."""
-        sizes = sorted(emitter.sizes | set(emitter.compound))
-        parameters = [*first, *self._pointers(emitter), *(f"{one}_ptr" for one in outputs), *sizes]
-        self._define_jitted(name, emitter, parameters, constants)
-        return f"{name}({', '.join([*parameters, *constants])})"
-
-    def _pointers(self, emitter: Emitter) -> dict[str, str]:
-        """Arguments by their pointers' names, in the graph's order."""
-        known = sorted(emitter.pointers, key=lambda name: self.place.get(name, len(self.place)))
-        return {emitter.pointers[name]: name for name in known}
-
-    def _define_jitted(
-        self,
-        name: str,
-        emitter: Emitter,
-        parameters: list[str],
-        constants: dict[str, str],
-        head: Sequence[str] = (),
-    ) -> None:
-        assert len(emitter.scopes) == 1
-        self.libdevice |= emitter.libdevice
-        own = [*parameters, *(f"{one}: tl.constexpr" for one in constants)]
-        body = "\n".join([*(f"    {line}" for line in head), *emitter.root.lines])
-        self.kernels.append(f"@triton.jit\ndef {name}({', '.join(own)}):\n{body}\n")
 
     def text(self) -> str:
         """The whole file."""

@@ -219,8 +219,7 @@ def print_attention(source: Source, schedule: AttentionSchedule) -> None:
         given = _host_descriptors(source, printer, m, n)
     grid = f"(triton.cdiv({queries}, {m}), {source.size(product(printer.heads))})"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
-    source.kernel(f"{source.label}_kernel", emitter, [], printer.constants(), grid, options,
-                  [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
+    source.kernel(emitter, printer.constants(), grid, options, given=given)
 
 
 def _host_descriptors(source: Source, printer: AttentionPrinter, m: int, n: int) -> dict[str, str]:

@@ -285,8 +285,7 @@ def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
     tiles = f"triton.cdiv({source.size(printer.m)}, {m}) * triton.cdiv({source.size(printer.filters)}, {n})"
     grid = f"({tiles}, {printer.groups})" if printer.groups > 1 else f"({tiles},)"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
-    source.kernel(f"{source.label}_kernel", emitter, [], constants, grid, options,
-                  [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
+    source.kernel(emitter, constants, grid, options, given=given)
 
 
 def _store(printer: ConvolutionPrinter) -> None:
@@ -333,8 +332,7 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     _store(printer)
     block = schedule.tile[0]
     grid = f"({source.size(plane.extent)}, triton.cdiv({source.size(pixels)}, {block}))"
-    source.kernel(f"{source.label}_kernel", emitter, [], {"BLOCK": str(block)}, grid, f"num_warps={schedule.warps}",
-                  [buffer.name for _, buffer in source.outputs])  # fmt: skip
+    source.kernel(emitter, {"BLOCK": str(block)}, grid, f"num_warps={schedule.warps}")
 
 
 def _first_channel(printer: ConvolutionPrinter, filter_index: Index, channels: int) -> Index:

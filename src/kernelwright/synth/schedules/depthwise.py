@@ -226,5 +226,4 @@ def print_depthwise(source: Source, schedule: DepthwiseSchedule) -> None:
     wide = f"triton.cdiv({out_width}, {printer.columns})"
     batch, channels = (source.size(one, True) for one in printer.x_shape[:2])
     grid = f"(triton.cdiv({batch} * {channels} * {tall} * {wide}, {lanes}),)"
-    source.kernel(f"{source.label}_kernel", emitter, [], constants, grid, f"num_warps={schedule.warps}",
-                  [buffer.name for _, buffer in source.outputs])  # fmt: skip
+    source.kernel(emitter, constants, grid, f"num_warps={schedule.warps}")

@@ -14,7 +14,6 @@ def print_map(source: Source, schedule: MapSchedule) -> None:
     emitter = source.emitter()
     base = Base("i", total, frozenset({0}), ("inside",))
     emitter.names |= {"i", "inside", "n"}
-    names = []
     for value, buffer in source.outputs:
         if numel(buffer.shape) != total:
             raise Unsupported("a map with outputs of different sizes")
@@ -23,10 +22,10 @@ def print_map(source: Source, schedule: MapSchedule) -> None:
         term = emitter.value(value, tuple(coordinates))
         emitter.store(f"{buffer.name}_ptr", term, buffer.shape, tuple(coordinates))
         source.allocate(buffer)
-        names.append(buffer.name)
     head = ["i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)", "inside = i < n"]
     if total.value(source.shapes.hints()) >= 2**31 - schedule.block:
         head[0] = "i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)"
-    source.host.append(f"n = {names[0]}.numel()")
-    source.kernel(f"{source.label}_kernel", emitter, head, {"BLOCK": str(schedule.block)},
-                  f"(triton.cdiv(n, {schedule.block}),)", f"num_warps={schedule.warps}", names, ("n",))  # fmt: skip
+    source.host.append(f"n = {source.outputs[0][1].name}.numel()")
+    grid = f"(triton.cdiv(n, {schedule.block}),)"
+    constants = {"BLOCK": str(schedule.block)}
+    source.kernel(emitter, constants, grid, f"num_warps={schedule.warps}", head=head, extra=["n"])

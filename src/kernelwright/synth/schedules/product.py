@@ -79,11 +79,8 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
 class ProductPrinter:
     """One kernel over tiles of a product, or of several that share their left operand and have as many columns."""
 
-    def __init__(
-        self, source: Source, schedule: TileDecisions, prims: Sequence[Prim] = (), function: bool = False
-    ) -> None:
-        """A `function` is called by a kernel, with the number of its tile."""
-        self.source, self.schedule, self.function = source, schedule, function
+    def __init__(self, source: Source, schedule: TileDecisions, prims: Sequence[Prim] = ()) -> None:
+        self.source, self.schedule = source, schedule
         self.prims = list(prims) or [product_of(source)]
         self.prim = self.prims[0]
         self.shapes = source.shapes
@@ -108,11 +105,6 @@ class ProductPrinter:
         for place, one in enumerate(self.prims):
             self.emitter.given[one.out.name] = functools.partial(self._accumulated, place)
         self.made = frozenset(one.out.name for one in self.prims)
-        self.outputs = [
-            (value, buffer)
-            for value, buffer in source.outputs
-            if not prims or self.emitter.depends(value.name, self.made)
-        ]
         self.through = self._descriptors()
 
     def _descriptors(self) -> bool:
@@ -234,7 +226,7 @@ class ProductPrinter:
             emitter.open(
                 "tile", f"for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS{flat}):"
             )
-        elif not self.function:
+        else:
             emitter.line("tile = tl.program_id(0)")
         if self.schedule.group == 1:
             emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
@@ -308,7 +300,7 @@ class ProductPrinter:
             *self.row_coordinates(self.m_base),
             Index.whole(self.n_base),
         )
-        for value, buffer in self.outputs:
+        for value, buffer in self.source.outputs:
             if numel(buffer.shape) != numel(space):
                 raise Unsupported("an output of another size than the product")
             where = emitter.forward(value, self.made, coordinates)
@@ -357,48 +349,39 @@ def print_tiles(source: Source, printer: ProductPrinter) -> None:
 
 def _launch(source: Source, printer: ProductPrinter) -> None:
     schedule, given = printer.schedule, dict[str, str]()
-    tiles = tiles_of(source, printer)
+    tiles = _tiles_of(source, printer)
     if schedule.persistent:
-        tiles = persistent_programs(source, tiles)
+        count = f"torch.cuda.get_device_properties({source.device}.device).multi_processor_count"
+        source.host.append(f"programs = min({count}, {tiles})")
+        tiles = "programs"
     grid = f"({tiles}, {source.size(product(printer.batch))})" if printer.batched else f"({tiles},)"
     if printer.batched and schedule.persistent:
         raise Unsupported("persistent programs over batches")
     if printer.through:
-        given = host_descriptors(source, [printer])
+        given = _host_descriptors(source, printer)
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
-    source.kernel(f"{source.label}_kernel", printer.emitter, [], printer.constants(), grid, options,
-                  [buffer.name for _, buffer in source.outputs], given=given)  # fmt: skip
+    source.kernel(printer.emitter, printer.constants(), grid, options, given=given)
 
 
-def tiles_of(source: Source, printer: ProductPrinter) -> str:
+def _tiles_of(source: Source, printer: ProductPrinter) -> str:
     """How many tiles a product has, on the host."""
     m, n = source.size(printer.m, True), source.size(printer.n, True)
     return f"triton.cdiv({m}, {printer.schedule.tile[0]}) * triton.cdiv({n}, {printer.schedule.tile[1]})"
 
 
-def persistent_programs(source: Source, tiles: str) -> str:
-    """A line that counts the programs of persistent kernels; its name."""
-    count = f"torch.cuda.get_device_properties({source.device}.device).multi_processor_count"
-    source.host.append(f"programs = min({count}, {tiles})")
-    return "programs"
-
-
-def host_descriptors(
-    source: Source, printers: Sequence[ProductPrinter], stores: bool = True
-) -> dict[str, str]:
+def _host_descriptors(source: Source, printer: ProductPrinter, stores: bool = True) -> dict[str, str]:
     """Lines that make descriptors where all rows are aligned; parameters and what is handed to them."""
     source.descriptors = True
     made: dict[str, tuple[str, str]] = {}
     needed: list[Size] = []
-    for printer in printers:
-        for side in (printer.a, *printer.rights):
-            made[f"{side.argument}_desc"] = (side.argument, printer.descriptor_of(side))
-            needed.append(printer.k if side.along_k else printer.m if side.row else printer.n)
-        for _, buffer in printer.outputs:
-            if stores and printer.stored(buffer):
-                made[f"{buffer.name}_desc"] = (buffer.name, _stored_descriptor(source, printer, buffer))
-                needed.append(printer.n)
-    unit = 16 // ITEMSIZE[printers[0].a.value.dtype]
+    for side in (printer.a, *printer.rights):
+        made[f"{side.argument}_desc"] = (side.argument, printer.descriptor_of(side))
+        needed.append(printer.k if side.along_k else printer.m if side.row else printer.n)
+    for _, buffer in source.outputs:
+        if stores and printer.stored(buffer):
+            made[f"{buffer.name}_desc"] = (buffer.name, _stored_descriptor(source, printer, buffer))
+            needed.append(printer.n)
+    unit = 16 // ITEMSIZE[printer.a.value.dtype]
     tests = dict.fromkeys(f"{source.size(size, True)} % {unit} == 0" for size in needed)
     source.host.append(f"aligned = {' and '.join(tests)}")
     for name, (plain, text) in made.items():
@@ -436,9 +419,9 @@ def _print_split(source: Source, schedule: ProductSchedule) -> None:
     emitter.store("partial_ptr", Term("acc", "float32"), partial.shape, where)
     source.allocate(partial)
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
-    given = host_descriptors(source, [printer], stores=False) if printer.through else {}
-    source.kernel(f"{source.label}_parts", emitter, [], printer.constants(), f"({tiles_of(source, printer)}, {schedule.split_k})",
-                  options, ["partial"], given=given)  # fmt: skip
+    given = _host_descriptors(source, printer, stores=False) if printer.through else {}
+    grid = f"({_tiles_of(source, printer)}, {schedule.split_k})"
+    source.kernel(emitter, printer.constants(), grid, options, "parts", outputs=["partial"], given=given)
     _print_summed(source, printer, partial)
 
 
@@ -467,5 +450,5 @@ def _print_summed(source: Source, printer: ProductPrinter, partial: Buffer) -> N
         assert found is not None
         emitter.store(f"{buffer.name}_ptr", emitter.value(value, tuple(found)), buffer.shape, tuple(found))
         source.allocate(buffer)
-    source.kernel(f"{source.label}_summed", emitter, [], {"BLOCK": "1024"}, f"(triton.cdiv({source.size(total)}, 1024),)",
-                  "num_warps=4", [buffer.name for _, buffer in source.outputs], given={"partial_ptr": "partial"})  # fmt: skip
+    grid = f"(triton.cdiv({source.size(total)}, 1024),)"
+    source.kernel(emitter, {"BLOCK": "1024"}, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})

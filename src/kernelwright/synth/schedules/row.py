@@ -375,8 +375,7 @@ def print_row(
     )
     rows = source.size(printer.rows)
     grid = f"(triton.cdiv({rows}, {schedule.rows}),)" if printer.wide else f"({rows},)"
-    options = f"num_warps={schedule.warps}"
-    source.kernel(f"{source.label}_kernel", printer.emitter, head, constants, grid, options, names)
+    source.kernel(printer.emitter, constants, grid, f"num_warps={schedule.warps}", outputs=names, head=head)
 
 
 Parts = list[tuple[Prim, Buffer]]
@@ -403,7 +402,7 @@ def _print_split(source: Source, schedule: RowSchedule) -> None:
         printer.emitter.close()
         for _, buffer in later:
             source.allocate(buffer)
-        _launch_parts(printer, f"{source.label}_applied", [buffer.name for _, buffer in later], parts)
+        _launch_parts(printer, "applied", [buffer.name for _, buffer in later], parts)
 
 
 def _print_parts(
@@ -434,7 +433,7 @@ def _print_parts(
     for _, buffer in wide:
         source.allocate(buffer)
     names = [one.name for one in (*(buffer for _, buffer in wide), *(buffer for _, buffer in made))]
-    _launch_parts(printer, f"{source.label}_parts{number + 1 if number else ''}", names, known)
+    _launch_parts(printer, f"parts{number + 1 if number else ''}", names, known)
     return made
 
 
@@ -466,7 +465,11 @@ def _join(printer: RowPrinter, split_into: int, parts: Parts) -> None:
         printer.done[prim.out.name] = printer._finish(prim, buffer.name, buffer.dtype)
 
 
-def _launch_parts(printer: RowPrinter, name: str, outputs: list[str], parts: Parts) -> None:
+def _given(parts: Parts) -> dict[str, str]:
+    return {f"{buffer.name}_ptr": buffer.name for _, buffer in parts}
+
+
+def _launch_parts(printer: RowPrinter, suffix: str, outputs: list[str], parts: Parts) -> None:
     """A kernel of programs over rows and parts of them."""
     source, schedule, emitter = printer.source, printer.schedule, printer.emitter
     emitter.names |= {"begin", "end", "part_size", "part"}
@@ -478,8 +481,8 @@ def _launch_parts(printer: RowPrinter, name: str, outputs: list[str], parts: Par
     constants["BLOCK"] = str(schedule.block)
     rows = source.size(printer.rows)
     grid = f"triton.cdiv({rows}, {schedule.rows})" if printer.wide else rows
-    source.kernel(name, emitter, head, constants, f"({grid}, {schedule.split})", f"num_warps={schedule.warps}", outputs,
-                  given={f"{one.name}_ptr": one.name for _, one in parts})  # fmt: skip
+    source.kernel(emitter, constants, f"({grid}, {schedule.split})", f"num_warps={schedule.warps}", suffix,
+                  outputs=outputs, head=head, given=_given(parts))  # fmt: skip
 
 
 def _wide_results(
@@ -505,5 +508,5 @@ def _print_joined(source: Source, schedule: RowSchedule, parts: Parts) -> None:
         source.allocate(buffer)
     rows = source.size(printer.rows)
     grid = f"(triton.cdiv({rows}, {many}),)" if printer.wide else f"({rows},)"
-    source.kernel(f"{source.label}_joined", printer.emitter, printer.rows_head(), {"ROWS": str(many)} if printer.wide else {}, grid,
-                  "num_warps=4", [buffer.name for _, buffer in narrow], given={f"{one.name}_ptr": one.name for _, one in parts})  # fmt: skip
+    source.kernel(printer.emitter, {"ROWS": str(many)} if printer.wide else {}, grid, "num_warps=4", "joined",
+                  outputs=[buffer.name for _, buffer in narrow], head=printer.rows_head(), given=_given(parts))  # fmt: skip

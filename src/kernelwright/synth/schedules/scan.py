@@ -94,8 +94,8 @@ class ScanPrinter:
             self.source.helpers.add("multiply")
             emitter.line(f"carry *= tl.reduce(block, {self.axis}, multiply, keep_dims=True)")
 
-    def outputs(self) -> list[str]:
-        """Stores inside the loop; names of the outputs."""
+    def outputs(self) -> None:
+        """Stores inside the loop."""
         emitter = self.emitter
         for value, buffer in self.source.outputs:
             if numel(buffer.shape) != numel(self.space.shape):
@@ -104,18 +104,15 @@ class ScanPrinter:
             emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
             self.source.allocate(buffer)
         emitter.close()
-        return [buffer.name for _, buffer in self.source.outputs]
 
 
 def print_scan(source: Source, schedule: ScanSchedule) -> None:
     """Raises Unsupported where a scan does not fit the graph."""
     printer = ScanPrinter(source, schedule)
     printer.body()
-    names = printer.outputs()
+    printer.outputs()
     rows, columns = source.size(printer.rows, True), source.size(printer.columns, True)
     constants = {"ROWS": str(schedule.rows)} if printer.wide else {}
     constants["BLOCK"] = f"min({schedule.block}, triton.next_power_of_2({columns}))"
     grid = f"(triton.cdiv({rows}, {schedule.rows}),)" if printer.wide else f"({rows},)"
-    source.kernel(
-        f"{source.label}_kernel", printer.emitter, [], constants, grid, f"num_warps={schedule.warps}", names
-    )
+    source.kernel(printer.emitter, constants, grid, f"num_warps={schedule.warps}")

@@ -89,5 +89,5 @@ def print_transpose(source: Source, schedule: TransposeSchedule) -> None:
     (rows, cols) = schedule.tile
     grid = f"({source.size(product(sizes))}, triton.cdiv({source.size(shape[turned])}, {rows}), "
     grid += f"triton.cdiv({source.size(shape[last])}, {cols}))"
-    source.kernel(f"{source.label}_kernel", emitter, [], {"ROWS": str(rows), "COLS": str(cols)}, grid,
-                  f"num_warps={schedule.warps}", [buffer.name for _, buffer in source.outputs])  # fmt: skip
+    constants = {"ROWS": str(rows), "COLS": str(cols)}
+    source.kernel(emitter, constants, grid, f"num_warps={schedule.warps}")
