@@ -146,6 +146,25 @@ def test_sizes_may_vary(source: Callable[..., Known]) -> None:
     assert last_report().replaced
 
 
+def test_sizes_may_vary_where_arguments_have_their_multiples_alone(source: Callable[..., Known]) -> None:
+    """Four heads of eight: the scores' group is given `4*batch` matrices, and another one `batch*length` rows."""
+    source()
+
+    def called(x: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = x.shape
+        heads = x.view(batch, length, 4, 8).transpose(1, 2).relu()
+        scores = (heads @ heads.mT).view(batch, 4, length, length).softmax(-1)
+        place = torch.arange(batch * length)[:, None] * x.reshape(-1, 32).argmax(-1, keepdim=True)
+        return (scores @ heads).sum() + place.cumsum(0).remainder(7).sum()
+
+    fast = torch.compile(called, backend=kernelwright_backend, options=ALWAYS, dynamic=True)
+    for batch, length in ((2, 5), (3, 7)):
+        x = torch.randn(batch, length, 32)
+        torch.testing.assert_close(fast(x), called(x))
+    assert [one.left for one in last_report().graphs] == [[]]
+    assert last_report().replaced
+
+
 def test_dropout_and_writes_are_passed_by(source: Callable[..., Known]) -> None:
     source()
 

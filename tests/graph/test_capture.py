@@ -164,6 +164,13 @@ def test_equal_modules_have_equal_graphs() -> None:
 
 BAD: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "sizes from data": (lambda x: x[x > 0] * 2, (torch.randn(4),), "data"),
+    "sizes of results": (
+        lambda x: F.ctc_loss(
+            x, torch.ones(2, 3, dtype=torch.long), torch.full((2,), 5), torch.tensor([2, 3])
+        ),
+        (torch.randn(5, 2, 4).log_softmax(-1),),
+        "depend on the values",
+    ),
     "complex": (lambda x: x * 2, (torch.randn(4, dtype=torch.complex64),), "complex64.*cast"),
     "sparse": (lambda x: x * 2, (torch.eye(3).to_sparse(),), "sparse.*convert"),
     "float8": (lambda x: x.float(), (torch.randn(4).to(torch.float8_e4m3fn),), "float8.*cast"),
@@ -242,3 +249,19 @@ def test_one_tensor_given_twice_is_two_inputs() -> None:
     captured = capture(lambda a, b: a * b.sigmoid(), (x, x))
     assert [one.role for one in captured.graph.arguments] == ["input", "input"]
     assert captured.graph.nodes[-1].refs() != (captured.graph.arguments[0].name,) * 2
+
+
+def test_parts_may_have_names_that_torch_fx_has() -> None:
+    class Quantised(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("code", torch.linspace(-1, 1, 16))
+            self.graph = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor, *, scale: float = 1.0) -> torch.Tensor:
+            return self.graph(self.code[x]) * scale
+
+    module = Quantised()
+    captured = capture(module, (torch.randint(0, 16, (3, 4)),), {"scale": 2.0})
+    assert {one.origin for one in captured.graph.arguments} >= {"code", "graph.weight", "graph.bias"}
+    assert agree(captured.part).native < 1e-5

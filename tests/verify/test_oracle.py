@@ -242,6 +242,26 @@ def test_torchs_own_answer_passes(made: Task, rules: Any) -> None:
         assert kind(case, module(*case.inputs), rules) == ""
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "torch.linalg.vector_norm(x.view(8, 8), dim=1, dtype=torch.float32)",
+        "x.view(8, 8).sum(1, dtype=torch.float32)",
+    ],
+)
+def test_a_dtype_that_the_reference_asks_for_is_no_limit_to_the_oracle(body: str) -> None:
+    """torch computes no norm of float64 in float32: the reference's own rounded result stood for the right one."""
+    for case in cases(
+        task(
+            f"return x * (1 / {body}.to(x.dtype)).repeat_interleave(8)",
+            "torch.randn(N, dtype=torch.bfloat16)",
+        )
+    ):
+        expected = case.expected[0]
+        assert not expected.value.equal(expected.value.bfloat16().double())
+        assert kind(case, expected.value.bfloat16()) == ""
+
+
 @pytest.mark.parametrize("error", [1e-3, 1e-2, 1.0])
 def test_an_error_above_the_preset_fails_under_every_protocol(error: float) -> None:
     for rules in PROTOCOLS.values():

@@ -146,13 +146,9 @@ def _inside(verdict: Verdict, graph: Graph, known: Mapping[str, Any]) -> bool:
 
 
 def _symbols(graph: Graph, values: Sequence[Any]) -> dict[str, Any]:
-    """Each symbol's value, read off an argument that has it as a size by itself, symbolic where the argument's is."""
-    known: dict[str, Any] = {}
-    for argument, value in zip(graph.arguments, values, strict=True):
-        if isinstance(argument.type, TensorType):
-            for size, given in zip(argument.type.shape, value.shape, strict=True):
-                if isinstance(size, str) and size.isidentifier():
-                    known.setdefault(size, given)
-        elif argument.type.of == "int":
-            known.setdefault(argument.name, value)
+    """Each symbol's value, read off an argument or solved from one's size, symbolic where that is."""
+    given = {one.name: value for one, value in zip(graph.arguments, values, strict=True)}
+    known = {one.name: given[one.name] for one in graph.symbols if one.name in given}
+    for symbol, name, at, formula in sizes.readings(graph):
+        known[symbol] = sizes.evaluate(formula, {**known, "size_": given[name].shape[at]})
     return known

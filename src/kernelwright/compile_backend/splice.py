@@ -24,7 +24,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from kernelwright.compile_backend.grouping import Choose, best_of
 from kernelwright.errors import UserError
-from kernelwright.graph import Graph
+from kernelwright.graph import Graph, sizes
 from kernelwright.graph.fx import to_fx
 from kernelwright.graph.neighbours import cuts, distinct_groups, regions, rivals
 from kernelwright.graph.normalise import Converted, from_fx
@@ -145,7 +145,7 @@ def _extract(run: Sequence[fx.Node]) -> tuple[Converted, list[fx.Node], list[fx.
         copied[node].meta = dict(node.meta)
     alone.output(tuple(copied[node] for node in outputs))
     converted = from_fx(fx.GraphModule(torch.nn.Module(), alone))
-    return replace(converted, graph=_dense(converted.graph)), inputs, outputs
+    return replace(converted, graph=_dense(sizes.independent(converted.graph))), inputs, outputs
 
 
 def _dense(graph: Graph) -> Graph:

@@ -336,11 +336,18 @@ def _owned(module: torch.nn.Module, prefix: str) -> dict[int, Origin]:
 def _as_module(called: Callable[..., Any]) -> tuple[torch.nn.Module, str]:
     """A module that does what `called` does, and what its weights' names begin with there."""
     if isinstance(called, torch.nn.Module):
-        return called, ""
+        if not any(_taken(name) for name in (*called._modules, *called._parameters, *called._buffers)):
+            return called, ""
+        return _Function(called.__call__, called), "owner."
     if not callable(called):
         raise UserError(f"capture takes a module or a function, not a {type(called).__name__}")
     owner = getattr(called, "__self__", None)
     return _Function(called, owner if isinstance(owner, torch.nn.Module) else None), "owner."
+
+
+def _taken(name: str) -> bool:
+    """Whether a module cannot be exported with a part of that name, such as `graph` or `code`: torch.fx has its own there."""
+    return hasattr(torch.fx.GraphModule, name) and not hasattr(torch.nn.Module, name)
 
 
 class _Function(torch.nn.Module):
@@ -536,7 +543,8 @@ def _explained(reasons: Sequence[Exception]) -> UserError:
     if known:
         return known[0]
     text = " ".join(str(one) for one in reasons)
-    if "data-dependent" in text or "Data-dependent" in text or "GuardOnDataDependent" in text:
+    kinds = " ".join(type(one).__name__ for one in reasons)
+    if "data-dependent" in text.lower() or "GuardOnDataDependent" in text or "DynamicOutputShape" in kinds:
         return UserError(
             "its shapes or branches depend on the values of tensors; leave that part outside, or use torch.where"
         )

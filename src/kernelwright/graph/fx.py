@@ -18,9 +18,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from kernelwright.errors import UserError
 from kernelwright.graph import operators, sizes
 from kernelwright.graph.execute import DTYPES, OTHERS
-from kernelwright.graph.types import DtypeArg, Graph, Operand, Other, Ref, Scale, Size, TensorType
+from kernelwright.graph.types import DtypeArg, Graph, Operand, Other, Ref, Scale, Size
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -77,19 +78,12 @@ class _Writer:
 
     def _symbols(self) -> None:
         """Where each symbol is read: a number argument of its name, or a dimension of a tensor."""
-        for symbol in self.graph.symbols:
-            if symbol.name in self.made:
-                self.sizes[symbol.name] = self.made[symbol.name]
-                continue
-            places = (
-                (one.name, one.type.shape.index(symbol.name))
-                for one in self.graph.arguments
-                if isinstance(one.type, TensorType) and symbol.name in one.type.shape
-            )
-            place = next(places, None)
-            assert place is not None, f"no argument has the size {symbol.name} by itself: give `symbols`"
-            args = (self.made[place[0]], place[1])
-            self.sizes[symbol.name] = self.fx.call_function(torch.ops.aten.sym_size.int, args)
+        self.sizes.update(
+            (one.name, self.made[one.name]) for one in self.graph.symbols if one.name in self.made
+        )
+        for symbol, name, at, formula in sizes.readings(self.graph):
+            size = self.fx.call_function(torch.ops.aten.sym_size.int, (self.made[name], at))
+            self.sizes[symbol] = self._expression(sizes.parse(formula), {**self.sizes, "size_": size})
 
     def _operand(self, value: Operand) -> Any:
         if isinstance(value, Ref):
@@ -111,20 +105,24 @@ class _Writer:
             self.sizes[text] = self._expression(sizes.parse(text))
         return self.sizes[text]
 
-    def _expression(self, node: ast.expr) -> Any:
+    def _expression(self, node: ast.expr, known: Mapping[str, Any] | None = None) -> Any:
+        """`known` are the values of names, by default of the symbols. Raises UserError for one that no argument tells."""
+        known = self.sizes if known is None else known
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            return self.sizes[node.id]
+            if node.id not in known:
+                raise UserError(f"{self.graph.name}: no argument tells the size {node.id}; give `symbols`")
+            return known[node.id]
         if isinstance(node, ast.UnaryOp):
-            return self.fx.call_function(operator.neg, (self._expression(node.operand),))
+            return self.fx.call_function(operator.neg, (self._expression(node.operand, known),))
         if isinstance(node, ast.BinOp):
-            both = (self._expression(node.left), self._expression(node.right))
+            both = (self._expression(node.left, known), self._expression(node.right, known))
             return self.fx.call_function(_BINARY[type(node.op)], both)
         assert isinstance(node, ast.Call)
         assert isinstance(node.func, ast.Name)
         function = {"min": torch.sym_min, "max": torch.sym_max}[node.func.id]
-        return self.fx.call_function(function, tuple(self._expression(one) for one in node.args))
+        return self.fx.call_function(function, tuple(self._expression(one, known) for one in node.args))
 
 
 def _lists(op: str) -> bool:

@@ -359,6 +359,31 @@ def solve(formula: str, symbol: str, place: str, known: Iterable[str]) -> str | 
     return re.sub(r"\bsize_\b", place, text)
 
 
+def readings(graph: Graph) -> Iterator[tuple[str, str, int, str]]:
+    """Where each symbol that is no number argument is read, and how: `(s0, x, 1, "size_ // 8")` for an `x` that is `8*s0` long in
+    dimension 1; a formula may have symbols that came before it. Symbols that nothing tells are left out."""
+    places = [
+        (str(dim), one.name, at)
+        for one in graph.arguments
+        if isinstance(one.type, TensorType)
+        for at, dim in enumerate(one.type.shape)
+    ]
+    known = {one.name for one in graph.arguments}
+    left = [one.name for one in graph.symbols if one.name not in known]
+    while left:
+        before = len(left)
+        for symbol in list(left):
+            alone = (("size_", name, at) for dim, name, at in places if dim == symbol)
+            solved = ((solve(dim, symbol, "size_", known), name, at) for dim, name, at in places)
+            found = next(alone, None) or next((one for one in solved if one[0]), None)
+            if found and found[0]:
+                yield symbol, found[1], found[2], found[0]
+                known.add(symbol)
+                left.remove(symbol)
+        if len(left) == before:
+            return
+
+
 def _linear(formula: str, symbol: str) -> bool:
     """Whether a sum of products has the symbol once in some of its terms."""
     if any(mark in formula for mark in ("//", "%", ",")):

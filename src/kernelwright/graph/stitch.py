@@ -280,25 +280,12 @@ def _calls(step: object, numbers: Mapping[str, int]) -> list[str]:
 
 def _size_lines(graph: Graph) -> Iterator[str]:
     """Where each symbol's value is read, those that a dimension is first. Raises UserError where no argument tells one."""
-    places = [
-        (str(dim), f"{one.name}.shape[{at}]")
-        for one in graph.arguments
-        if isinstance(one.type, TensorType)
-        for at, dim in enumerate(one.type.shape)
-    ]
-    known = {one.name for one in graph.arguments}
-    left = [one.name for one in graph.symbols if one.name not in known]
-    while left:
-        for symbol in left:
-            alone = next((place for dim, place in places if dim == symbol), None)
-            solved = (sizes.solve(dim, symbol, place, known) for dim, place in places)
-            text = alone or next((one for one in solved if one), None)
-            if text:
-                yield f"{symbol} = {text}"
-                known.add(symbol)
-        if not known & set(left):
-            raise UserError(f"{graph.name}: no argument is {left[0]} long; capture it with fixed sizes")
-        left = [one for one in left if one not in known]
+    told = {one.name for one in graph.arguments}
+    for symbol, name, at, formula in sizes.readings(graph):
+        told.add(symbol)
+        yield f"{symbol} = {formula.replace('size_', f'{name}.shape[{at}]')}"
+    if lost := [one.name for one in graph.symbols if one.name not in told]:
+        raise UserError(f"{graph.name}: no argument is {lost[0]} long; capture it with fixed sizes")
 
 
 def _module(graph: Graph, state: Sequence[Entry]) -> str:

@@ -151,10 +151,15 @@ class Rounded(TorchDispatchMode):
 
 
 class Wide(TorchDispatchMode):
-    """In an fp64 run, casts to narrower floats do not round, and floats that are made anew are fp64 as well."""
+    """In an fp64 run, casts to narrower floats do not round, floats that are made anew are fp64 as well, and so is what an
+    operator is asked to compute in a narrower dtype: a sum in float32, or a norm, which torch refuses for float64."""
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
+        asked = kwargs.get("dtype")
+        drawn = torch.Tag.nondeterministic_seeded in func.tags  # other numbers would be drawn
+        if isinstance(asked, torch.dtype) and asked.is_floating_point and not drawn:
+            kwargs = kwargs | {"dtype": torch.float64}
         out = func(*args, **kwargs)
         if func._schema.name.removeprefix("aten::") not in _MAKES:
             return out
