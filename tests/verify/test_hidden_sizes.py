@@ -8,6 +8,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     kept_at_powers,
     named_bounds,
     named_numbers,
+    ragged_sets,
     sizes_beyond,
     sizes_of,
 )
@@ -108,3 +109,14 @@ def test_a_width_that_must_be_a_power_of_two_is_held_there_alone_and_is_drawn_no
 def test_a_size_that_is_no_power_of_two_at_full_size_is_never_held_there() -> None:
     made = task(small=SMALL, small_odd=ODD).model_copy(update={"source": "ROWS = 4000\nCOLS = 8191\n"})
     assert not list(kept_at_powers(made))
+
+
+def test_near_the_full_size_nothing_divides() -> None:
+    several, *single = ragged_sets(task(small=SMALL, small_odd=ODD), ["small", "small_odd"], 5)
+    assert 0.6 * 4096 <= several["ROWS"] < 4096
+    assert 0.6 * 8192 <= several["COLS"] < 8192
+    assert all(-(-several[name] // tile) % 2 for name in ("ROWS", "COLS") for tile in (16, 32, 64, 128))
+    assert sorted((one["ROWS"] < 4096, one["COLS"] < 8192) for one in single) == [
+        (False, True),
+        (True, False),
+    ]

@@ -29,6 +29,7 @@ from kernelwright.verify.reference.hidden_sizes import (
     large_sets,
     named_bounds,
     named_numbers,
+    ragged_sets,
     sizes_beyond,
     sizes_of,
 )
@@ -179,6 +180,16 @@ class Judge:
     def large_sets(self, task: Task) -> list[dict[str, int]]:
         """Sets of a family of sizes that are looked at as the full size is."""
         return large_sets(task, self._secret)
+
+    def ragged(self, task: Task) -> Iterator[tuple[Task, Baseline]]:
+        """The task with a full size near its own that nothing divides, of several sizes and then of one, as far as its reference
+        takes that; and the baselines there."""
+        if not (self.protocol.honesty and self.protocol.more_shapes):
+            return
+        for sizes in ragged_sets(task, self.small(task), self._secret):
+            made = task.model_copy(update={"shapes": {**task.shapes, "full": sizes}})
+            if (base := self.baseline(made)) is not None:
+                yield made, base
 
     def _make_cases(self, task: Task, shapes: list[str]) -> list[ShapeCases]:
         from kernelwright.verify.reference import oracle

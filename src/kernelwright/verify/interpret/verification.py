@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -363,7 +363,7 @@ class InterpretedVerification(Verification):
 
     def _lengths(self, host: Confined, device: Confined, base: Baseline | None) -> None:
         """Long sizes; before that, what is met at full size only, and unproven so far, is looked for there, and at longer ones
-        while there is more. Raises Stop, also for what is known exactly of the full size."""
+        while there is more. Raises Stop, also for what is known exactly of the full size, or near it."""
         for room in _ROOMS:
             if self._unproven and not self._looked:
                 with self._timed(Gate.SMALL):
@@ -371,6 +371,7 @@ class InterpretedVerification(Verification):
         self._whole(base)
         with self._timed(Gate.SMALL):
             self._at_length(host, device, self.judge.long_cases(self.task, special=self._looked))
+        self._ragged(host, device)
 
     def _at_length(
         self, host: Confined, device: Confined, shapes: list[ShapeCases], met: bool = False
@@ -507,6 +508,30 @@ class InterpretedVerification(Verification):
             self.task = asked
             self._looked, self._blank, self._extent, self._unproven, self._again, self.facts = kept
 
+    def _ragged(self, host: Confined, device: Confined) -> None:
+        """Near the full size, where nothing divides: who writes and reads what is planned, and no value looked at; for several
+        sizes, then for one after the other while less is known of that than at the full size. Raises Stop."""
+        kept, own = (self._blank, self._extent), full_sizes(self.task)
+        if all(share is None for known in self._extent.values() for share in known):
+            return
+        for made, base in self.judge.ragged(self.task):
+            try:
+                with self._timed(Gate.FULL):
+                    trace = self._full(host, base)
+                    assert trace is not None
+                    body = {"command": "sample", "trace": trace.answer, "names": [], "repeats": []}
+                    answer, _ = device.ask(Gate.FULL, body)
+                    self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
+                    self._all_touched(base)
+                    if all(map(_as_much, kept[1].values(), map(self._extent.get, kept[1]))):
+                        return
+            except Stop as stop:
+                changed = [(name, size) for name, size in full_sizes(made).items() if size != own[name]]
+                stop.detail = f"at {', '.join(f'{name} {size}' for name, size in changed)}: {stop.detail}"
+                raise
+            finally:
+                self._blank, self._extent = kept
+
     def _enlarge(self, device: Confined, shapes: list[ShapeCases], traces: list[Trace]) -> None:
         """Constants that are met at full size only are tried at small ones, where values are checked: a block may be larger
         than it need be. What is right so is no longer unproven."""
@@ -544,9 +569,9 @@ class InterpretedVerification(Verification):
                 detail = f"with its constants of the full size: {stop.detail}"
                 raise Stop(stop.outcome, Gate.FULL, detail, where=case.name) from None
 
-    def _whole(self, base: Baseline | None) -> None:
-        """What is known exactly of a call at full size: all of each output is stored, and all of an input loaded on which the
-        outputs depend throughout. Raises Stop, also for what cannot be said."""
+    def _all_touched(self, base: Baseline | None) -> None:
+        """All of each output is stored, and all of an input loaded on which the outputs depend throughout, as far as that is known
+        exactly. Raises Stop."""
         for index, share in enumerate(self._extent.get("stored", ())):
             if share is not None and share < 1.0:
                 detail = f"output {index}: at full size {share:.2%} of it is written"
@@ -557,6 +582,11 @@ class InterpretedVerification(Verification):
             if self.judge.needs_all(self.task, index):
                 detail = f"input {index}: at full size {share:.2%} of it is read, and the output depends on all of it"
                 raise Stop(Outcome.WRONG_ON_SHAPE, Gate.FULL, detail, where="full")
+
+    def _whole(self, base: Baseline | None) -> None:
+        """What is known exactly of a call at full size: all of each output is stored, and all of an input loaded on which the
+        outputs depend throughout. Raises Stop, also for what cannot be said."""
+        self._all_touched(base)
         if self._again and None in self._extent.get("stored", ()):
             detail = (
                 "at full size programs write the same places, and which are written hangs on loaded numbers"
@@ -726,6 +756,11 @@ class InterpretedVerification(Verification):
             roofline_fraction=modelled.roofline_fraction,
             **rates(base, modelled.ms),
         )
+
+
+def _as_much(known: Sequence[float | None], found: Sequence[float | None] | None) -> bool:
+    """Whether there are numbers wherever there were some."""
+    return all(one is None or other is not None for one, other in zip(known, found or (), strict=False))
 
 
 def _order(gate: Gate, stop: Stop) -> Stop:

@@ -20,6 +20,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernelwright.outcomes import Outcome
+from kernelwright.parsing import parse
 from kernelwright.records import Task, Verdict
 from kernelwright.shapes import constants
 
@@ -37,6 +38,10 @@ _PAIRS = 3
 """Pairs of sizes that are tried where not all are taken at once."""
 _DRAWN = 2
 """Sets of a family that are drawn within it."""
+_RAGGED, _ROOM = 0.6, 2.0
+"""Of a size near the full one that nothing divides: its least share of that; of smaller ones there is nothing between."""
+_TILED, _LAST = 256, 16
+"""Such a size is less than the second beyond a multiple of the first."""
 _GROWTH = 4.0
 """Factor that a middle set may have over a small one, all its sizes together: programs are interpreted."""
 _LEAST_GROWTH = 0.75
@@ -65,7 +70,7 @@ _BOUNDS, _LARGEST_BOUND = 3, 4096
 def named_numbers(code: str) -> list[int]:
     """Numbers that a candidate takes remainders by, looks for a common divisor with, or compares for being equal, the most unusual
     first: 3 and powers of two are what blocks and warps are made of."""
-    tree = ast.parse(code)
+    tree = parse(code)
     value_of = _values(tree)
     found: set[int] = set()
     for node in ast.walk(tree):
@@ -92,7 +97,7 @@ def named_numbers(code: str) -> list[int]:
 
 def named_bounds(code: str) -> list[int]:
     """Numbers that a candidate compares with to see which is larger, ascending."""
-    tree = ast.parse(code)
+    tree = parse(code)
     value_of = _values(tree)
     found: set[int] = set()
     for node in ast.walk(tree):
@@ -197,6 +202,30 @@ def large_sets(task: Task, secret: int) -> list[dict[str, int]]:
     middle = {name: _within(min(int(small[name] * above), high), high, dice) for name, high in most.items()}
     odd = {name: max(task.ranges[name][0], size - 1 + size % 2) for name, size in middle.items()}
     return [{**full, **odd}, *([{**full, **most}] if {**full, **most} != full else [])]
+
+
+def ragged_sets(task: Task, shapes: Sequence[str], secret: int) -> list[dict[str, int]]:
+    """Sizes near the full ones that nothing divides: of all that may change, and where a reference does not take that, of one."""
+    dice = random.Random(f"ragged {secret}:{task.digest}")
+    full, sets = full_sizes(task), [task.shapes[name] for name in shapes]
+    free = [name for name in (sets[0] if sets else ()) if any(one.get(name) != sets[0][name] for one in sets)]
+    most = {name: full[name] for name in free if name in full}
+    if task.ranges:
+        most = {name: full[name] if high is None else high for name, (_, high) in task.ranges.items()}
+    drawn = {
+        name: _ragged(high, dice)
+        for name, high in most.items()
+        if high >= _ROOM * max(one.get(name, 1) for one in sets)
+    }
+    several = [full | drawn] if len(drawn) > 1 else []
+    return [*several, *(full | {name: drawn[name]} for name in dice.sample(list(drawn), len(drawn)))]
+
+
+def _ragged(most: int, dice: random.Random) -> int:
+    """An odd number near `most`: of blocks of 16 to 128 in a row it takes an odd number, too, so that groups of them are left over."""
+    size = round(dice.uniform(_RAGGED, 1.0) * most)
+    tiled = size - size % _TILED + dice.randrange(1, _LAST, 2)
+    return tiled if _RAGGED * most <= tiled < most else _odd(size) - 2
 
 
 def full_sizes(task: Task) -> dict[str, int]:

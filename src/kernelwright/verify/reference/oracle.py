@@ -195,6 +195,8 @@ _BESIDE, _JUMP = 1e-9, 1e-4
 """How far beside an input or weight a gradient is looked at, and by which share it differs on both sides of a kink."""
 _MEAN_COTANGENT = 2.0**-10
 """Factor on those behind a mean."""
+_ALIKE = "alike"
+"""The kind of whole numbers that are all one."""
 _MASK_DRAWS = 8
 """That tell which places of a mask are never others."""
 _MORE_DRAWS, _MORE_SEED = 8, 32_452_843
@@ -517,7 +519,8 @@ def special_cases(
     drawn = reference.inputs(seed)
     pointwise = special_values.pointwise(found)
     tried = [scaled(drawn, factor) for factor in (1.0, _FAR_FACTOR, -_FAR_FACTOR)]
-    any_kind, kinds = kinds is None, special_kinds(module, found, drawn, position, kinds)
+    any_kind, asked = kinds is None, kinds
+    kinds = special_kinds(module, found, drawn, position, kinds)
     if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
         kinds = [kind for kind in kinds if kind in ("far", "offset", "integers")]
     for kind in kinds:
@@ -543,8 +546,8 @@ def special_cases(
     if reference.task.gradients and position == 0 and any_kind:
         yield from _of_gradients(name, reference, module, drawn, protocol)
     smooth = not reference.task.gradients
-    if position < 2 and any_kind:
-        yield from _of_whole_numbers(name, reference, module, found, drawn, protocol, seed)
+    if (position < 2 and any_kind) or asked == ["long"]:
+        yield from _of_whole_numbers(name, reference, module, found, drawn, protocol, seed, position)
     if position == 0 and smooth and (inputs := _reaching(module, found, drawn, tried)) is not None:
         case = make_case(f"{name}, reach", module, inputs, protocol, _SCALED_UP, True)
         if case is not None:
@@ -588,8 +591,10 @@ def _of_whole_numbers(
     drawn: object,
     protocol: Protocol,
     seed: int,
+    position: int,
 ) -> Iterator[Case]:
-    """A case of integers and truth values that the reference takes and its task does not draw, where there are such."""
+    """Cases of integers and truth values that the reference takes and its task does not draw, where there are such: at long sizes
+    of integers that are all alike, before that of others, too."""
 
     def call(inputs: object) -> list[torch.Tensor]:
         with torch.no_grad(), _drawing(inputs), Disorder() as disorder:
@@ -600,10 +605,14 @@ def _of_whole_numbers(
 
     with _where_possible():
         named = [one for one in whole_numbers.named_in(reference.task.source) if one in found.landmarks]
-        inputs = whole_numbers.wider(drawn, reference.inputs(seed + 1), call, found, named, seed)
-        case = inputs and make_case(f"{name}, whole numbers", module, inputs, protocol, _SPECIAL, True)
-        if case:
-            yield case
+        again = reference.inputs(seed + 1)
+        made = {_ALIKE: whole_numbers.alike(drawn, again, call, found, seed, by_row=position == 1)}
+        if position < 2:
+            made["whole numbers"] = whole_numbers.wider(drawn, again, call, found, named, seed)
+        for kind, inputs in made.items():
+            case = inputs and make_case(f"{name}, {kind}", module, inputs, protocol, _SPECIAL, True)
+            if case:
+                yield case
 
 
 def _random_masks(drawn: object, again: object) -> bool:
@@ -769,7 +778,9 @@ def special_kinds(
 
 
 def has_special(shape: ShapeCases) -> bool:
-    """Whether there are special values for the reference at long sizes; `shape` is any of its small ones."""
+    """Whether there are special values for the reference at long sizes; `shape` is its first small one."""
+    if any(case.name.endswith(f", {_ALIKE}") for case in shape.cases):
+        return True
     if shape.gradients is not None:
         return False
     drawn = shape.cases[0].inputs

@@ -7,6 +7,9 @@ raising, and with outputs as finite as before, a user may give it, and an honest
 Changes are tried one after the other, each on some of the places, so that one case holds all that were taken. Numbers of 0
 and 1 stay 0 and 1, for they may be truth values; sorted ones stay sorted, for they may be where something begins.
 
+Numbers that are all alike (`alike`: tokens that all go to one expert, a block of one id, bytes at the end of their range) are a
+case by themselves: counts and sums are as large then as they will ever be.
+
 Does not find what only together is taken (places and lengths that belong to one another).
 """
 
@@ -18,6 +21,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.parsing import parse
 from kernelwright.verify.structures import convert, flatten
 
 Change = Callable[[torch.Tensor], torch.Tensor]
@@ -28,6 +32,8 @@ _COUNTING = ("bincount", "one_hot", "repeat_interleave", "histc", "arange", "_lo
 _LAST_WINS = ("index_put", "index_copy", "put", "scatter", "masked_scatter")
 """Operators of which nobody says what repeated places give."""
 _SUMMED = ("scatter_add", "scatter_reduce")
+_WEIGHED = ("softmax", "attention")
+"""Operators beside which truth values that are all alike may leave nothing to look at."""
 _TRUTHS = ("eq", "ne", "where", "masked_fill", "logical_not", "logical_and", "bitwise_and", "_to_copy")
 """Operators that may take an integer for a truth value."""
 _WIDE = {2: 13, 4: 30, 8: 40}
@@ -40,7 +46,7 @@ _ENOUGH = 0.5
 def named_in(source: str) -> list[int]:
     """Whole numbers that a task's own source names: one that is ignored, or stands for padding."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.Constant) and type(node.value) is int:
             found.add(node.value)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -68,10 +74,43 @@ def wider(
     if all(tensor.is_floating_point() or tensor.is_complex() for tensor in given):
         return None
     generator = torch.Generator().manual_seed(seed)
-    least = _ENOUGH * _finite(call(inputs))
-    changed = False
-    for place, (tensor, other) in enumerate(zip(given, flatten(again), strict=True)):
-        for change in _changes(tensor, other, names, named, generator):
+    changes = [
+        _changes(tensor, other, names, named, generator)
+        for tensor, other in zip(given, flatten(again), strict=True)
+    ]
+    return _taken(inputs, changes, call)
+
+
+def alike(
+    inputs: object,
+    again: object,
+    call: Callable[[object], list[torch.Tensor]],
+    operators: Sequence[str],
+    seed: int,
+    by_row: bool,
+) -> Any:
+    """The inputs with integers that are one number throughout, or one in each row (`by_row`; blocks of a vector); None where the
+    reference takes none. Arguments as of `wider`."""
+    names = {name.rstrip("_") for name in operators}
+    given = flatten(inputs)
+    if any(word in name for name in names for word in _LEFT_ALONE):
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    changes: list[Iterator[Change]] = [
+        _evened(tensor, other, names, by_row, generator)
+        for tensor, other in zip(given, flatten(again), strict=True)
+    ]
+    return _taken(inputs, changes, call)
+
+
+def _taken(
+    inputs: object, changes: Sequence[Iterator[Change]], call: Callable[[object], list[torch.Tensor]]
+) -> Any:
+    """The inputs with those changes of each tensor, one after the other, that the reference takes; None where it takes none."""
+    least, changed = None, False
+    for place, several in enumerate(changes):
+        for change in several:
+            least = _ENOUGH * _finite(call(inputs)) if least is None else least
             tried = _with(inputs, place, change)
             try:
                 taken = _finite(call(tried)) >= least
@@ -80,6 +119,35 @@ def wider(
             if taken:
                 inputs, changed = tried, True
     return inputs if changed else None
+
+
+def _evened(
+    tensor: torch.Tensor, other: torch.Tensor, names: set[str], by_row: bool, generator: torch.Generator
+) -> Iterator[Change]:
+    """As `alike`, on one tensor: bytes at the end of their range, others at an end of what is drawn, or anywhere in it."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool or tensor.numel() < 2:
+        return
+    low, high = int(tensor.min()), int(tensor.max())
+    if low == high or ((low, high) == (0, 1) and any(word in name for name in names for word in _WEIGHED)):
+        return
+    if tensor.ndim == 1 and _climbs(tensor) and _climbs(other):  # where something begins
+        yield lambda old: torch.cat([old[:1], torch.full_like(old[1:], high)])
+        return
+    drawn = int(torch.randint(low, high + 1, (), generator=generator))
+    numbers = [high, drawn, low] if by_row else [high]
+    if tensor.element_size() == 1 and (low, high) != (0, 1):
+        yield lambda old: _in_rows(old, [torch.iinfo(tensor.dtype).max, torch.iinfo(tensor.dtype).min])
+    else:
+        yield lambda old: _in_rows(old, numbers)
+
+
+def _in_rows(tensor: torch.Tensor, numbers: Sequence[int]) -> torch.Tensor:
+    """One number after the other, each for a row; of a vector for a block."""
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    rows = made.reshape(-1, made.shape[-1]) if made.ndim > 1 else made.tensor_split(len(numbers))
+    for place, row in enumerate(rows):
+        row.fill_(numbers[place % len(numbers)])
+    return made
 
 
 def _finite(outputs: Sequence[torch.Tensor]) -> float:
@@ -144,8 +212,10 @@ def _changes(
     if tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor) and _climbs(other):
         yield lambda old: torch.cat([old[:1], drawn(low, high)[1:].sort().values])
         return
+    below = [number for number in named if number < 0]
     rare = [number for number in named if low <= number <= high]
-    for numbers in ([number for number in named if number < 0], rare):
+    beside = [[number] for number in named if 0 <= number < low or number > high]
+    for numbers in (below, rare, *beside):
         if numbers:
             held = torch.tensor(numbers)
             yield some(lambda _, held=held: held[drawn(0, len(held) - 1)])  # type: ignore[misc]

@@ -1,0 +1,58 @@
+"""Integers that a task does not draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kernelwright.verify.reference.whole_numbers import alike, wider
+
+
+def _rows(inputs: Any) -> list[torch.Tensor]:
+    table, ids = inputs
+    return [table.index_select(0, ids)]
+
+
+def _drawn(seed: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(10, 3, generator=generator), torch.randint(1, 10, (32,), generator=generator)]
+
+
+def test_places_are_all_alike_and_at_an_end_of_what_is_drawn() -> None:
+    made = alike(_drawn(0), _drawn(1), _rows, ["index_select"], 5, by_row=False)
+    assert made[1].unique().tolist() == [int(_drawn(0)[1].max())]
+
+
+def test_blocks_of_a_vector_are_each_of_one_number() -> None:
+    made = alike(_drawn(0), _drawn(1), _rows, ["index_select"], 5, by_row=True)
+    assert all(len(part.unique()) == 1 for part in made[1].tensor_split(3))
+    assert {int(made[1].min()), int(made[1].max())} == {
+        int(_drawn(0)[1].min()),
+        int(_drawn(0)[1].max()),
+    }
+
+
+def test_what_the_reference_refuses_is_not_drawn() -> None:
+    def once(inputs: Any) -> list[torch.Tensor]:
+        if len(inputs[1].unique()) < 2:
+            raise ValueError("no two alike")
+        return _rows(inputs)
+
+    assert alike(_drawn(0), _drawn(1), once, ["index_select"], 5, by_row=False) is None
+
+
+def test_bytes_are_at_the_end_of_their_range() -> None:
+    image = torch.randint(0, 200, (4, 8), dtype=torch.uint8)
+
+    def total(inputs: Any) -> list[torch.Tensor]:
+        return [inputs[0].sum(1)]
+
+    made = alike([image], [image + 1], total, ["sum"], 5, by_row=False)
+    assert made[0].unique().tolist() == [0, 255]
+
+
+def test_a_number_for_padding_is_drawn_below_what_the_task_draws() -> None:
+    made = wider(_drawn(0), _drawn(1), _rows, ["index_select"], [0, 10], 5)
+    assert (made[1] == 0).any()
+    assert not (made[1] == 10).any()
