@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from running_programs import graph_of
 
+from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph
 from kernelwright.records import Candidate
 from kernelwright.synth.library import program_of, schedules_of
-from kernelwright.synth.symbols import with_symbols
 from kernelwright.synth.to_triton import print_triton
 from kernelwright.verify.pool import VerifierPool
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from running_programs import agrees, graph_of
 
+from kernelwright.graph.shrink import with_symbols
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
@@ -18,7 +19,6 @@ from kernelwright.synth.program import (
     ScanSchedule,
     TransposeSchedule,
 )
-from kernelwright.synth.symbols import with_symbols
 from kernelwright.synth.to_triton import print_triton
 
 SMALL = {"tile": (32, 32, 32), "warps": 4, "group": 2}

@@ -27,6 +27,7 @@ from kernelwright.errors import UserError
 from kernelwright.graph import operators
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
+from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.submodules import Called, submodules
 from kernelwright.graph.task import to_task
 from kernelwright.graph.types import Graph
@@ -34,7 +35,6 @@ from kernelwright.records import Record, Task
 from kernelwright.synth.extents import NotDrawn, small_sets
 from kernelwright.synth.library import program_of
 from kernelwright.synth.primitives import Unsupported
-from kernelwright.synth.symbols import with_symbols
 
 SECONDS = 600.0
 """For one model."""

@@ -13,6 +13,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,8 @@ def _tokenized(
         tokenizer = train_tokenizer(
             learned, settings.vocab_size, staging, style=settings.style, cut=settings.cut
         )
-    counts = list(on_all_cores(lambda text: tuple(len(tokenizer(part)["input_ids"]) for part in text), texts))
+    tokens = lru_cache(512)(lambda text: len(tokenizer(text)["input_ids"]))  # neighbours have one prompt
+    counts = list(on_all_cores(lambda text: (tokens(text[0]), tokens(text[1])), texts))
     fits = [not settings.max_tokens or sum(count) <= settings.max_tokens for count in counts]
     dropped["too long"] += len(kept) - sum(fits)
     rows = [(pair, count) for pair, count, fit in zip(kept, counts, fits, strict=True) if fit]

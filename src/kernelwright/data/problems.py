@@ -23,6 +23,7 @@ from kernelwright.graph import sizes, stitch
 from kernelwright.graph.draws import Draw, describe
 from kernelwright.graph.execute import execute
 from kernelwright.graph.recast import recast
+from kernelwright.graph.shrink import with_symbols
 from kernelwright.graph.structure import operator_count, structure
 from kernelwright.graph.task import drawn_values, to_task
 from kernelwright.graph.types import Graph
@@ -36,8 +37,7 @@ from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import Program
 from kernelwright.synth.random_graphs import random_graph
 from kernelwright.synth.ranking import likely
-from kernelwright.synth.symbols import with_symbols
-from kernelwright.synth.to_triton import label_of, print_triton, unsupported
+from kernelwright.synth.to_triton import label_of, print_triton
 
 DTYPES: dict[PrecisionName, str] = {
     "bf16": "bfloat16", "fp16": "float16", "default": "float32", "ieee": "float32", "tf32": "float32",
@@ -142,10 +142,7 @@ def _drawn(
         made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None, within)
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
     plain, names = named(drawn.graph, rng, settings.names)
-    with unsupported():
-        graph = with_symbols(
-            plain, kept=frozenset((names[name], dim) for name, dim in drawn.kept if name in names)
-        )
+    graph = with_symbols(plain, [(names[name], dim) for name, dim in drawn.kept if name in names])
     if too_large(graph):
         raise NotDrawn("too many elements")
     described: dict[str, Draw] = {

@@ -19,6 +19,8 @@ Scalars that were made of sizes (1/sqrt(d)) stay as they are.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -446,9 +448,12 @@ def _unbind(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 
 def _slice(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     x, unknowns = rules.shape(node.args[0]), rules.unknowns
-    dim, start, end, step = (_at(arg(node, at, one), 0) for at, one in ((1, 0), (2, 0), (3, 0), (4, 1)))
+    dim, first, last, step = (_at(arg(node, at, one), 0) for at, one in ((1, 0), (2, 0), (3, 0), (4, 1)))
     size = x[dim]
     n = unknowns.hint(size)
+    if min(first, last) < -_FEW:
+        raise NotUnderstood("counted from the end, and far from it")
+    start, end = (max(0, min(n, one + n if one < 0 else one)) for one in (first, last))
     bounds: tuple[Expr | int, Expr | int] = (start, end)
     fraction = next(
         (m for m in (2, 3, 4) if n > _FEW and n % m == 0 and not (start * m) % n and not (end * m) % n), 0
@@ -476,7 +481,8 @@ def _slice(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
         unknowns.pin(size)
         made = as_expr(end - start)
     x[dim] = unknowns.now(made)
-    return [x], (node.args[0], dim, *bounds, *((step,) if step != 1 else ()))
+    counted = first if first < 0 else bounds[0], last if last < 0 or last > n else bounds[1]
+    return [x], (node.args[0], dim, *counted, *((step,) if step != 1 else ()))
 
 
 def _split(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
@@ -575,6 +581,23 @@ def _pad(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     return [x], node.args
 
 
+def _place(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """select_scatter: one place of a dimension is another tensor's."""
+    x = rules.shape(node.args[0])
+    [[kept], _] = _select(rules, Node(op=node.op, args=(node.args[0], *node.args[2:]), outputs=node.outputs))
+    rules.broadcast(kept, rules.shape(node.args[1]))
+    return [x], node.args
+
+
+def _copies(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """repeat_interleave: each element so many times."""
+    x, times, dim = rules.shape(node.args[0]), _at(node.args[1], 0), arg(node, 2)
+    if dim is None:
+        x, dim = [functools.reduce(operator.mul, x)], 0
+    x[dim] = x[dim] * times
+    return [x], node.args
+
+
 def _repeat(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     x = rules.shape(node.args[0])
     times = [int(str(one)) for one in node.args[1]] if isinstance(node.args[1], tuple) else []
@@ -616,7 +639,7 @@ _RULES: dict[str, Rule] = {
     "linear": _linear, "mm": _matmul, "bmm": _matmul, "addmm": _matmul, "baddbmm": _matmul, "matmul": _matmul,
     "mv": _matmul, "dot": _matmul, "addmv": _matmul, "scaled_dot_product_attention": _attention,
     "convolution": _convolution, "layer_norm": _layer_norm, "rms_norm": _layer_norm, "native_layer_norm": _layer_norm,
-    "group_norm": _group_norm, "native_group_norm": _group_norm, "batch_norm": _batch_norm,
+    "group_norm": _group_norm, "native_group_norm": _group_norm, "batch_norm": _batch_norm, "instance_norm": _batch_norm,
     "prelu": _prelu, "unfold": _windows, "im2col": _patches, "grid_sampler_2d": _grid, "grid_sampler_3d": _grid,
     "_native_batch_norm_legit": _batch_norm, "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit_functional": _batch_norm,
     "_softmax": _like_first, "_log_softmax": _like_first,
@@ -624,6 +647,7 @@ _RULES: dict[str, Rule] = {
     "transpose": _permute, "t": _permute, "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select,
     "unbind": _unbind, "slice": _slice, "split": _split, "split_with_sizes": _split, "alias": _like_first,
     "cat": _cat, "stack": _stack, "clone": _like_first, "flip": _like_first, "roll": _like_first, "copy": _map,
+    "select_scatter": _place, "repeat_interleave": _copies, "take": lambda rules, node: ([rules.shape(node.args[1])], node.args),
     "constant_pad_nd": _pad, "reflection_pad1d": _pad, "reflection_pad2d": _pad, "reflection_pad3d": _pad,
     "replication_pad1d": _pad, "replication_pad2d": _pad, "replication_pad3d": _pad, "repeat": _repeat,
     "pixel_shuffle": _shuffle, "pixel_unshuffle": _shuffle, "glu": _glu,

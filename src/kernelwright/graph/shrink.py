@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -73,7 +73,7 @@ def shrink(graph: Graph, values: Mapping[str, Any] | None = None) -> Shrunk:
 
     `values` are what it was captured with, for how arguments are drawn.
     """
-    general = sizes.tellable(generalise(graph))
+    general = with_symbols(graph)
     if not general.symbols:
         return Shrunk(general, {})
     described = draws.describe(general, values)
@@ -143,8 +143,14 @@ def _alike(size: Dim, name: str, chosen: Mapping[str, int], hints: Mapping[str, 
     return chosen[name]
 
 
-def generalise(graph: Graph) -> Graph:
-    """The graph with a symbol for every size that may vary. At the symbols' hints it is `graph` at its own."""
+def with_symbols(graph: Graph, kept: Collection[tuple[str, int]] = ()) -> Graph:
+    """As `generalise`; what the arguments do not tell is left at its number."""
+    return sizes.tellable(generalise(graph, kept))
+
+
+def generalise(graph: Graph, kept: Collection[tuple[str, int]] = ()) -> Graph:
+    """The graph with a symbol for every size that may vary. At the symbols' hints it is `graph` at its own. `kept` are (argument,
+    dimension) that stay numbers: what an operator has as many results for, say."""
     fixed = sizes.static(graph, {})
     unknowns = Unknowns()
     contractions = [node for node in fixed.nodes if operators.kind(node.op) == "contraction"]
@@ -154,6 +160,7 @@ def generalise(graph: Graph) -> Graph:
             rules.shapes[one.name] = [unknowns.fresh(int(size)) for size in one.type.shape]
             if one.type.strides is not None and _memory_order(one.type) is None:
                 unknowns.pin(*rules.shapes[one.name])
+    unknowns.pin(*(rules.shapes[name][dim] for name, dim in kept))
     written = [rules.apply(node) for node in fixed.nodes]
     _pin_what_no_argument_has(fixed, rules)
     general = _Writer(fixed, rules).graph(written)

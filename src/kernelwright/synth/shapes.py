@@ -90,10 +90,11 @@ class Shapes:
                         known = self.symbols.get(size)
                         if known is None or known.argument is None:
                             self.symbols[size] = Symbol(host, hint, (argument.name, dim))
-                    elif made is not None and len(made.terms) == 1 and len(made.terms[0][0]) == 1:
-                        (name,), factor = made.terms[0]  # equal parts of a dimension
+                    elif made is not None and (straight := _straight(made)) is not None:
+                        name, factor, offset = straight  # equal parts of a dimension, but for a few elements
                         if name not in self.symbols:
-                            self.symbols[name] = Symbol(f"{host} // {factor}", hint // factor)
+                            top = f"({host} {'-' if offset > 0 else '+'} {abs(offset)})" if offset else host
+                            self.symbols[name] = Symbol(f"{top} // {factor}", (hint - offset) // factor)
                     sizes.append(
                         made if made is not None else self._fresh(f"{argument.name}_{dim}", hint, host)
                     )
@@ -112,8 +113,8 @@ class Shapes:
         return self._root(Size.of(name))
 
     def _root(self, size: Size) -> Size:
-        while size.symbols & self._bound.keys():
-            size = size.replace(self._bound)
+        while (now := size.replace(self._bound)) is not size:
+            size = now
         return size
 
     def join(self, left: Size, right: Size) -> Size:
@@ -250,8 +251,10 @@ class Shapes:
         reach = dilation * (kernel - 1)
         if dict(prim.attrs).get("transposed"):
             return size * stride + (reach + 1 + prim.attr("out_pad")[dim] - stride - 2 * padding)
-        if stride == 1:
-            return size + (2 * padding - reach)
+        last = size + (2 * padding - reach - 1)
+        offset = _offset(last)
+        if (steps := (last - offset).over(Size.of(stride))) is not None:
+            return steps + (offset // stride + 1)
         host = f"({size.text()} + {2 * padding - reach - 1}) // {stride} + 1".replace("+ -", "- ")
         host = _braced(host, size)
         return self._fresh(
@@ -366,6 +369,18 @@ def _symbol(size: Size) -> str | None:
     if len(size.terms) == 1 and len(size.terms[0][0]) == 1 and size.terms[0][1] == 1:
         return size.terms[0][0][0]
     return None
+
+
+def _offset(size: Size) -> int:
+    """The number among its terms."""
+    return dict(size.terms).get((), 0)
+
+
+def _straight(size: Size) -> tuple[str, int, int] | None:
+    """(symbol, factor, offset) of `factor * symbol + offset`, or None."""
+    offset = _offset(size)
+    rest = (size - offset).terms
+    return (rest[0][0][0], rest[0][1], offset) if len(rest) == 1 and len(rest[0][0]) == 1 else None
 
 
 def _braced(text: str, size: Size) -> str:

@@ -91,7 +91,9 @@ class Size:
         return Size(terms)
 
     def replace(self, by: Mapping[str, Size]) -> Size:
-        """With symbols replaced."""
+        """With symbols replaced; itself where it has none of them."""
+        if not any(name in by for names, _ in self.terms for name in names):
+            return self
         total = Size.of(0)
         for names, factor in self.terms:
             product = Size.of(factor)
