@@ -21,10 +21,12 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import as_completed
 from pathlib import Path
 
 from kernelwright.errors import UserError
-from kernelwright.records import Candidate, Task, Verdict
+from kernelwright.outcomes import Gate, Outcome
+from kernelwright.records import Backend, Candidate, Task, Verdict
 from kernelwright.tasks import load_suite, small_shapes
 from kernelwright.tasks.probe import ReferenceProbe
 from kernelwright.verify import VerifierPool
@@ -90,8 +92,25 @@ def judge(items: Sequence[Item], options: argparse.Namespace) -> list[tuple[Verd
         sanitize=options.sanitize,
         secret=options.secret,
     ) as pool:
-        pool.verify_many([(item.task, item.candidate) for item in items], on_result=note)
+        asked = {pool.submit(item.task, item.candidate): index for index, item in enumerate(items)}
+        for future in as_completed(asked):
+            index = asked[future]
+            try:
+                note(index, future.result())
+            except UserError as error:  # one broken task is no reason to say nothing of the others
+                note(index, _broken(items[index], str(error), pool.backend))
     return [found[index] for index in range(len(items))]
+
+
+def _broken(item: Item, why: str, backend: Backend) -> Verdict:
+    return Verdict(
+        task_id=item.task.id,
+        outcome=Outcome.INFRASTRUCTURE_ERROR,
+        gate=Gate.LOAD,
+        detail=why,
+        backend=backend,
+        candidate_digest=item.candidate.digest,
+    )
 
 
 def describe(item: Item, verdict: Verdict, seconds: float) -> str:

@@ -313,9 +313,10 @@ class RlConfig(Section):
     start: str = ""
     """What the stage starts from: `model` (what [model] says), a stage before it by name, a folder or a hub name. Empty: the
     stage before, or [model] for the first."""
-    judge: Literal["", "interpret", "values", "cuda"] = ""
+    judge: Literal["", "interpret", "values", "cuda", "clock"] = ""
     """Backend of the verifier in this stage. Where no time is paid, `values`: on the CPU cores, without binaries or
-    times. Empty: `verify.backend`."""
+    times. Where plans alone are said (`answer`), whose code is the printer's, `clock`: on a GPU, values at full size and
+    the time, which is several times as many verdicts. Empty: `verify.backend`."""
     deadline_s: float = Field(0.0, ge=0)
     """Seconds that a verification may take in this stage: a step waits for its slowest. 0: `verify.deadline_s`."""
     timing_precision: float = Field(0.0, ge=0, le=0.2)
@@ -446,6 +447,8 @@ class VerifyConfig(Section):
     archive does not hold has no reward."""
     priced: bool = True
     """Without a GPU, also make the target's binary of what is right and model its time."""
+    printed: bool = False
+    """Only for kernels that the library's printer wrote, on a GPU: values at full size and the clock, no gates of honesty."""
     precision: PrecisionName = "default"
     """What tasks are asked in: default (PyTorch's default flags), ieee, tf32, bf16 or fp16."""
     timing_precision: float = Field(0.01, ge=0.001, le=0.2)
@@ -489,6 +492,10 @@ class Recipe(Section):
                     f"{stage}.eval_every: later agents are measured on the kernels of an evaluation before them; "
                     "set it for the frontend alone"
                 )
+            if stage != "sft" and self.rl(stage).judge == "clock" and self.answer(stage) != "plan":
+                raise ValueError(
+                    f'{stage}.judge = "clock" is for printed kernels; set {stage}.answer = "plan"'
+                )
             start = "" if stage == "sft" else self.rl(stage).start
             if start in STAGES and start not in self.stages[:place]:
                 earlier = ", ".join(("model", *self.stages[:place]))
@@ -518,8 +525,10 @@ class Recipe(Section):
     def judging(self, stage: str) -> VerifyConfig:
         """Who judges in one of the reinforcement stages."""
         rl = self.rl(stage)
+        named = {"values": "interpret", "clock": "cuda", "": self.verify.backend}
         chosen = {
-            "backend": "interpret" if rl.judge == "values" else rl.judge or self.verify.backend,
+            "backend": named.get(rl.judge, rl.judge),
+            "printed": rl.judge == "clock",
             "priced": self.verify.priced and rl.judge != "values",
             "deadline_s": rl.deadline_s or self.verify.deadline_s,
             "timing_precision": rl.timing_precision or self.verify.timing_precision,

@@ -20,7 +20,7 @@ from kernelwright.outcomes import Gate, Outcome
 
 Agent = Literal["frontend", "midend", "backend"]
 Backend = Literal["interpret", "cuda"]
-ProtocolName = Literal["strict", "kernelbench", "toronto"]
+ProtocolName = Literal["strict", "kernelbench", "toronto", "printed"]
 PrecisionName = Literal["default", "ieee", "tf32", "bf16", "fp16"]
 """What a reference runs in: PyTorch's default flags, TF32 off or on, or weights and inputs in half precision."""
 Span = tuple[int, int]

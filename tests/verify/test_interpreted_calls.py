@@ -1,6 +1,6 @@
 """How both backends make interpreted calls: brackets drawn, and all of them before a GPU is asked for."""
 
-import types
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +10,10 @@ from kernelwright.records import Candidate
 from kernelwright.tasks import gold, load_suite
 from kernelwright.verify import VerifierPool
 from kernelwright.verify.gpu.verification import MeasuredVerification
-from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.messages import Run
 from kernelwright.verify.verification import Verification
 
-CASE: Any = types.SimpleNamespace(name="small x1", inputs=[], after={}, expected=[])
+CASE: Any = SimpleNamespace(name="small x1", inputs=[], after={}, expected=[])
 
 
 class Device:
@@ -35,7 +34,7 @@ def verification(kind: type[Verification]) -> Any:
     made._atomics, made._units, made._brackets = False, set(), 12345
     made._configurations = 1
     made._compared = lambda *_: 0.0
-    made.protocol = types.SimpleNamespace(honesty=True)
+    made.protocol = SimpleNamespace(honesty=True)
     return made
 
 
@@ -50,22 +49,38 @@ def test_every_case_has_brackets_of_its_own_on_both_backends(kind: type[Verifica
     assert drawn[0] != drawn[2]
 
 
-class _BeforeGpu(InterpretedVerification):
-    """As far as a verification on a GPU goes without it."""
-
-    def _funnel(self) -> None:
-        self._read()
-        self.before_a_gpu()
-
-
-def test_a_gpu_is_asked_only_for_what_the_interpreter_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelwright.verify.pool.InterpretedVerification", _BeforeGpu)
+def test_a_gpu_is_asked_only_for_what_the_interpreter_accepts() -> None:
     (task,) = load_suite("wright/relu")
     code = gold("wright/relu")
     decoy = code.replace("tl.maximum(", "tl.minimum(", 1)
     assert decoy != code
-    with VerifierPool(1, "interpret") as pool:
+    with VerifierPool(1, "interpret", for_gpu=True) as pool:
         right, wrong = (pool.verify(task, Candidate(code=one)) for one in (code, decoy))
     assert right.outcome is Outcome.CORRECT, right.detail
     assert wrong.outcome is Outcome.WRONG_VALUE
     assert right.evidence.cases > 10
+
+
+def test_a_pool_with_a_gpu_has_interpreted_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a GPU is played by what accepts everything that was accepted before it."""
+
+    class Accepting(MeasuredVerification):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.gpu: Any = SimpleNamespace(verifications=0)
+
+        def _funnel(self) -> None:
+            self._interpreted()
+
+    monkeypatch.setattr("kernelwright.verify.gpu.verification.MeasuredVerification", Accepting)
+    (task,) = load_suite("wright/relu")
+    code = gold("wright/relu")
+    with VerifierPool(2, "interpret", judges=2, for_gpu=True) as pool:
+        pool.gpus, pool.backend = [SimpleNamespace(lost=False, verifications=0, close=lambda: None)], "cuda"
+        asked = [Candidate(code=code), Candidate(code=code.replace("tl.maximum(", "tl.minimum(", 1))]
+        right, wrong = pool.verify_many([(task, one) for one in asked])
+    assert right.outcome is Outcome.CORRECT, right.detail
+    assert wrong.outcome is Outcome.WRONG_VALUE
+    assert wrong.evidence.mismatch is not None
+    assert right.evidence.cases > 10
+    assert right.evidence.deterministic

@@ -30,8 +30,9 @@ from kernelwright.verify.gpu import sanitizer
 from kernelwright.verify.gpu.admission import OutOfMemory, ran_out
 from kernelwright.verify.gpu.stopwatch import Suspected
 from kernelwright.verify.gpu.timing import PRECISION
-from kernelwright.verify.interpret.verification import InterpretedVerification
+from kernelwright.verify.interpret.verification import BeforeGpu, InterpretedVerification
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.protocol import PRINTED
 from kernelwright.verify.protocol import protocol as protocol_rules
 from kernelwright.verify.reference.hidden_sizes import asks_for_powers, kept_at_powers
 from kernelwright.verify.sandbox import zygote as zygotes
@@ -56,7 +57,9 @@ class VerifierPool(Pool):
     Without `priced`, and without a GPU, there is no binary and no time of what is accepted, in half the time; its cost is
     that of a binary with few registers.
     On a GPU a kernel is clocked until half the 95 % interval of its time is `timing_precision` of it.
-    `judges` are processes that share the judge's own work where there is no GPU; 0: as many as the workers need.
+    `judges` are processes that share the judge's own work, as far as no GPU does it; 0: as many as the workers need.
+    `for_gpu`: only what a pool asks before it goes on with a GPU. `printed`: candidates are the library printer's
+    (`protocol.PRINTED`).
     `kept`: start from the process that forks workers which an earlier pool left, and leave it to the next: it holds
     no secret and runs no candidate.
     Raises UserError for an unknown protocol, backend, target or device, and from `verify` for a broken task.
@@ -79,6 +82,8 @@ class VerifierPool(Pool):
         judges: int = 0,
         proofs: bool = False,
         kept: bool = False,
+        for_gpu: bool = False,
+        printed: bool = False,
     ) -> None:
         if backend not in ("auto", "interpret", "cuda"):
             raise UserError(f"unknown backend '{backend}': choose one of auto, interpret, cuda")
@@ -97,7 +102,7 @@ class VerifierPool(Pool):
         self.workers = workers or max(1, min(os.cpu_count() or 1, 16))
         secret = secrets.randbits(31) if secret is None else secret
         others = [protocol_rules(name) for name in beside]
-        ours = protocol_rules(protocol)
+        ours = PRINTED if printed else protocol_rules(protocol)
         self.judge = Judge(
             ours, target, secret, deadline_s, compiled, others, priced, timing_precision, proofs
         )
@@ -107,15 +112,16 @@ class VerifierPool(Pool):
         ]
         self.sanitize = sanitize and not sanitizer.unavailable(self.backend)
         self._zygote: Zygote | None = None
-        self._kept = kept
+        self._kept, self._for_gpu = kept, for_gpu
         self._closed = False
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="verification")
         self._shards: Shards | None = None
         judges = min(judges or -(-self.workers // WORKERS), self.workers)
-        if not self.gpus and judges > 1:
+        if judges > 1 and (ours.honesty or not self.gpus):
             options = {"protocol": protocol, "target": target, "deadline_s": deadline_s, "secret": secret}
-            options |= {"beside": tuple(beside), "sanitize": sanitize, "priced": priced, "proofs": proofs}
+            options |= {"priced": priced, "proofs": proofs}
+            options |= {"for_gpu": True} if self.gpus else {"beside": tuple(beside), "sanitize": sanitize}
             self._shards = Shards(self.workers, judges, options, self._failed)
 
     @classmethod
@@ -131,11 +137,12 @@ class VerifierPool(Pool):
             compiled=config.compiled,
             priced=config.priced,
             timing_precision=config.timing_precision,
+            printed=config.printed,
         )
 
     def submit(self, task: Task, candidate: Candidate) -> Future[Verdict]:
         """Start a verification; `.result()` is its verdict. Cancelling a future that has not started is free."""
-        if self._shards is not None:
+        if self._shards is not None and not self.gpus:
             return self._shards.submit(task, candidate)
         return self._threads.submit(self._verified, task, candidate)
 
@@ -155,7 +162,7 @@ class VerifierPool(Pool):
 
     def start(self) -> None:
         """Begin to warm up what a first verdict would wait for; returns at once."""
-        if self._shards is None:
+        if self._shards is None or self.gpus:
             self._current_zygote()
 
     def _end_processes(self) -> None:
@@ -189,10 +196,18 @@ class VerifierPool(Pool):
         zygote = self._current_zygote()
         zygote.wait()  # a candidate's time does not begin before there is somebody to judge it
         if not self.gpus:
-            return InterpretedVerification(judge, zygote, task, candidate)
+            kind = BeforeGpu if self._for_gpu else InterpretedVerification
+            return kind(judge, zygote, task, candidate)
         from kernelwright.verify.gpu.verification import MeasuredVerification
 
-        return MeasuredVerification(judge, zygote, self._gpu_for(task), task, candidate)
+        shards = self._shards
+
+        def before(task: Task, candidate: Candidate) -> Verdict:
+            if shards is not None and judge is self.judge:
+                return shards.submit(task, candidate).result()
+            return BeforeGpu(judge, zygote, task, candidate).verdict()
+
+        return MeasuredVerification(judge, zygote, self._gpu_for(task), task, candidate, before)
 
     def _watched(self, task: Task, candidate: Candidate, judge: Judge, accepted: Verdict) -> Verification:
         zygote = self._current_zygote()

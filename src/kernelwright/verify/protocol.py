@@ -86,6 +86,12 @@ PROTOCOLS: dict[str, Protocol] = {
 }
 
 
+PRINTED = dataclasses.replace(
+    PROTOCOLS["strict"], name="printed", distributions=(1.0,), honesty=False, more_shapes=False
+)
+"""For kernels that the library's own printer wrote from a plan, in reinforcement: nobody is there who could cheat. No choice of users."""
+
+
 def protocol(name: str) -> Protocol:
     """The rules by name. Raises UserError for an unknown one."""
     try:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.errors import InfrastructureError
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.precision import precision_of
 from kernelwright.records import Backend, Binary, Candidate, Task, Timing, Verdict
@@ -21,7 +22,6 @@ from kernelwright.verify.cost.footprint import UNSEEN_BYTES
 from kernelwright.verify.gpu.admission import OutOfMemory
 from kernelwright.verify.gpu.gpu import Gpu
 from kernelwright.verify.gpu.stopwatch import Stopwatch
-from kernelwright.verify.interpret.verification import InterpretedVerification
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.messages import Launched
 from kernelwright.verify.reference.hidden_sizes import full_sizes
@@ -52,9 +52,18 @@ class MeasuredVerification(Verification):
     backend: Backend = "cuda"
     common = Gate.FULL
 
-    def __init__(self, judge: Judge, zygote: Zygote, gpu: Gpu, task: Task, candidate: Candidate) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        zygote: Zygote,
+        gpu: Gpu,
+        task: Task,
+        candidate: Candidate,
+        before: Callable[[Task, Candidate], Verdict],
+    ) -> None:
+        """`before` says what is asked without a GPU (`interpret/verification.py`, `BeforeGpu`)."""
         super().__init__(judge, zygote, task, candidate)
-        self.gpu = gpu
+        self.gpu, self.before = gpu, before
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
@@ -76,8 +85,6 @@ class MeasuredVerification(Verification):
         self._read()
         base = self.judge.baseline(self.task)
         if self.protocol.honesty:
-            with self._unclocked():
-                self.judge.cases(self.task)
             self._interpreted()
         with self._unclocked():
             shapes = self._shapes(base)
@@ -113,18 +120,18 @@ class MeasuredVerification(Verification):
         raise wrong
 
     def _interpreted(self) -> None:
-        """Whatever is asked without a GPU is asked here, too: of every pointer, of who writes where, of special values, other
-        weights and other ways to call. A GPU says nothing of an access that strays into valid memory, and what it happens to find
-        in a lane that a load leaves undefined may be right. Raises Stop."""
-        first = InterpretedVerification(self.judge, self.zygote, self.task, self.candidate)
-        first.deadline = self.deadline
-        try:
-            first.before_a_gpu()
-        finally:
-            self.facts |= first.facts
-            self.seconds |= first.seconds
-            self.large += first.large
-        self._atomics, self._interpreted_cases = first._atomics, int(self.facts["cases"])
+        """What is asked without a GPU comes first. Raises Stop where that rejects, and InfrastructureError where it failed."""
+        with self._unclocked():
+            first = self.before(self.task, self.candidate)
+        if first.outcome is Outcome.INFRASTRUCTURE_ERROR:
+            raise InfrastructureError(first.detail)
+        seen = {name: getattr(first.evidence, name) for name in first.evidence.model_fields_set - {"seconds"}}
+        self.facts |= seen
+        self.seconds |= first.evidence.seconds
+        if not first.correct:
+            raise Stop(first.outcome, first.gate, first.detail)
+        self._atomics |= not first.evidence.deterministic
+        self._interpreted_cases = first.evidence.cases
 
     @contextlib.contextmanager
     def _unclocked(self) -> Iterator[None]:

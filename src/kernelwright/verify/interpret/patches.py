@@ -205,9 +205,17 @@ def _elementwise(engine: Watcher) -> list[Patch]:
         # Triton's own keeps the operands' type for a comparison, and splats it to integers later.
         return interpreter.TensorHandle(out.data, tl.int1) if out.data.dtype == np.bool_ else out
 
+    def larger(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
+        return self.binary_op(lhs, rhs, np.fmax)
+
+    def smaller(self: Builder, lhs: Handle, rhs: Handle) -> Handle:
+        return self.binary_op(lhs, rhs, np.fmin)
+
     return [
         (Builder, "unary_op", unary_op),
         (Builder, "binary_op", binary_op),
+        (Builder, "create_maxnumf", larger),  # Triton 3.6 has NaN win in these, as no GPU does
+        (Builder, "create_minnumf", smaller),
     ]
 
 

@@ -58,8 +58,8 @@ _RUNS, _REDUCED = 4, 4
 _FEW = 1 << 24
 """Elements of inputs and outputs up to which roundings are looked at."""
 _FAR, _FAR_SLACK = 3.0, 8.0
-_FINITE = 0.05
-"""Share of an output that is finite at least, where the rest is masked."""
+_FINITE, _FINITE_ENOUGH = 0.05, 4096
+"""Share of an output that is finite at least, where the rest is masked; so many elements will do."""
 _BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
 """Of inputs below zero: factor on the absolute value, and distance from zero."""
 _CAST_AUTOMATICALLY = 2.0**-5
@@ -1215,7 +1215,7 @@ def _has_meaning(expected: Expected, special: bool) -> bool:
     masked = infinite if special else infinite & (expected.value.view(infinite.shape) < 0)
     count = judged.numel()
     return float((judged | masked).sum()) >= 0.5 * count and (
-        special or float(judged.sum()) >= _FINITE * count
+        special or float(judged.sum()) >= min(_FINITE * count, _FINITE_ENOUGH)
     )
 
 

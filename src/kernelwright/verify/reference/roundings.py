@@ -112,8 +112,8 @@ def moved(module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor]) -> li
         fresh = copy.deepcopy(module).to(device)
         with rounding:
             outputs = flatten(fresh(*given))
-        for most, output, right in zip(largest, outputs, exact, strict=True):
+        for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
             if right.is_floating_point():
                 strayed = (output.detach().double() - right.double()).abs_()
-                torch.maximum(most, strayed.nan_to_num_(0.0, 0.0, 0.0), out=most)
+                largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, 0.0, 0.0))
     return largest
