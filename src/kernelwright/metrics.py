@@ -102,11 +102,10 @@ def bootstrap_interval(
     values: Sequence[float],
     statistic: Statistic = mean,
     *,
-    level: float = 0.95,
     resamples: int = _RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """Percentile bootstrap interval of a statistic of independent values (Efron 1979), seeded.
+    """95 % percentile bootstrap interval of a statistic of independent values (Efron 1979), seeded.
 
     Give one value a task where samples of a task are not independent. One value gives an interval of no width.
     Raises what `statistic` raises for no values.
@@ -122,24 +121,22 @@ def bootstrap_interval(
             for rows in _chunks(resamples, len(data))
         ]
     )
-    return _percentiles(found, level)
+    return _percentiles(found)
 
 
-def share_interval(rates: Sequence[float], *, level: float = 0.95) -> Interval:
-    """Interval of a share over tasks, one rate each: the bootstrap's, and the exact binomial one (Clopper and Pearson 1934)
+def share_interval(rates: Sequence[float]) -> Interval:
+    """95 % interval of a share over tasks, one rate each: the bootstrap's, and the exact binomial one (Clopper and Pearson 1934)
     where all of them succeed, or none, and resampling finds no width."""
-    tail = ((1.0 - level) / 2) ** (1.0 / len(rates))
+    tail = 0.025 ** (1.0 / len(rates))
     if all(rate == 1.0 for rate in rates):
         return tail, 1.0
     if not any(rates):
         return 0.0, 1.0 - tail
-    return bootstrap_interval(rates, level=level)
+    return bootstrap_interval(rates)
 
 
-def geometric_mean_interval(
-    groups: Sequence[Sequence[float]], *, level: float = 0.95, resamples: int = _RESAMPLES, seed: int = 0
-) -> Interval:
-    """Bootstrap interval of the geometric mean over all values, resampling whole groups (tasks), seeded.
+def geometric_mean_interval(groups: Sequence[Sequence[float]]) -> Interval:
+    """95 % bootstrap interval of the geometric mean over all values, resampling whole groups (tasks), seeded.
 
     Samples of one task share its difficulty: resampling them one by one would claim too much. Empty groups are
     passed over; one group gives an interval of no width. Raises ValueError for no values.
@@ -150,12 +147,12 @@ def geometric_mean_interval(
         return point, point
     logs = np.array([math.fsum(map(math.log, group)) for group in groups])
     counts = np.array([len(group) for group in groups], dtype=np.float64)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     found = []
-    for rows in _chunks(resamples, len(groups)):
+    for rows in _chunks(_RESAMPLES, len(groups)):
         drawn = rng.integers(0, len(groups), (rows, len(groups)))
         found.append(np.exp(logs[drawn].sum(axis=1) / counts[drawn].sum(axis=1)))
-    return _percentiles(np.concatenate(found), level)
+    return _percentiles(np.concatenate(found))
 
 
 def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[str, Any]:
@@ -327,9 +324,8 @@ def _chunks(resamples: int, width: int) -> list[int]:
     return [min(part, resamples - start) for start in range(0, resamples, part)]
 
 
-def _percentiles(found: NDArray[np.float64], level: float) -> Interval:
-    tail = (1.0 - level) / 2
-    low, high = np.quantile(found, [tail, 1.0 - tail])
+def _percentiles(found: NDArray[np.float64]) -> Interval:
+    low, high = np.quantile(found, [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -179,8 +179,8 @@ def test_jsonl_of_our_own_records_round_trips(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not JSON"),
-        ("[1]", "not an object"),
+        ("{", "not a JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"name": "x", "level": 1}', "no column 'code'"),
         (json.dumps({"code": REFERENCE, "level": "two", "name": "x"}), "level is 'two'"),
         (json.dumps({"id": "", "source": REFERENCE}), "not a Task: id"),

@@ -8,6 +8,7 @@ harvest -> graphs of models as their packages have them; distill -> kernels from
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,8 +107,7 @@ def validate(
         raise UserError(f"{folder / 'examples.jsonl'}: not there yet; first: kernelwright data make {folder}")
     with VerifierPool(workers or None, backend="interpret") as pool, Steps() as steps:
         ended = work(folder / "examples.jsonl", pool, sample, seed, steps)
-    for outcome, count in ended.most_common():
-        typer.echo(f"{count:7} {outcome}")
+    _say(ended)
     return 0
 
 
@@ -127,13 +127,7 @@ def import_(
 
     with VerifierPool(workers or None, backend="interpret") as pool, Steps() as steps:
         ended = bring(source, out, pool, limit=limit, progress=steps)
-    turns_file = out.with_name(f"{out.stem}.turns.jsonl")
-    if ended and all(reason.startswith("endpoint: ") for reason in ended):
-        raise UserError(
-            f"distill: no task was answered: {next(iter(ended))}; then remove {turns_file}, and run again"
-        )
-    for reason, count in ended.most_common():
-        typer.echo(f"{count:7} {reason}")
+    _say(ended)
     typer.echo(f"{ended['accepted']} examples in {out}; the others, and why: {out.stem}.rejected.jsonl")
     return 0
 
@@ -169,8 +163,7 @@ def distill(
         raise UserError(
             f"distill: no task was answered: {next(iter(ended))}; then remove {turns_file}, and run again"
         )
-    for reason, count in ended.most_common():
-        typer.echo(f"{count:7} {reason}")
+    _say(ended)
     typer.echo(f"{ended['accepted']} examples in {out}; all that was said: {turns_file}")
     return 0
 
@@ -190,10 +183,15 @@ def harvest(
 
     with Steps() as steps:
         ended = work(models, out, steps)
-    for reason, count in ended.most_common():
-        typer.echo(f"{count:7} {reason}")
+    _say(ended)
     typer.echo(f"tasks in {out}; every submodule with package, version and licence: {out.stem}.origins.jsonl")
     return 0
+
+
+def _say(counts: Counter[str]) -> None:
+    """One line each, the most first."""
+    for name, count in counts.most_common():
+        typer.echo(f"{count:7} {name}")
 
 
 def _say_card(folder: Path, found: dict[str, Any]) -> None:

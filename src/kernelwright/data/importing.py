@@ -10,9 +10,8 @@ are executed by the judge, in its sandbox, never here. Licences are the data set
 from __future__ import annotations
 
 import ast
-import json
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
@@ -25,6 +24,7 @@ from kernelwright.errors import UserError
 from kernelwright.parsing import constructor_of, parse
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 from kernelwright.rollouts import Verifier
+from kernelwright.tasks.files import json_rows, parquet_rows
 
 AHEAD = 64
 """Rows whose verdicts may be under way before the first of them is decided."""
@@ -231,9 +231,9 @@ def rows(source: str) -> list[Mapping[str, Any]]:
     """The rows of a parquet or JSONL file, or of a data set on the hub. Raises UserError with the mend."""
     path = Path(source).expanduser()
     if path.suffix in (".jsonl", ".ndjson"):
-        found: list[Mapping[str, Any]] = list(_json_rows(path))
+        found: list[Mapping[str, Any]] = [row for _, row in json_rows(path)]
     elif path.suffix == ".parquet":
-        found = _parquet_rows(path)
+        found = [*parquet_rows(path)]
     elif path.exists() or "/" not in source:
         raise UserError(
             f"{source}: pairs come from a .parquet or .jsonl file, or a hub name such as OWNER/NAME"
@@ -246,37 +246,6 @@ def rows(source: str) -> list[Mapping[str, Any]]:
     if missing:
         raise UserError(f"{source}: no column {' and '.join(missing)} (it has {', '.join(sorted(found[0]))})")
     return found
-
-
-def _json_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); check the path") from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict):
-            raise UserError(f"{path}:{number}: not a JSON object; a .jsonl of pairs holds one on each line")
-        yield row
-
-
-def _parquet_rows(path: Path) -> list[Mapping[str, Any]]:
-    if not path.exists():
-        raise UserError(f"{path}: no such file; check the path")
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(f"{path}: reading parquet needs pyarrow; pip install 'kernelwright[train]'") from None
-    try:
-        return list(pyarrow.parquet.read_table(path).to_pylist())
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{path}: not a readable parquet file ({str(error).splitlines()[0]})") from None
 
 
 def _hub_rows(name: str) -> list[Mapping[str, Any]]:

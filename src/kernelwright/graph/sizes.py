@@ -56,7 +56,7 @@ def parse(text: str) -> ast.expr:
 
 def evaluate(size: Dim, symbols: Mapping[str, int]) -> int:
     """The size as a number. Raises KeyError for a symbol that is not given."""
-    return size if isinstance(size, int) else _value(parse(size), symbols)
+    return size if isinstance(size, int) else int(_number(parse(size), symbols))
 
 
 def packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], ones: bool = False) -> bool:
@@ -73,21 +73,6 @@ def packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], o
 def slow_to_fast(strides: Sequence[int]) -> list[int]:
     """Dimensions by falling stride."""
     return sorted(range(len(strides)), key=lambda at: (-strides[at], at))
-
-
-def _value(node: ast.expr, symbols: Mapping[str, int]) -> int:
-    if isinstance(node, ast.Constant):
-        assert isinstance(node.value, int)
-        return node.value
-    if isinstance(node, ast.Name):
-        return symbols[node.id]
-    if isinstance(node, ast.UnaryOp):
-        return -_value(node.operand, symbols)
-    if isinstance(node, ast.BinOp):
-        return _BINARY[type(node.op)](_value(node.left, symbols), _value(node.right, symbols))
-    assert isinstance(node, ast.Call)
-    assert isinstance(node.func, ast.Name)
-    return _CALLS[node.func.id](*(_value(one, symbols) for one in node.args))
 
 
 def scale(text: str, symbols: Mapping[str, int]) -> float:
@@ -109,6 +94,8 @@ def _number(node: ast.expr, symbols: Mapping[str, int]) -> float:
         if type(node.op) in _BINARY:
             made: Callable[..., float] = _BINARY[type(node.op)]
             return made(left, right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
+        return _CALLS[node.func.id](*(_number(one, symbols) for one in node.args))
     raise ValueError(f"{ast.unparse(node)} is no arithmetic over sizes")
 
 

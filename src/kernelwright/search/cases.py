@@ -27,7 +27,7 @@ from kernelwright.precision import precision_of
 from kernelwright.records import Task
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, KernelCache, Rung
-from kernelwright.search.ladder import Form, Sizes, Watch
+from kernelwright.search.ladder import Form, Sizes, Watch, graph_form
 from kernelwright.search.rung import AnyRung, entry_of
 from kernelwright.search.rungs import CompilerRung, Contractions
 from kernelwright.search.whole import Found, Settings, search_whole
@@ -107,11 +107,7 @@ def of_task(task: Task, contractions: Contractions = "own", *, large: bool = Fal
             for name, one in task.shape_sets("small").items()
         }
 
-        def text(code: str, rung: Rung) -> str:
-            entry = entry_of(code)
-            return code if entry == "module" else candidate(code, graph, entry)
-
-        return Case(task.id, graph, shapes=shapes, form=Form(task, text, modules=False))
+        return Case(task.id, graph, shapes=shapes, form=graph_form(task, graph))
     why = "it has no smaller sizes that run"
     if task.shape_sets("small"):
         try:

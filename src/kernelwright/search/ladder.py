@@ -79,12 +79,17 @@ def function_form(
 ) -> Form:
     """The graph as a task in function form, with `free` one that asks for all sizes that its symbols may have. Raises
     UserError where no draw of its arguments serves."""
+    task = pose(graph, values, policy=policy, shapes=shapes, precision=precision, free=free)
+    return graph_form(task, graph)
+
+
+def graph_form(task: Task, graph: Graph) -> Form:
+    """A graph's task, for kernels of the graph."""
 
     def text(code: str, rung: Rung) -> str:
         entry = entry_of(code)
         return code if entry == "module" else candidate(code, graph, entry)
 
-    task = pose(graph, values, policy=policy, shapes=shapes, precision=precision, free=free)
     return Form(task, text, modules=False)
 
 

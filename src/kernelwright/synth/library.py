@@ -40,7 +40,7 @@ from kernelwright.synth.schedules.joined import products_of
 from kernelwright.synth.schedules.product import product_of, side_of
 from kernelwright.synth.schedules.row import space_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
-from kernelwright.synth.sizes import ONE
+from kernelwright.synth.sizes import ONE, next_power_of_two
 from kernelwright.synth.source import Source
 from kernelwright.synth.to_triton import PRINTERS, printed, source_of, unsupported
 
@@ -173,7 +173,7 @@ def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
         split = min(1024, max(2, 528 // max(rows, 1)), -(-columns // 2048))
         yield from legal(RowSchedule, passes="split", block=2048, split=max(split, 2), warps=8)
     if columns <= _ONE_PASS:
-        power = 1 << (columns - 1).bit_length()
+        power = next_power_of_two(columns)
         warps = 1 if power <= 256 else 4 if power <= 2048 else 8 if power <= 8192 else 16
         many = max(1, min(16, 1024 // power)) if power < 512 else 1
         yield RowSchedule(passes="one_pass", rows=many, warps=max(warps, 4) if many > 1 else warps)
@@ -251,8 +251,8 @@ def _convolution_defaults(source: Source, precision: str) -> Iterator[Any]:
         yield ConvolutionSchedule(algorithm="direct", tile=(512, 16, 16), warps=4)
     if windows_counted(source):
         yield from sorted(_convolution_space(source, precision), key=lambda one: window_cost(source, one))[:2]
-    n = min(128, max(16, 1 << (filters - 1).bit_length()))
-    k = min(64 if itemsize_of(source) == 2 else 32, max(16, 1 << (channels - 1).bit_length()))
+    n = min(128, max(16, next_power_of_two(filters)))
+    k = min(64 if itemsize_of(source) == 2 else 32, max(16, next_power_of_two(channels)))
     m, warps = (128, 8 if n == 128 else 4) if places >= 128 * 64 else (64, 4)
     if how == "ieee" and itemsize_of(source) == 4:
         m, n, k, warps = 64, min(n, 64), 16, 4
@@ -359,7 +359,7 @@ def _row_space(source: Source, precision: str) -> Iterator[Any]:
         return
     if columns <= 2048 and along_rows(source):
         yield from _turned_rows(columns)
-    power = 1 << (columns - 1).bit_length()
+    power = next_power_of_two(columns)
     if columns <= 65536 and rows >= 64:
         for warps, many in itertools.product((1, 2, 4, 8, 16), (1, 2, 4, 8)):
             if 4 <= power * many // (32 * warps) <= 128:
@@ -452,7 +452,7 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
 
 
 def _attention_space(source: Source, precision: str) -> Iterator[Any]:
-    width = 1 << (extents_of(source, "attention")[3] - 1).bit_length()
+    width = next_power_of_two(extents_of(source, "attention")[3])
     most = max(sheet.shared_per_block for sheet in TARGETS.values()) // (width * itemsize_of(source))
     for (m, n, warps), stages in itertools.product(
         ((128, 64, 4), (128, 64, 8), (128, 128, 8), (64, 64, 4), (64, 128, 4)), (2, 3, 4)

@@ -23,6 +23,7 @@ from kernelwright.synth import joined
 from kernelwright.synth.estimate import in_order, microseconds
 from kernelwright.synth.facts import behind, extents_of, itemsize_of
 from kernelwright.synth.library import nest_of, patch_cost, window_cost, windows_counted
+from kernelwright.synth.sizes import next_power_of_two
 from kernelwright.synth.to_triton import source_of
 
 Features = dict[str, float]
@@ -181,7 +182,7 @@ def _attention(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, s
 def _row(schedule: Any, sizes: tuple[int, ...], itemsize: int, sms: int, shared: int) -> Features:
     rows, columns, contiguous, levels = sizes
     one = schedule.passes == "one_pass"
-    block = 1 << (columns - 1).bit_length() if one else schedule.block
+    block = next_power_of_two(columns) if one else schedule.block
     thread = schedule.rows * block / (32 * schedule.warps)
     programs = math.ceil(rows / schedule.rows) * schedule.split
     line = (block if contiguous else schedule.rows) * itemsize

@@ -24,6 +24,7 @@ from kernelwright.synth.primitives import REDUCTIONS, Unsupported
 from kernelwright.synth.program import MapSchedule, ProductSchedule, RowSchedule
 from kernelwright.synth.schedules.product import product_of
 from kernelwright.synth.schedules.row import levels_of, space_of
+from kernelwright.synth.sizes import next_power_of_two
 from kernelwright.synth.source import Source
 from kernelwright.synth.to_triton import label_of, source_of
 
@@ -146,7 +147,7 @@ def _product(source: Source, schedule: ProductSchedule) -> dict[str, str]:
 def _row(source: Source, schedule: RowSchedule) -> dict[str, str]:
     space, hints = space_of(source), source.shapes.hints()
     rows, columns = (math.prod(size.value(hints) for size in part) for part in (space.kept, space.reduced))
-    held = 1 << (columns - 1).bit_length() if schedule.passes == "one_pass" else schedule.block
+    held = next_power_of_two(columns) if schedule.passes == "one_pass" else schedule.block
     written = int(
         math.prod(source.outputs[0][0].shape) >= rows * columns
     )  # a walk of its own, where rows do not stay

@@ -126,6 +126,11 @@ ONE = Size.of(1)
 ZERO = Size.of(0)
 
 
+def next_power_of_two(number: int) -> int:
+    """The least power of two that is no smaller; 1 of 0."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
 def product(sizes: Iterable[Size]) -> Size:
     """Of all of them; 1 of none."""
     total = ONE

@@ -4,7 +4,9 @@ Does not guarantee that a reference runs: its form is checked (`tasks.form`), it
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,20 +21,46 @@ def load_python(path: Path) -> Task:
     return Task(id=f"file/{path.stem}", suite="file", source=check_reference(read_text(path), str(path)))
 
 
-def load_jsonl(path: Path) -> list[Task]:
-    """Rows of JSON: our own `Task` records, or KernelBench rows (`code, level, name, problem_id`)."""
-    tasks = []
+def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(where it stands, object) of each line that is not blank. Raises UserError for a line that is none."""
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
-        where = f"{path}:{number}"
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            raise UserError(f"{where}: not JSON; a .jsonl suite holds one JSON object per line") from None
-        if isinstance(row, dict) and "source" in row:
+            row = None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}:{number}: not a JSON object; a .jsonl file holds one per line")
+        yield f"{path}:{number}", row
+
+
+def parquet_rows(path: Path) -> list[dict[str, Any]]:
+    """Needs pyarrow (extra `train`). Raises UserError."""
+    if not path.exists():
+        raise UserError(f"{path}: no such file; check the path")
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError(
+            f"{path}: reading parquet needs pyarrow; pip install 'kernelwright[train]', or convert to .jsonl"
+        ) from None
+    try:
+        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        what = str(error).splitlines()[0]
+        raise UserError(f"{path}: not a readable parquet file ({what}); download it again") from None
+    return rows
+
+
+def load_jsonl(path: Path) -> list[Task]:
+    """Rows of JSON: our own `Task` records, or KernelBench rows (`code, level, name, problem_id`)."""
+    tasks = []
+    for where, row in json_rows(path):
+        if "source" in row:
             try:
-                task = Task.model_validate_json(line)
+                task = Task.model_validate(row)
             except ValidationError as error:
                 first = error.errors()[0]
                 at = ".".join(str(part) for part in first["loc"]) or "record"
@@ -45,22 +73,9 @@ def load_jsonl(path: Path) -> list[Task]:
 
 
 def load_parquet(path: Path) -> list[Task]:
-    """Rows of a KernelBench parquet file (`code, level, name, problem_id`). Needs pyarrow (extra `train`)."""
-    if not path.exists():
-        raise UserError(f"{path}: no such file; check the path")
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(
-            f"{path}: reading parquet needs pyarrow; pip install 'kernelwright[train]', or convert to .jsonl"
-        ) from None
-    try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        what = str(error).splitlines()[0]
-        raise UserError(f"{path}: not a readable parquet file ({what}); download it again") from None
-    return _unique([from_row(row, f"{path}: row {number}") for number, row in enumerate(rows)], path)
+    """Rows of a KernelBench parquet file (`code, level, name, problem_id`)."""
+    tasks = [from_row(row, f"{path}: row {number}") for number, row in enumerate(parquet_rows(path))]
+    return _unique(tasks, path)
 
 
 def _unique(tasks: list[Task], path: Path) -> list[Task]:

@@ -12,6 +12,7 @@ import types
 from typing import Any
 
 from kernelwright.hardware import Target
+from kernelwright.synth.sizes import next_power_of_two
 
 SETTINGS: dict[str, Any] = {
     "compile_threads": 1,
@@ -259,7 +260,7 @@ def _inductors_reductions() -> None:
 
         rows = V.graph.sizevars.simplify(rows)
         if getattr(rows, "free_symbols", None):
-            return 1 << max(0, _hint(rows) - 1).bit_length()
+            return next_power_of_two(_hint(rows))
         return fixed(rows)
 
     stand_ins: tuple[tuple[Any, str, Any], ...] = (

@@ -15,7 +15,7 @@ from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
 from kernelwright.synth.index import Base, Index, split
 from kernelwright.synth.primitives import FLOATS, REDUCTIONS, Prim, Unsupported, Val
 from kernelwright.synth.program import RowSchedule
-from kernelwright.synth.sizes import ONE, Size
+from kernelwright.synth.sizes import ONE, Size, next_power_of_two
 from kernelwright.synth.source import Buffer, Source, numel
 
 _FILL = {
@@ -450,7 +450,7 @@ def _join(printer: RowPrinter, split_into: int, parts: Parts) -> None:
         return
     emitter = printer.emitter
     emitter.names |= {"parts", "in_parts"}
-    power = 1 << (split_into - 1).bit_length()
+    power = next_power_of_two(split_into)
     emitter.root.add(f"parts = tl.arange(0, {power})" + ("[None, :]" if printer.wide else ""))
     masks = ["in_rows"] if printer.wide else []
     if power != split_into:
