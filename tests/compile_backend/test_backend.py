@@ -165,6 +165,22 @@ def test_sizes_may_vary_where_arguments_have_their_multiples_alone(source: Calla
     assert last_report().replaced
 
 
+def test_a_size_may_be_handed_over_twice(source: Callable[..., Known]) -> None:
+    source()
+
+    def called(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        torch._check(x.shape[0] == y.shape[0])
+        zeros = torch.zeros(y.shape[0], dtype=torch.long)
+        made = torch.cat([(x * y).sum(1, keepdim=True), x @ x.T], 1)
+        return functional.cross_entropy(made, zeros), torch.zeros(x.shape[0], 2) + made[:, :2]
+
+    fast = torch.compile(called, backend=kernelwright_backend, options=ALWAYS)
+    for rows in (4, 5, 7):
+        x, y = torch.randn(rows, 8), torch.randn(rows, 8)
+        torch.testing.assert_close(fast(x, y), called(x, y))
+    assert [one.left for one in last_report().graphs] == [[], []]
+
+
 def test_dropout_and_writes_are_passed_by(source: Callable[..., Known]) -> None:
     source()
 

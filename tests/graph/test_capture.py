@@ -265,3 +265,23 @@ def test_parts_may_have_names_that_torch_fx_has() -> None:
     captured = capture(module, (torch.randint(0, 16, (3, 4)),), {"scale": 2.0})
     assert {one.origin for one in captured.graph.arguments} >= {"code", "graph.weight", "graph.bias"}
     assert agree(captured.part).native < 1e-5
+
+
+def test_what_no_function_of_torchs_shows_is_taken_apart() -> None:
+    """A stitched file is written in torch's public functions."""
+
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pair = nn.Bilinear(6, 4, 5)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            made = torch.zeros(2, 3, 5, dtype=torch.float64)
+            made[:, ::2] = self.pair(x, y)[:, ::2]
+            return made
+
+    args = (torch.randn(2, 3, 6), torch.randn(2, 3, 4))
+    captured = capture(Pair(), args)
+    assert agree(captured.part).native < 1e-5
+    names = {node.op.split(".")[1] for node in captured.graph.nodes}
+    assert not names & {"_trilinear", "copy"}

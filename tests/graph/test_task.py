@@ -8,6 +8,7 @@ import torch.nn as nn
 from graph.building import Builder
 from modules import Decoder, examples
 
+from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
 from kernelwright.graph.execute import execute
 from kernelwright.graph.shrink import shrink
@@ -148,3 +149,21 @@ def test_what_is_finite_for_positive_numbers_alone_is_drawn_positive() -> None:
     means = b.op("aten.mean.dim", b.input(64, 3), (1,))
     [drawn] = namespace(to_task(b.graph(b.op("aten.sqrt.default", means)), "graph/test"))["get_inputs"]()
     assert bool((drawn > 0).all())
+
+
+def test_ends_of_segments_are_drawn_in_order() -> None:
+    def pooled(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        segment = torch.bucketize(torch.arange(x.shape[0]), ends, right=True)
+        return torch.zeros(ends.shape[0]).index_add(0, segment, x)
+
+    args = (torch.randn(24), torch.tensor([6, 9, 17, 24]))
+    captured = capture(pooled, args)
+    agree(captured.part)
+    text = to_task(captured.graph, "t/pooled", values=captured.part.arguments).source
+    assert "torch.tensor([6]), torch.randint(6, 25, (4 - 2,)).sort()[0], torch.tensor([24])" in text
+
+
+def test_integers_that_any_operator_takes_are_drawn_at_random() -> None:
+    captured = capture(lambda x, at: x * at, (torch.randn(4), torch.tensor([1, 2, 3, 4])))
+    text = to_task(captured.graph, "t/times", values=captured.part.arguments).source
+    assert "torch.randint(1, 5, (4,)" in text

@@ -122,3 +122,18 @@ def test_fresh_booleans_are_both() -> None:
     session.poison(memory, "bool")
     assert memory.ne(0).sum() == 32
     assert memory.view(torch.float32).gt(1e9).all()
+
+
+def test_torch_is_given_no_places_that_no_kernel_wrote() -> None:
+    """With kernels that do nothing an operator between them would read out of bounds, which was the candidate's fault."""
+    at, picked = view(2, "int64"), view(3)
+    places = {"kind": "alloc", "storage": 2, "bytes": 8 * N, "dtype": "int64"}
+    arguments = {"args": [{"view": view(1)}, 0, {"view": at}], "kwargs": {}}
+    pick = {"kind": "aten", "name": "aten.index_select.default", "arguments": arguments, "results": [picked]}
+    traced = candidate([tape(places, launch(x=1, out=2), pick, out=3, foreign=(1,))], [1])
+    session = Session("cpu", Kernels([]))
+    session.ablated = True
+    session.bind(traced.inputs[0][0], torch.arange(N) + 5.0)
+    session.play(traced.tapes[0])
+    assert session.tensor(View.read(picked)).eq(5).all()
+    assert session.tensor(View.read(at)).ne(0).all()

@@ -30,7 +30,7 @@ from kernelwright.graph.neighbours import cuts, distinct_groups, regions, rivals
 from kernelwright.graph.normalise import Converted, from_fx
 from kernelwright.graph.partition import Group
 from kernelwright.graph.task import order_of
-from kernelwright.graph.types import Argument, TensorType
+from kernelwright.graph.types import Argument, NumberType, TensorType
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +145,9 @@ def _extract(run: Sequence[fx.Node]) -> tuple[Converted, list[fx.Node], list[fx.
         copied[node].meta = dict(node.meta)
     alone.output(tuple(copied[node] for node in outputs))
     converted = from_fx(fx.GraphModule(torch.nn.Module(), alone))
-    return replace(converted, graph=_dense(sizes.independent(converted.graph))), inputs, outputs
+    given = any(isinstance(one.type, NumberType) for one in converted.graph.arguments)
+    graph = converted.graph if given else sizes.independent(converted.graph)
+    return replace(converted, graph=_dense(graph)), inputs, outputs
 
 
 def _dense(graph: Graph) -> Graph:

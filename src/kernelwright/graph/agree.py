@@ -61,7 +61,12 @@ def agree(part: Part, *, seed: int | None = None, fp64: bool = True) -> Agreemen
     seed = secrets.randbits(48) if seed is None else seed
     for attempt in range(3):
         values = _drawn(part, described, seed + attempt, near=attempt > 0)
-        expected, got = _both(part, values, False)
+        try:
+            expected, got = _both(part, values, False)
+        except UserError:
+            if attempt:
+                raise
+            continue  # an operator does not take just any integers: those of the example are next
         if _tells(expected):
             break
     else:

@@ -9,8 +9,8 @@
 
 Values are drawn by evaluating the very text that a task prints, so that what is checked is what is judged.
 
-Does not guarantee that a graph is finite on them: `task.py` tries it. Nor that what is drawn has a structure that
-these few kinds do not know (a symmetric matrix, sorted offsets).
+Does not guarantee that a graph is finite on them: `task.py` tries it, and sorted integers where it is not. Nor that what is drawn
+has a structure that these few kinds do not know (a symmetric matrix).
 """
 
 from __future__ import annotations
@@ -103,6 +103,26 @@ def like(value: torch.Tensor) -> Draw:
     return _between(float(finite.min()), float(finite.max()))
 
 
+def in_order(values: Mapping[str, Any]) -> dict[str, Draw]:
+    """For arguments whose values are whole numbers that do not fall, the same from their least to their largest: offsets, ends of
+    segments, boundaries. For where any integers will not do."""
+    found = {}
+    for name, value in values.items():
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.ndim != 1
+            or value.dtype not in (torch.int64, torch.int32)
+        ):
+            continue
+        if value.numel() > 1 and value[0] < value[-1] and bool((value[1:] >= value[:-1]).all()):
+            low, high = int(value[0]), int(value[-1])
+            inner = f"torch.randint({low}, {high + 1}, ({{shape}} - 2,)).sort()[0]"
+            found[name] = Draw(
+                f"torch.cat([torch.tensor([{low}]), {inner}, torch.tensor([{high}])]).to({{name}})"
+            )
+    return found
+
+
 def index_bounds(graph: Graph) -> dict[str, Dim]:
     """Arguments of integers that name places, with how many places there are."""
     types = graph.types()
@@ -126,7 +146,7 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
 
     for node in graph.nodes:
         name, args = operators.packet(node.op), node.args
-        if name == "embedding":
+        if name in ("embedding", "_embedding_bag", "_embedding_bag_forward_only"):
             bound(args[1], shape(args[0])[0])
         elif name in ("index", "_unsafe_index", "index_put", "_unsafe_index_put") and isinstance(
             args[1], tuple

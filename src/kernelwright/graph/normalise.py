@@ -205,6 +205,9 @@ class _Translation:
         if isinstance(value, torch.SymInt):
             text = self.symbols.text(value)
             name = text if isinstance(text, str) and text.isidentifier() else self._name("n")
+            if any(one.name == name for one in self.arguments):  # a size that is handed over twice
+                self.names[node] = self.placeholders[node.name] = name
+                return
             self._argument(node, Argument(name=name, type=NumberType(of="int")))
             return
         if not isinstance(value, torch.Tensor):

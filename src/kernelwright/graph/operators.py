@@ -186,7 +186,23 @@ def decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
     composites, others = torchs._split_decomp_table_to_cia_and_python_decomp(dict(table))
     rules = global_decomposition_table["post_autograd"]
     kept = torchs._special_op_to_preserve_cia
-    return {op: rule for op, rule in composites.items() if rule is kept or op in rules}, others
+    others[resolve("aten.copy.default")] = _copied
+    named = {op: rule for op, rule in composites.items() if rule is kept or op in rules}
+    return named | {resolve("aten.bilinear.default"): _bilinear}, others
+
+
+def _copied(x: Any, source: Any, non_blocking: bool = False) -> Any:
+    """What `x.copy_(source)` leaves in `x`, as exported writes into slices have it."""
+    return source.to(x.dtype).expand(x.shape)
+
+
+def _bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Any:
+    """x' W_n y for each n, [..., I], [..., J] by [N, I, J] -> [..., N]: a product and a sum, where torch's own multiplies
+    elements in an operator that no function of its shows."""
+    outs, inner, _ = weight.shape
+    rows = x.reshape(-1, inner) @ weight.permute(1, 0, 2).reshape(inner, -1)
+    made = (rows.view(*x.shape[:-1], outs, y.shape[-1]) * y.unsqueeze(-2)).sum(-1)
+    return made if bias is None else made + bias
 
 
 assert set(_KINDS) | {"other"} == set(get_args(Kind))

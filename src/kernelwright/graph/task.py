@@ -111,9 +111,17 @@ def forward_lines(graph: Graph) -> list[str]:
 def finite_draws(
     graph: Graph, described: Mapping[str, Draw], values: Mapping[str, Any], symbols: Mapping[str, int]
 ) -> dict[str, Draw]:
-    """Draws for which the graph gives finite numbers at those sizes: as described, else nearer to the captured values, and
-    positive where there are none."""
-    if _finite(graph, described, values, symbols):
+    """Draws for which the graph gives finite numbers at those sizes: as described, else with integers in order where the captured
+    ones are, else nearer to the captured values, and positive where there are none."""
+    try:
+        finite = _finite(graph, described, values, symbols)
+    except UserError:  # an operator does not take just any integers
+        ordered = draws.in_order(values)
+        if not ordered:
+            raise
+        described = {**described, **ordered}
+        finite = _finite(graph, described, values, symbols)
+    if finite:
         return dict(described)
     floats = [one for one in graph.arguments if isinstance(one.type, TensorType) and one.type.dtype in FLOATS]
     near = {

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
+from interpreted import said
+from torch.nn import functional
 
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
+from kernelwright.graph.capture import capture
 from kernelwright.graph.types import NumberType, Size, Symbol
 from kernelwright.policy.compiler import Compiler
 
@@ -190,3 +194,48 @@ def test_a_random_operator_has_its_reason(compiler: Compiler) -> None:
 def test_an_operator_without_triton_has_its_reason(compiler: Compiler) -> None:
     given = graph(("aten.linalg_inv_ex.default", (X,), tensor(8, 8)), x=tensor(8, 8))
     assert compiler.answer(given).code == ""
+
+
+def _nested(x: torch.Tensor) -> torch.Tensor:
+    made = torch.zeros_like(x)
+    made[:, ::2, 1::2] = x[:, ::2, ::2] * 2
+    return made.relu()
+
+
+X8, EDGES, OFFSETS = torch.rand(3, 8, 6), torch.tensor([0.1, 0.4, 0.6, 0.9]), torch.tensor([0, 2, 2, 7])
+INTERPRETED: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
+    "buckets": (lambda x, edges: torch.bucketize(x, edges) * 2, (X8, EDGES)),
+    "buckets open to the right": (lambda x, edges: torch.bucketize(x, edges, right=True) + 1, (X8.view(-1), EDGES)),
+    "rows with edges of their own": (lambda edges, x: torch.searchsorted(edges, x) * 2, (X8.cumsum(-1), X8 * 3)),
+    "sums of bags": (
+        lambda table, at, offsets: functional.embedding_bag(at, table, offsets, mode="sum").relu(),
+        (torch.randn(9, 8), torch.arange(10) % 9, OFFSETS),
+    ),
+    "means of bags": (
+        lambda table, at, offsets: functional.embedding_bag(at, table, offsets) * 2,
+        (torch.randn(9, 8), torch.arange(10) % 9, OFFSETS),
+    ),
+    "distances": (lambda x, y: torch.cdist(x, y) + 1, (X8, X8[:, :5] * 2)),
+    "sums of differences": (lambda x, y: torch.cdist(x, y, p=1.0), (X8, X8[:, :5] * 2)),
+    "writes into slices of slices": (_nested, (X8,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTERPRETED)
+def test_what_inductor_leaves_to_aten_is_a_kernel(compiler: Compiler, name: str) -> None:
+    function, args = INTERPRETED[name]
+    captured = capture(function, args)
+    found = compiler.answer(captured.graph)
+    assert found.code, found.reason
+    order = [captured.bind(args)[one.name].tolist() for one in captured.graph.arguments]
+    kinds = [str(captured.bind(args)[one.name].dtype) for one in captured.graph.arguments]
+    script = f"""
+import torch, triton.knobs
+{found.code}
+given = [torch.tensor(values, dtype=dtype) for values, dtype in zip({order!r}, [{", ".join(kinds)}])]
+made = kernel(*given)
+print((made[0] if isinstance(made, tuple) else made).tolist())
+"""
+    printed, wrong = said(script)
+    assert printed, wrong
+    torch.testing.assert_close(torch.tensor(eval(printed)), function(*args), check_dtype=False)

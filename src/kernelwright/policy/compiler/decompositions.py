@@ -31,6 +31,9 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
         "aten.max_pool2d_with_indices.default": pooling.largest_with_indices(2),
         "aten.max_pool3d_with_indices.default": pooling.largest_with_indices(3),
         "aten.scaled_dot_product_attention.default": _attention,
+        "aten._embedding_bag.default": _embedding_bag,
+        "aten._embedding_bag_forward_only.default": _embedding_bag,
+        "aten._cdist_forward.default": _distances,
         **{f"aten.{name}.vec": _enlarged(name) for name in _INTERPOLATIONS},
     }
     if contractions == "auto":
@@ -79,6 +82,36 @@ def _group_norm(
     wide = [1, x.shape[1], *([1] * (x.dim() - 2))]
     normal = normal if weight is None else normal * weight.reshape(wide)
     return (normal if bias is None else normal + bias.reshape(wide)).to(x.dtype)
+
+
+def _embedding_bag(
+    weight: Any, indices: Any, offsets: Any, _scaled: bool = False, mode: int = 0, _sparse: bool = False,
+    factors: Any = None, closed: bool = False, padding: int = -1,
+) -> Any:  # fmt: skip
+    """Rows of a table added up in bags that begin at `offsets`, or their means. What gradients would need is left out."""
+    import torch
+
+    if mode > 1 or padding >= 0 or indices.dim() != 1:
+        return NotImplemented
+    bags = offsets[:-1] if closed else offsets
+    places = torch.arange(indices.shape[0], device=indices.device)
+    bag = torch.searchsorted(bags, places, right=True) - 1
+    rows = weight[indices].float()
+    rows = rows if factors is None else rows * factors.unsqueeze(-1).float()
+    made = rows.new_zeros([bags.shape[0], weight.shape[1]]).index_add(0, bag, rows)
+    if mode == 1:
+        ones = rows.new_ones([indices.shape[0]])
+        count = rows.new_zeros([bags.shape[0]]).index_add(0, bag, ones)
+        made = made / count.clamp(min=1.0).unsqueeze(-1)
+    return made.to(weight.dtype), bag, bags, bags
+
+
+def _distances(x: Any, y: Any, p: float, _mode: Any = None) -> Any:
+    """Distances of each of [..., P, M] from each of [..., R, M] -> [..., P, R]."""
+    if p not in (1.0, 2.0):
+        return NotImplemented
+    apart = x.unsqueeze(-2) - y.unsqueeze(-3)
+    return apart.abs().sum(-1) if p == 1.0 else (apart * apart).sum(-1).sqrt()
 
 
 def _attention(

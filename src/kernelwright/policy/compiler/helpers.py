@@ -96,6 +96,25 @@ SOURCES: Mapping[str, str] = MappingProxyType(
             "    apart = mean - tl.expand_dims(middle, axis)\n"
             "    return middle, tl.sum(m2 + apart * apart * weight, axis), total"
         ),
+        # Binary search among `count` sorted edges, `stride` apart from the place `first` on.
+        "bucket_of": (
+            "def bucket_of(values, edges_ptr, count, stride, first, right: tl.constexpr):\n"
+            "    low = tl.zeros(values.shape, tl.int64)\n"
+            "    high = low + count\n"
+            "    left = count + 1\n"
+            "    while left > 1:\n"
+            "        middle = (low + high) // 2\n"
+            "        inside = middle < count\n"
+            "        edges = tl.load(edges_ptr + (first + stride * middle), mask=inside, other=0)\n"
+            "        if right:\n"
+            "            above = (values >= edges) | (values != values)\n"
+            "        else:\n"
+            "            above = (values > edges) | (values != values)\n"
+            "        low = tl.where(above & inside, middle + 1, low)\n"
+            "        high = tl.where(above, high, middle)\n"
+            "        left = (left + 1) // 2\n"
+            "    return low"
+        ),
         "power": (
             "def power(x, y):\n"
             "    size = tl.exp2(y * tl.log2(tl.abs(x)))\n"
@@ -229,6 +248,10 @@ class Plain(ast.NodeTransformer):
             assert isinstance(column, ast.Subscript)
             column.value = ast.Call(_tl("sum"), [picked, ast.Constant(1)], [])
             return column
+        if name == "bucketize_binary_search" and ast.unparse(node.args[8]) == "None":
+            values, edges, count, _, stride, first, dtype, right = node.args[:8]
+            found = ast.Call(self._own("bucket_of"), [values, edges, count, stride, first, right], [])
+            return ast.Call(ast.Attribute(found, "to", ast.Load()), [dtype], [])
         if name == "promote_to_tensor":
             return node.args[0]
         raise CannotCompile("helper", f"triton_helpers.{name}")

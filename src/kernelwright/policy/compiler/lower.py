@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 from kernelwright.graph.types import Dim, DtypeArg, Graph, Operand, Other, Ref, Scale, Size, TensorType
 from kernelwright.policy.compiler import decompositions, offline
@@ -290,10 +291,18 @@ def _compile(traced: Any, flat: list[Any], mode: Any, contractions: str) -> str:
     import torch
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.fx_passes import reinplace
 
     context = torch._guards.TracingContext(mode)
+    # Writes into slices of slices would be made one write in place, tried out on the GPU's fake tensors: no torch without CUDA can.
+    nested = mock.patch.object(reinplace, "canonicalize_view_scatter_ops", return_value=None)
     try:
-        with torch._guards.tracing(context), torch.no_grad(), config.patch(offline.settings(contractions)):
+        with (
+            torch._guards.tracing(context),
+            torch.no_grad(),
+            nested,
+            config.patch(offline.settings(contractions)),
+        ):
             compile_fx_inner(traced, flat, is_inference=True)
     except offline.Emitted as emitted:
         return emitted.code

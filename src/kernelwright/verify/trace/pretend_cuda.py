@@ -37,7 +37,7 @@ def poison_(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def poison_mask(tensor: torch.Tensor) -> torch.Tensor:
-    """Where a float tensor still holds the exact poison pattern."""
+    """Where a tensor still holds the exact poison pattern, in its own shape."""
     bits = POISON_BF16 if tensor.dtype == torch.bfloat16 else POISON_BITS[tensor.element_size()]
     return tensor.contiguous().view(_INT_BY_SIZE[tensor.element_size()]) == bits
 

@@ -16,7 +16,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from kernelwright.verify.narrow import computed
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.trace.kernels import Kernels
-from kernelwright.verify.trace.pretend_cuda import POISON_BITS, poison_
+from kernelwright.verify.trace.pretend_cuda import POISON_BITS, poison_, poison_mask
 from kernelwright.verify.trace.tape import (
     Descriptor,
     Launch,
@@ -184,7 +184,10 @@ class Session:
 
     def _argument(self, item: object) -> Any:
         if isinstance(item, dict) and "view" in item:
-            return self.tensor(View.read(item["view"]))
+            made = self.tensor(View.read(item["view"]))
+            # Places that no kernel wrote, its launches doing nothing, would lead the operator out of bounds.
+            unwritten = self.ablated and made.dtype in (torch.int64, torch.int32)
+            return made.masked_fill(poison_mask(made), 0) if unwritten else made
         return [self._argument(part) for part in item] if isinstance(item, list) else scalar(item)
 
 
