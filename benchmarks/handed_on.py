@@ -25,8 +25,6 @@ from kernelwright.graph.types import Graph
 from kernelwright.metrics import bootstrap_interval, geometric_mean, geometric_mean_interval, mean
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import load_policy
-from kernelwright.policy.hf import HFPolicy
-from kernelwright.policy.plan_first import PlanFirst
 from kernelwright.records import Candidate, Prompt, Task, Verdict, read_jsonl, read_supervised
 from kernelwright.rollouts import Judge, Rolling, await_verdict, faster
 from kernelwright.synth.library import program_of
@@ -70,14 +68,12 @@ def by_library(tasks: Sequence[Task], judge: Judge, target: str) -> list[list[Sa
 
 
 def by_model(
-    spec: str, asked: Sequence[Prompt], tasks: Sequence[Task], judge: Judge, n: int, code: float = 1.0
+    spec: str, asked: Sequence[Prompt], tasks: Sequence[Task], judge: Judge, n: int
 ) -> list[list[Said]]:
-    """What a checkpoint says to each prompt, judged; `code` is the temperature behind a plan."""
+    """What a checkpoint says to each prompt, judged."""
     if not asked:
         return []
     policy = load_policy(spec)
-    if code != 1.0 and isinstance(policy, HFPolicy):
-        policy = PlanFirst(policy, code)
     rolling = Rolling(policy, asked, tasks, judge, reward="autotriton", stage="eval", step=0)
     rolling.generate(n, temperature=1.0, top_p=1.0, seed=0)
     return [[(one.candidate, one.verdict) for one in group] for group in rolling.collect()]
@@ -174,9 +170,6 @@ def main() -> None:
         parser.add_argument(f"--{name}", default="")
     parser.add_argument("--limit", type=int, default=120)
     parser.add_argument("--samples", type=int, default=4)
-    parser.add_argument(
-        "--code-temperature", type=float, default=1.0, help="behind a plan; 0: the likeliest code"
-    )
     parser.add_argument("--workers", type=int, default=28)
     parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "interpret"))
     parser.add_argument("--target", default="h100")
@@ -205,12 +198,7 @@ def main() -> None:
         asked = [prompts.render("frontend", task, style="compact", max_tokens=TOKENS) for task in tasks]
         for name in ("sft", "frontend"):
             if getattr(given, name):
-                keep(
-                    name,
-                    by_model(
-                        getattr(given, name), asked, tasks, judge, given.samples, given.code_temperature
-                    ),
-                )
+                keep(name, by_model(getattr(given, name), asked, tasks, judge, given.samples))
         start = said.get("frontend", said.get("sft", said["library"]))
         first.extend(first_right(group) for group in start)
         asks = [(i, shown(tasks[i], one)) for i, one in enumerate(first) if one is not None]

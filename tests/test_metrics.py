@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelwright.graph.capture import capture
 from kernelwright.metrics import (
     bootstrap_interval,
     fast_p,
@@ -355,3 +357,12 @@ def test_the_entropy_of_plans_is_what_was_surprising_in_them() -> None:
     )
     assert plan_entropy([said, said]) == pytest.approx({"plan": 3.0, "decision": 1.5, "code_token": 0.3})
     assert plan_entropy([rollout(Outcome.CORRECT)]) is None
+
+
+def test_right_samples_by_operator_of_graphs() -> None:
+    graph = capture(torch.nn.GELU(), (torch.randn(2, 3),)).graph
+    task = Task(id="random/1", suite="random", source="", graph=graph.model_dump_json())
+    found = summarise(
+        [rollout(Outcome.CORRECT, 2.0, "random/1"), rollout(Outcome.WRONG_VALUE, None, "random/1")], [task]
+    )
+    assert found["operators"] == {"gelu": (1, 2)}

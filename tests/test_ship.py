@@ -14,6 +14,7 @@ from kernelwright.cli import ship as shipping
 from kernelwright.errors import UserError
 from kernelwright.policy import load_policy
 from kernelwright.records import Message, Prompt
+from kernelwright.search.model import card_operators
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "eval/frontend/metrics.json": {
             "tasks": 4, "samples": 8, "correct_rate": 0.625, "pass_at_k": {"1": 0.5, "2": 0.75}, "timing": "modelled",
             "speedup": {"eager": {"geometric_mean": 1.5, "ci": [1.25, 1.75]}},
+            "operators": {"gelu": [5, 8], "erf": [1, 4], "tan": [1, 1]},
         },
     }  # fmt: skip
     for name, value in files.items():
@@ -134,6 +136,10 @@ def test_the_card_quotes_the_run(shipped: Path) -> None:
     ):
         assert fact in card, fact
     assert "/secret" not in card
+
+
+def test_the_card_lists_what_is_written_right_and_the_ladder_reads_it(shipped: Path) -> None:
+    assert card_operators(shipped) == {"gelu"}  # erf is mostly wrong, and one sample tells nothing
 
 
 def test_default_is_what_was_shipped(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:

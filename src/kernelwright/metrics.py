@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelwright.graph.operators import packet
+from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Category, Outcome
 from kernelwright.records import FASTER, Rollout, Task
 
@@ -157,7 +159,8 @@ def geometric_mean_interval(groups: Sequence[Sequence[float]]) -> Interval:
 
 def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[str, Any]:
     """What metrics.json holds: the table of all rollouts, and one by suite, by family and by level. Where verdicts of
-    other protocols came along, one for each of those, too, and `functions` where tasks are the cases of functions.
+    other protocols came along, one for each of those, too; `operators` where tasks are graphs, and `functions` where they are the
+    cases of functions.
 
     Families and difficulties come from `tasks`; a rollout whose task is not among them has a suite (its id up to
     the last slash) and, where the id names one, a level. Every figure that cannot be computed is None.
@@ -182,9 +185,22 @@ def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[s
             kind: {label: _table(group) for label, group in sorted(groups.items())}
             for kind, groups in tables.items()
         },
+        **({"operators": known} if (known := _operators(everything, by_id)) else {}),
         **({"functions": whole} if (whole := _functions(everything, by_id)) else {}),
         **({"protocols": others} if (others := _beside(everything)) else {}),
     }
+
+
+def _operators(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[str, tuple[int, int]]:
+    """(right, judged) samples by operator of the tasks' graphs."""
+    found: dict[str, list[bool]] = {}
+    for rollout in rollouts:
+        task = tasks.get(rollout.task_id)
+        if task is None or not task.graph or not rollout.verdict.outcome.judged:
+            continue
+        for name in {packet(node.op) for node in Graph.model_validate_json(task.graph).nodes}:
+            found.setdefault(name, []).append(rollout.verdict.correct)
+    return {name: (sum(rights), len(rights)) for name, rights in sorted(found.items())}
 
 
 def _functions(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[str, Any]:

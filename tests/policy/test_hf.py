@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kernelwright.errors import UserError
 from kernelwright.policy import Policy, load_policy
-from kernelwright.policy.hf import HFPolicy, draw
+from kernelwright.policy.hf import HFPolicy
+from kernelwright.policy.plan_first import PlanFirst, draw
 from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Message, Prompt
 
@@ -160,7 +161,7 @@ def test_a_run_folder_or_a_stage_names_its_checkpoint(checkpoint: Path, tmp_path
     stage.mkdir(parents=True)
     (stage / "checkpoint").symlink_to(checkpoint)
     (tmp_path / "run" / "config.json").write_text("{}")
-    assert isinstance(load_policy(str(tmp_path / "run" / inside)), HFPolicy)
+    assert isinstance(load_policy(str(tmp_path / "run" / inside)), PlanFirst)
 
 
 @pytest.mark.parametrize(

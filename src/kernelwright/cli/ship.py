@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from kernelwright.runs import new_folder, write_text
 MOST = 32 << 20
 """Bytes of the weights."""
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_TOLD = 2
+"""Samples without which nothing is said of an operator."""
 _SETTINGS = ("model", "data", "sft", "frontend", "midend", "backend")
 
 
@@ -174,6 +177,7 @@ def _card(
         hardware=f"{of_machine}. {versions}".strip(),
         minutes=minutes,
         results=list(_results(run, results)),
+        operators=_operators(run, results),
     )
 
 
@@ -230,6 +234,22 @@ def _toml(value: Any) -> str:
         inside = ", ".join(f"{key} = {_toml(one)}" for key, one in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     return json.dumps(value)
+
+
+def _operators(run: Path | None, more: Iterable[Path]) -> list[str]:
+    """Those that it was measured to write: at least two samples of graphs with them were judged, and half of them right. The
+    model rung asks for graphs of these alone (`search/model.py`)."""
+    made = [run / "eval" / stage for stage in STAGES] if run else []
+    right, judged = Counter[str](), Counter[str]()
+    for folder in (*made, *more):
+        for name, (good, all_) in _json(folder / "metrics.json").get("operators", {}).items():
+            right[name] += good
+            judged[name] += all_
+    return [
+        f"`{name}` {right[name]} of {count}"
+        for name, count in sorted(judged.items())
+        if count >= _TOLD and 2 * right[name] >= count
+    ]
 
 
 def _results(run: Path | None, more: Iterable[Path]) -> Iterator[tuple[str, ...]]:

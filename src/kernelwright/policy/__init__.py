@@ -43,13 +43,16 @@ def load_policy(spec: str, **options: Any) -> Policy:
     import transformers
 
     from kernelwright.policy.hf import HFPolicy
+    from kernelwright.policy.plan_first import PlanFirst
 
     transformers.logging.disable_progress_bar()
     if spec != "default":
-        return HFPolicy.load(spec, **options)
-    policy = HFPolicy.load(str(DEFAULT_FOLDER), **{"dtype": _default_dtype(), **options})
-    policy.name = spec
-    return policy
+        policy = HFPolicy.load(spec, **options)
+    else:
+        policy = HFPolicy.load(str(DEFAULT_FOLDER), **{"dtype": _default_dtype(), **options})
+        policy.name = spec
+    ours = getattr(policy.tokenizer, "init_kwargs", {}).get("prompt_style") == "compact"
+    return PlanFirst(policy) if ours else policy
 
 
 def check_name(spec: str) -> None:
