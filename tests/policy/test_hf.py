@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kernelwright.errors import UserError
 from kernelwright.policy import Policy, load_policy
-from kernelwright.policy.hf import HFPolicy
-from kernelwright.policy.plan_first import PlanFirst, draw
+from kernelwright.policy.hf import HFPolicy, draw
+from kernelwright.policy.plan_first import PlanFirst
 from kernelwright.policy.text import prompt_ids, token_pieces
 from kernelwright.records import Completion, Message, Prompt
 
