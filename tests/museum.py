@@ -202,7 +202,7 @@ def task_of(exhibit: Exhibit, precision: str = "default") -> Task:
 def judge(
     items: Sequence[Exhibit], backend: str, workers: int = 2, precision: str = "default"
 ) -> list[Verdict]:
-    """Verdicts of all exhibits under the strict protocol, with a progress bar on a terminal."""
+    """Verdicts of all exhibits under the strict protocol, with a progress bar on a terminal; misses are told as they come."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -217,10 +217,17 @@ def judge(
             if not chosen:
                 continue
             pairs = [(task_of(item, precision), Candidate(code=item.code)) for item in chosen]
+
+            def note(index: int, verdict: Verdict, chosen: Sequence[Exhibit] = chosen) -> None:
+                progress.advance(bar)
+                if not chosen[index].as_expected(verdict):
+                    told = f"MISS {chosen[index].name}: {verdict.outcome} {verdict.detail}"
+                    console.print(told, markup=False, soft_wrap=True)
+
             with VerifierPool(
                 workers=workers, backend=backend, protocol="strict", deadline_s=deadline, compiled=False
             ) as pool:  # type: ignore[arg-type]
-                found = pool.verify_many(pairs, on_result=lambda index, verdict: progress.advance(bar))
+                found = pool.verify_many(pairs, on_result=note)
             verdicts |= {item.path: verdict for item, verdict in zip(chosen, found, strict=True)}
     return [verdicts[item.path] for item in items]
 
