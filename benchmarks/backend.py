@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import logging
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -302,6 +303,8 @@ def main() -> None:
     parser.add_argument("--kinds", default="forward,training")
     parser.add_argument("--autotune", action="store_true")
     options = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("kernelwright").setLevel(logging.INFO)
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.only.split(","):
         row = measure(name, options.search, options.kinds.split(","), options.autotune)

@@ -133,7 +133,8 @@ class Compiling:
         except Exception as error:  # what our kernels did to the graph must never keep a model from running
             if change.done is None or not change.done.replaced:
                 raise
-            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", type(error).__name__, error)
+            said = " ".join(str(error).split())[:300]
+            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", type(error).__name__, said)
             return None
 
     def plain(self) -> Compiled:

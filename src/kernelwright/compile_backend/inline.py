@@ -11,6 +11,7 @@ then stays opaque.
 
 from __future__ import annotations
 
+import logging
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from kernelwright.graph import Graph, sizes
 from kernelwright.graph.execute import DTYPES
 from kernelwright.graph.types import TensorType
 
+logger = logging.getLogger(__name__)
 _OPTIONS = ("num_warps", "num_stages", "maxnreg")
 """Of a launch, beside the kernel's own arguments."""
 
@@ -56,16 +58,19 @@ def lower_inline(
         known = [node.meta["val"] for node in V.graph.current_node.args]  # type: ignore[union-attr]
         if not holds(known):
             return opaque(*values)
+        examples = [one.contiguous() if flat else one for one, flat in zip(known, plain, strict=True)]
+        try:
+            with V.fake_mode:
+                inside = traced(host, examples)
+        except NotTraceable as why:
+            logger.info("kernelwright: %s is called through Python: %s", operator, why)
+            return opaque(*values)
         laid = [
             ir.ExternKernel.require_contiguous(value)
             if contiguous
             else ir.ExternKernel.realize_input(constrain_to_fake_tensor(value, fake))
             for value, fake, contiguous in zip(values, known, plain, strict=True)
         ]
-        with V.fake_mode:
-            inside = traced(
-                host, [one.contiguous() if flat else one for one, flat in zip(known, plain, strict=True)]
-            )
         made = process_subgraph_nodes(inside, laid)
         return made[0] if len(made) == 1 else tuple(made)
 
