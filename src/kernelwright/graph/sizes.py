@@ -56,7 +56,12 @@ def parse(text: str) -> ast.expr:
 
 def evaluate(size: Dim, symbols: Mapping[str, int]) -> int:
     """The size as a number. Raises KeyError for a symbol that is not given."""
-    return size if isinstance(size, int) else int(_number(parse(size), symbols))
+    return size if isinstance(size, int) else _whole(_number(parse(size), symbols))
+
+
+def _whole(number: float) -> int:
+    """As it is where it is symbolic: asking torch for its value would tie it to that."""
+    return int(number) if isinstance(number, float) else number
 
 
 def packed(shape: Sequence[int], strides: Sequence[int], order: Sequence[int], ones: bool = False) -> bool:
