@@ -71,7 +71,9 @@ def lower_inline(
             else ir.ExternKernel.realize_input(constrain_to_fake_tensor(value, fake))
             for value, fake, contiguous in zip(values, known, plain, strict=True)
         ]
-        made = process_subgraph_nodes(inside, laid)
+        # An operator's own buffer comes back without the box that lowerings expect.
+        boxed = [one if isinstance(one, ir.TensorBox) else ir.TensorBox(one) for one in laid]
+        made = process_subgraph_nodes(inside, boxed)
         return made[0] if len(made) == 1 else tuple(made)
 
     register_lowering(operator, type_promotion_kind=None)(lowered)
