@@ -106,14 +106,18 @@ def alike(
 def _taken(
     inputs: object, changes: Sequence[Iterator[Change]], call: Callable[[object], list[torch.Tensor]]
 ) -> Any:
-    """The inputs with those changes of each tensor, one after the other, that the reference takes; None where it takes none."""
-    least, changed = None, False
+    """The inputs with those changes of each tensor, one after the other, that the reference takes, giving outputs of the same
+    shapes (as many counts as there are numbers are no promise); None where it takes none."""
+    least, forms, changed = 0.0, None, False
     for place, several in enumerate(changes):
         for change in several:
-            least = _ENOUGH * _finite(call(inputs)) if least is None else least
+            if forms is None:
+                usual = call(inputs)
+                least, forms = _ENOUGH * _finite(usual), [one.shape for one in usual]
             tried = _with(inputs, place, change)
             try:
-                taken = _finite(call(tried)) >= least
+                given = call(tried)
+                taken = _finite(given) >= least and [one.shape for one in given] == forms
             except Exception:
                 taken = False
             if taken:
