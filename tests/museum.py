@@ -221,8 +221,7 @@ def judge(
             def note(index: int, verdict: Verdict, chosen: Sequence[Exhibit] = chosen) -> None:
                 progress.advance(bar)
                 if not chosen[index].as_expected(verdict):
-                    told = f"MISS {chosen[index].name}: {verdict.outcome} {verdict.detail}"
-                    console.print(told, markup=False, soft_wrap=True)
+                    console.print(f"MISS {missed(chosen[index], verdict)}", markup=False, soft_wrap=True)
 
             with VerifierPool(
                 workers=workers, backend=backend, protocol="strict", deadline_s=deadline, compiled=False
@@ -230,6 +229,11 @@ def judge(
                 found = pool.verify_many(pairs, on_result=note)
             verdicts |= {item.path: verdict for item, verdict in zip(chosen, found, strict=True)}
     return [verdicts[item.path] for item in items]
+
+
+def missed(exhibit: Exhibit, verdict: Verdict) -> str:
+    """What became of an exhibit, and what should have."""
+    return f"{exhibit.name}: {verdict.outcome} (wanted {'|'.join(sorted(exhibit.expect))}) {verdict.detail}"
 
 
 @dataclasses.dataclass
@@ -245,8 +249,7 @@ class Score:
         if exhibit.as_expected(verdict):
             self.good += 1
         else:
-            wanted = "|".join(sorted(exhibit.expect))
-            self.misses.append(f"{exhibit.name}: {verdict.outcome} (wanted {wanted}) {verdict.detail}")
+            self.misses.append(missed(exhibit, verdict))
 
 
 def scorecard(items: Iterable[Exhibit], verdicts: Iterable[Verdict]) -> dict[str, Score]:

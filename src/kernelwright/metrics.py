@@ -193,12 +193,14 @@ def summarise(rollouts: Iterable[Rollout], tasks: Iterable[Task] = ()) -> dict[s
 
 def _operators(rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> dict[str, tuple[int, int]]:
     """(right, judged) samples by operator of the tasks' graphs."""
+    named = {
+        task.id: {packet(node.op) for node in Graph.model_validate_json(task.graph).nodes}
+        for task in tasks.values()
+        if task.graph
+    }
     found: dict[str, list[bool]] = {}
     for rollout in rollouts:
-        task = tasks.get(rollout.task_id)
-        if task is None or not task.graph or not rollout.verdict.outcome.judged:
-            continue
-        for name in {packet(node.op) for node in Graph.model_validate_json(task.graph).nodes}:
+        for name in named.get(rollout.task_id, ()) if rollout.verdict.outcome.judged else ():
             found.setdefault(name, []).append(rollout.verdict.correct)
     return {name: (sum(rights), len(rights)) for name, rights in sorted(found.items())}
 

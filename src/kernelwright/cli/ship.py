@@ -136,6 +136,7 @@ def _card(
     share: float,
 ) -> str:
     run, stage = _run_of(checkpoint)
+    evaluations = _evaluations(run, results)
     recipe = _json(run / "config.json") if run else {}
     environment = _json(run / "environment.json") if run else {}
     spent = _json(run / "seconds.json") if run else {}
@@ -176,8 +177,8 @@ def _card(
         settings=_settings(recipe),
         hardware=f"{of_machine}. {versions}".strip(),
         minutes=minutes,
-        results=list(_results(run, results)),
-        operators=_operators(run, results),
+        results=list(_results(evaluations, results)),
+        operators=_operators(evaluations),
     )
 
 
@@ -236,12 +237,18 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def _operators(run: Path | None, more: Iterable[Path]) -> list[str]:
+def _evaluations(run: Path | None, more: Iterable[Path]) -> list[tuple[str, Path]]:
+    """The run's own and others, named."""
+    made = [run / "eval" / stage for stage in STAGES] if run else []
+    own = [(f"held-out tasks, {path.name}", path) for path in made if path.is_dir()]
+    return own + [(path.name, path) for path in more]
+
+
+def _operators(evaluations: Iterable[tuple[str, Path]]) -> list[str]:
     """Those that it was measured to write: at least two samples of graphs with them were judged, and half of them right. The
     model rung asks for graphs of these alone (`search/model.py`)."""
-    made = [run / "eval" / stage for stage in STAGES] if run else []
     right, judged = Counter[str](), Counter[str]()
-    for folder in (*made, *more):
+    for _, folder in evaluations:
         for name, (good, all_) in _json(folder / "metrics.json").get("operators", {}).items():
             right[name] += good
             judged[name] += all_
@@ -252,11 +259,8 @@ def _operators(run: Path | None, more: Iterable[Path]) -> list[str]:
     ]
 
 
-def _results(run: Path | None, more: Iterable[Path]) -> Iterator[tuple[str, ...]]:
-    made = [run / "eval" / stage for stage in STAGES] if run else []
-    folders = [(f"held-out tasks, {path.name}", path) for path in made if path.is_dir()]
-    folders += [(path.name, path) for path in more]
-    for label, folder in folders:
+def _results(evaluations: Iterable[tuple[str, Path]], more: Iterable[Path]) -> Iterator[tuple[str, ...]]:
+    for label, folder in evaluations:
         found, asked = _json(folder / "metrics.json"), _json(folder / "config.json")
         if "correct_rate" not in found:
             if folder in more:

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from kernelwright.compile_backend.race import Race, race
-from kernelwright.compile_backend.splice import Spliced
+from kernelwright.compile_backend.splice import Spliced, one_line
 
 logger = logging.getLogger(__name__)
 _AS_FORETOLD = 0.8
@@ -133,8 +133,8 @@ class Compiling:
         except Exception as error:  # what our kernels did to the graph must never keep a model from running
             if change.done is None or not change.done.replaced:
                 raise
-            said = " ".join(str(error).split())[:300]
-            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", type(error).__name__, said)
+            kind, said = type(error).__name__, one_line(error, 300)
+            logger.warning("kernelwright: the graph stays Inductor's: %s: %s", kind, said)
             return None
 
     def plain(self) -> Compiled:

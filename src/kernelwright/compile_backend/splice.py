@@ -234,16 +234,17 @@ def _computed(node: fx.Node) -> Any:
         try:
             return node.target(*args, **kwargs)
         except (RuntimeError, TypeError) as error:
-            raise ValueError(f"{node.target}: {_line(error)}") from None
+            raise ValueError(f"{node.target}: {one_line(error)}") from None
 
 
 def _leave(error: Exception) -> str:
     """Why a stretch stays as it is. What does not say that it cannot be held is said aloud, and still not the model's error."""
     expected = isinstance(error, _REFUSED)
-    why = _line(error) if expected else f"{type(error).__name__}: {_line(error)}"
+    why = one_line(error) if expected else f"{type(error).__name__}: {one_line(error)}"
     logger.log(logging.INFO if expected else logging.WARNING, "kernelwright: left to Inductor: %s", why)
     return why
 
 
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]
+def one_line(error: BaseException, most: int = 200) -> str:
+    """What it says, without line breaks, cut off."""
+    return " ".join(str(error).split())[:most]

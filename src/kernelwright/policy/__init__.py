@@ -44,6 +44,7 @@ def load_policy(spec: str, **options: Any) -> Policy:
 
     from kernelwright.policy.hf import HFPolicy
     from kernelwright.policy.plan_first import PlanFirst
+    from kernelwright.policy.text import style_said
 
     transformers.logging.disable_progress_bar()
     if spec != "default":
@@ -51,8 +52,7 @@ def load_policy(spec: str, **options: Any) -> Policy:
     else:
         policy = HFPolicy.load(str(DEFAULT_FOLDER), **{"dtype": _default_dtype(), **options})
         policy.name = spec
-    ours = getattr(policy.tokenizer, "init_kwargs", {}).get("prompt_style") == "compact"
-    return PlanFirst(policy) if ours else policy
+    return PlanFirst(policy) if style_said(policy.tokenizer) == "compact" else policy
 
 
 def check_name(spec: str) -> None:

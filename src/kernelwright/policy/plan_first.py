@@ -20,10 +20,10 @@ PLAN_TOKENS = 128
 
 
 class PlanFirst:
-    """A local model, its code written at `code_temperature`."""
+    """A local model, its code written at temperature 0."""
 
-    def __init__(self, policy: HFPolicy, code_temperature: float = 0.0) -> None:
-        self._policy, self._code = policy, code_temperature
+    def __init__(self, policy: HFPolicy) -> None:
+        self._policy = policy
         self.name = policy.name
 
     def __getattr__(self, name: str) -> Any:
@@ -79,9 +79,7 @@ class PlanFirst:
         given = {id(one): [*self._policy.encode(prompts[row]), *ids] for (row, ids), one in follow.items()}
         self._policy.given.update(given)
         try:
-            said = self._policy.generate(
-                list(follow.values()), 1, temperature=self._code, top_p=top_p, seed=seed
-            )
+            said = self._policy.generate(list(follow.values()), 1, temperature=0.0, top_p=top_p, seed=seed)
         finally:
             for one in given:
                 del self._policy.given[one]

@@ -15,6 +15,11 @@ def plain_text(prompt: Prompt) -> str:
     return "".join(message.content.rstrip("\n") + "\n" for message in prompt.messages)
 
 
+def style_said(tokenizer: Any) -> str:
+    """The style of prompts that a model of ours was trained on, as its tokenizer says; "" for any other."""
+    return str(getattr(tokenizer, "init_kwargs", {}).get("prompt_style", ""))
+
+
 def prompt_ids(tokenizer: Any, prompt: Prompt) -> list[int]:
     """Token ids of a prompt up to where the completion starts.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from kernelwright import prompts
 from kernelwright.config import Style
@@ -13,6 +14,7 @@ from kernelwright.graph.partition import by_place
 from kernelwright.graph.types import Graph
 from kernelwright.outcomes import Outcome
 from kernelwright.policy import Policy
+from kernelwright.policy.text import style_said
 from kernelwright.records import Agent, Prompt, Rollout, Task
 from kernelwright.search.tune import milliseconds
 
@@ -101,7 +103,7 @@ def style_of(policy: Policy) -> Style:
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None or getattr(tokenizer, "chat_template", None):
         return "chat"
-    style: Style = getattr(tokenizer, "init_kwargs", {}).get("prompt_style", "compact")
+    style = cast(Style, style_said(tokenizer) or "compact")
     if style not in prompts.STYLES:
         raise UserError(
             f"policy {policy.name}: it was trained on prompts in the style {style!r}, which is not written any more; "

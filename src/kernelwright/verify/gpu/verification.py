@@ -67,7 +67,6 @@ class MeasuredVerification(Verification):
         self.against_itself = False
         """Race the candidate against itself, to learn the clock's noise (benchmarks/noise.py)."""
         self._arena: Any = None
-        self._interpreted_cases = 0
         self._bits: list[object] = []
         """Digests of what the first case gave at full size, at the first call and at the last."""
         self._launches: list[Launched] | None = None
@@ -131,7 +130,6 @@ class MeasuredVerification(Verification):
         if not first.correct:
             raise Stop(first.outcome, first.gate, first.detail)
         self._atomics |= not first.evidence.deterministic
-        self._interpreted_cases = first.evidence.cases
 
     @contextlib.contextmanager
     def _unclocked(self) -> Iterator[None]:
@@ -307,7 +305,7 @@ class MeasuredVerification(Verification):
     # -- correctness -------------------------------------------------------------------------------------------
 
     def _correctness(self, device: Confined, shapes: list[GpuCases], traces: list[Trace]) -> None:
-        passed, worst = self._interpreted_cases, 0.0
+        passed, worst = int(self.facts.get("cases", 0)), 0.0
         for position, (shape, trace) in enumerate(zip(shapes, traces, strict=True)):
             gate = Gate.FULL if shape.full else Gate.SMALL
             with self._timed(gate):

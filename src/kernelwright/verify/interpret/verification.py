@@ -74,10 +74,7 @@ class InterpretedVerification(Verification):
     def _funnel(self) -> Timing | None:
         self._read()
         base = self.judge.baseline(self.task)
-        host, device = self._begin()
-        shapes, traces = self._small_tapes(host)
-        with self._timed(Gate.TRACE):
-            full = self._full(host, base)
+        host, device, shapes, traces, full = self._begin(base)
         modelled = self._values(device, shapes, traces, full)
         if self.protocol.honesty:
             self._habits(device, shapes, traces, full)
@@ -101,22 +98,22 @@ class InterpretedVerification(Verification):
             self._prove(device, shapes, traces)
         return timing
 
-    def _begin(self) -> tuple[Confined, Confined]:
-        """Who runs the candidate's Python, which is loaded, and who interprets."""
+    def _begin(
+        self, base: Baseline | None
+    ) -> tuple[Confined, Confined, list[ShapeCases], list[Trace], Trace | None]:
+        """Who runs the candidate's Python, which is loaded, and who interprets; the sizes whose values are all checked, those at
+        which there is something to do, and the tapes there; the tape at full size."""
+        shapes = [*self.judge.cases(self.task), *self.judge.named_cases(self.task, self.candidate.code)]
         with self._timed(Gate.LOAD):
             host, device = self._summon("host"), self._summon("interpret")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
-        return host, device
-
-    def _small_tapes(self, host: Confined) -> tuple[list[ShapeCases], list[Trace]]:
-        """Sizes whose values are all checked, those at which there is something to do, and the tapes there."""
-        shapes = [*self.judge.cases(self.task), *self.judge.named_cases(self.task, self.candidate.code)]
         with self._timed(Gate.TRACE):
             pairs = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
             pairs = [(shape, trace) for shape, trace in pairs if not self._idles(shape, trace)]
             for _, trace in pairs:
                 self._policy(trace)
-        return [shape for shape, _ in pairs], [trace for _, trace in pairs]
+            full = self._full(host, base)
+        return host, device, [shape for shape, _ in pairs], [trace for _, trace in pairs], full
 
     def _values(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None
@@ -744,10 +741,7 @@ class BeforeGpu(InterpretedVerification):
         self._read()
         base = self.judge.baseline(self.task)
         try:
-            host, device = self._begin()
-            shapes, traces = self._small_tapes(host)
-            with self._timed(Gate.TRACE):
-                full = self._full(host, base)
+            host, device, shapes, traces, full = self._begin(base)
             self._values(device, shapes, traces, None)
             self._habits(device, shapes, traces, full)
             with self._timed(Gate.FULL):
