@@ -7,18 +7,29 @@ from pathlib import Path
 
 import pytest
 import torch
+from judges import FakeJudge
 
 from kernelwright import policy as policies
 from kernelwright.cli import main
 from kernelwright.cli import ship as shipping
+from kernelwright.data import CorpusSettings, build
 from kernelwright.errors import UserError
+from kernelwright.outcomes import Outcome
 from kernelwright.policy import load_policy
 from kernelwright.records import Message, Prompt
 from kernelwright.search.model import card_operators
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("secret")
+    settings = CorpusSettings(graphs=4, practice=1, schedules=1, faults=0, forms=("map",), vocab_size=600)
+    build(settings, folder, FakeJudge(lambda _: Outcome.CORRECT))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder with a tiny model, made without training."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -34,7 +45,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     Qwen3ForCausalLM(config).save_pretrained(checkpoint)
     tokenizer.save_pretrained(checkpoint)
-    (folder / "data").mkdir()
     (folder / "eval" / "frontend").mkdir(parents=True)
     recipe = {
         "name": "tiny",
@@ -43,14 +53,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sft": {"steps": 17, "shares": {"repair": 0.5}},
     }
     files = {
-        "config.json": recipe | {"data": {"examples": "/secret/place.jsonl", "variants": 7}},
+        "config.json": recipe | {"data": {"examples": str(corpus / "examples.jsonl"), "variants": 7}},
         "environment.json": {"machine": {"cpus": 2, "processor": "A"}, "versions": {"torch": "2.13.0"}},
         "seconds.json": {"sft": 90.0, "frontend": 30.0},
-        "data/card.json": {"examples": 12, "splits": {"train": 10, "heldout": 2}},
-        "eval/frontend/config.json": {"temperature": 1.0, "protocol": "strict"},
+        "eval/frontend/config.json": {"temperature": 1.0, "protocol": "strict", "precision": "bf16"},
         "eval/frontend/metrics.json": {
-            "tasks": 4, "samples": 8, "correct_rate": 0.625, "pass_at_k": {"1": 0.5, "2": 0.75}, "timing": "modelled",
-            "speedup": {"eager": {"geometric_mean": 1.5, "ci": [1.25, 1.75]}},
+            "tasks": 4, "samples": 8, "correct_rate": 0.625, "pass_at_k": {"1": 0.5, "2": 0.75}, "timing": "modelled", "suites": {"heldout": {}},
+            "correct_rate_ci": [0.5, 0.75],
+            "speedup": {"eager": {"geometric_mean": 1.5, "ci": [1.25, 1.75]}, "faster": {"geometric_mean": 1.2, "ci": None}},
             "operators": {"gelu": [5, 8], "erf": [1, 4], "tan": [1, 1]},
         },
     }  # fmt: skip
@@ -129,13 +139,29 @@ def test_the_card_quotes_the_run(shipped: Path) -> None:
         "variants = 7",
         "one H200. torch 2.13.0",
         "| all | 2.0 |",
-        "12 examples. By splits: train 10, heldout 2.",
-        "| held-out tasks, frontend | 4 | 8 | 1.0 | strict | 62.5% | @1 50%, @2 75% | 1.50× [1.25, 1.75] modelled |",
+        "| held-out tasks, frontend: heldout | 4 | 8 | 1.0 | strict, bf16 | 62.5% [50.0%, 75.0%] | @1 50%, @2 75% "
+        "| 1.50× [1.25, 1.75] modelled | 1.20× modelled |",
         "It reads the\ngraph of a PyTorch module",
         "## Limits",
     ):
         assert fact in card, fact
     assert "/secret" not in card
+
+
+def test_the_card_says_what_the_corpus_says_of_itself(shipped: Path, corpus: Path) -> None:
+    card, made = (shipped / "MODEL_CARD.md").read_text(), json.loads((corpus / "card.json").read_text())
+    assert f"{made['pairs']} pairs of {made['graphs']} graphs" in card
+    assert f"- Precisions: {next(iter(made['precisions']))} " in card
+    assert "- Benchmarks: it was compared with none" in card
+
+
+def test_a_stage_before_the_last_ships_with_its_own_figures_alone(run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(run, tmp_path / "run"))
+    (run / "stages" / "frontend").rename(run / "stages" / "sft")
+    card = shipping.ship(str(run / "stages/sft/checkpoint"), tmp_path / "out").read_text()
+    assert "Stages sft with seed 3" in card
+    assert "frontend" not in card
+    assert card_operators(tmp_path / "out") == set()
 
 
 def test_the_card_lists_what_is_written_right_and_the_ladder_reads_it(shipped: Path) -> None:
@@ -170,8 +196,6 @@ def test_without_weights_default_is_one_line_that_says_what_to_do(
 
 
 def test_a_checkpoint_outside_a_run_says_that_little_is_known(run: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(run / "stages/frontend/checkpoint", tmp_path / "model")
     card = shipping.ship(str(tmp_path / "model"), tmp_path / "out").read_text()
     assert "its recipe is not known" in card
@@ -193,8 +217,6 @@ def test_a_checkpoint_outside_a_run_says_that_little_is_known(run: Path, tmp_pat
     ids=["no weights", "adapter", "no tokenizer"],
 )
 def test_what_cannot_be_shipped_is_one_line(run: Path, tmp_path: Path, break_it, said: str) -> None:  # type: ignore[no-untyped-def]
-    import shutil
-
     shutil.copytree(run / "stages/frontend/checkpoint", tmp_path / "model")
     break_it(tmp_path / "model")
     with pytest.raises(UserError, match=said):

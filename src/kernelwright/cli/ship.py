@@ -23,6 +23,7 @@ from kernelwright import __version__
 from kernelwright.config import STAGES
 from kernelwright.errors import UserError
 from kernelwright.models import DEFAULT_FOLDER, place_of
+from kernelwright.records import FASTER
 from kernelwright.runs import new_folder, write_text
 
 MOST = 32 << 20
@@ -30,7 +31,6 @@ MOST = 32 << 20
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _TOLD = 2
 """Samples without which nothing is said of an operator."""
-_SETTINGS = ("model", "data", "sft", "frontend", "midend", "backend")
 
 
 def ship(
@@ -136,23 +136,15 @@ def _card(
     share: float,
 ) -> str:
     run, stage = _run_of(checkpoint)
-    evaluations = _evaluations(run, results)
+    stages = STAGES[: STAGES.index(stage) + 1] if stage in STAGES else ()
     recipe = _json(run / "config.json") if run else {}
-    environment = _json(run / "environment.json") if run else {}
-    spent = _json(run / "seconds.json") if run else {}
+    evaluations = _evaluations(run, stages, results)
     shape = (
         f"{config.get('num_hidden_layers', '?')}, {config.get('hidden_size', '?')}, "
         f"{config.get('num_attention_heads', '?')} ({config.get('num_key_value_heads', '?')} of keys and values)"
     )
-    minutes = [(part, f"{seconds / 60:.1f}") for part, seconds in spent.items() if part != "optimize"]
-    if minutes:
-        total = sum(seconds for part, seconds in spent.items() if part != "optimize")
-        minutes.append(("all", f"{total / 60:.1f}"))
-    machine = environment.get("machine", {})
-    versions = ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
     mixed_with = _digest(other) if other else ""
     base = recipe.get("model", {}).get("base")
-    of_machine = hardware or f"{machine.get('cpus', '?')} CPUs ({machine.get('processor', 'unknown')})"
     return _template().render(
         name=f"Kernelwright {recipe.get('name', checkpoint.name)}",
         parameters=f"{count / 1e6:.2f} M",
@@ -168,18 +160,33 @@ def _card(
         share=f"{share:.0%}",
         rest=f"{1 - share:.0%}",
         base="" if not base else mixed_with if other else _digest(Path(base)),
-        data=_data(_json(run / "data" / "card.json") if run else {}),
+        data=_data(recipe, run),
         recipe=(
-            f"Stages {', '.join(recipe['stages'])} with seed {recipe.get('seed', 0)}. Settings other than the defaults:"
+            f"Stages {', '.join(s for s in recipe['stages'] if s in stages)} with seed {recipe.get('seed', 0)}. "
+            "Settings other than the defaults:"
             if recipe.get("stages")
             else "The checkpoint lies in no run folder: its recipe is not known."
         ),
-        settings=_settings(recipe),
-        hardware=f"{of_machine}. {versions}".strip(),
-        minutes=minutes,
+        settings=_settings(recipe, stages),
         results=list(_results(evaluations, results)),
-        operators=_operators(evaluations),
+        operators=_operators(evaluations, f"held-out tasks, {stage}"),
+        **_spent(run, stages, hardware),
     )
+
+
+def _spent(run: Path | None, stages: Sequence[str], hardware: str) -> dict[str, Any]:
+    """On what machine, and the minutes of each part that the checkpoint took."""
+    environment = _json(run / "environment.json") if run else {}
+    seconds = {part: spent for part, spent in (_json(run / "seconds.json") if run else {}).items()
+               if part in ("data", *stages)}  # fmt: skip
+    machine = environment.get("machine", {})
+    versions = ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
+    of_machine = hardware or f"{machine.get('cpus', '?')} CPUs ({machine.get('processor', 'unknown')})"
+    minutes = seconds | ({"all": sum(seconds.values())} if len(seconds) > 1 else {})
+    return {
+        "hardware": f"{of_machine}. {versions}".strip(),
+        "minutes": [(part, f"{spent / 60:.1f}") for part, spent in minutes.items()],
+    }
 
 
 def _digest(folder: Path) -> str:
@@ -197,29 +204,24 @@ def _run_of(checkpoint: Path) -> tuple[Path | None, str]:
     return None, ""
 
 
-def _data(card: dict[str, Any]) -> str:
-    if not card:
-        return "The run's folder holds no card of its data."
-    parts = [f"{card.get('examples', '?')} examples"]
-    for key in ("splits", "kinds", "teachers", "operators"):
-        if card.get(key):
-            listed = ", ".join(f"{name} {number}" for name, number in card[key].items())
-            parts.append(f"by {key}: {listed}")
-    said = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts) + "."
-    if card.get("verification"):
-        said += f" {card['verification'][0].upper()}{card['verification'][1:]}."
-    return said
+def _data(recipe: dict[str, Any], run: Path | None) -> str:
+    """What the corpus that the run made, or was given, says of itself."""
+    from kernelwright.data.card import summary
+
+    given = recipe.get("data", {}).get("examples")
+    card = _json((Path(given).parent if given else run / "data") / "card.json") if run else {}
+    return summary(card) if card.get("pairs") else "No card of the data lies beside it."
 
 
-def _settings(recipe: dict[str, Any]) -> str:
+def _settings(recipe: dict[str, Any], stages: Sequence[str]) -> str:
     """What the recipe sets other than the defaults, as TOML, in the order of the stages. Places on disk are left out."""
     from kernelwright.config import Recipe
 
     usual = Recipe().model_dump(mode="json")
     lines: list[str] = []
-    for table in _SETTINGS:
+    for table in ("model", "data", *(stage for stage in stages if stage in recipe.get("stages", ()))):
         values = recipe.get(table)
-        if not isinstance(values, dict) or (table not in ("model", "data") and table not in recipe["stages"]):
+        if not isinstance(values, dict):
             continue
         lines.append(f"[{table}]")
         for key, value in values.items():
@@ -237,18 +239,20 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def _evaluations(run: Path | None, more: Iterable[Path]) -> list[tuple[str, Path]]:
-    """The run's own and others, named."""
-    made = [run / "eval" / stage for stage in STAGES] if run else []
+def _evaluations(run: Path | None, stages: Sequence[str], more: Iterable[Path]) -> list[tuple[str, Path]]:
+    """The run's own, up to the stage that ships, and others; named."""
+    made = [run / "eval" / stage for stage in stages] if run else []
     own = [(f"held-out tasks, {path.name}", path) for path in made if path.is_dir()]
     return own + [(path.name, path) for path in more]
 
 
-def _operators(evaluations: Iterable[tuple[str, Path]]) -> list[str]:
+def _operators(evaluations: Iterable[tuple[str, Path]], own: str) -> list[str]:
     """Those that it was measured to write: at least two samples of graphs with them were judged, and half of them right. The
-    model rung asks for graphs of these alone (`search/model.py`)."""
+    model rung asks for graphs of these alone (`search/model.py`). Of the run's evaluations only `own` is of these weights."""
     right, judged = Counter[str](), Counter[str]()
-    for _, folder in evaluations:
+    for label, folder in evaluations:
+        if label.startswith("held-out tasks, ") and label != own:
+            continue
         for name, (good, all_) in _json(folder / "metrics.json").get("operators", {}).items():
             right[name] += good
             judged[name] += all_
@@ -260,6 +264,7 @@ def _operators(evaluations: Iterable[tuple[str, Path]]) -> list[str]:
 
 
 def _results(evaluations: Iterable[tuple[str, Path]], more: Iterable[Path]) -> Iterator[tuple[str, ...]]:
+    """The rows of the table: one an evaluation."""
     for label, folder in evaluations:
         found, asked = _json(folder / "metrics.json"), _json(folder / "config.json")
         if "correct_rate" not in found:
@@ -268,22 +273,29 @@ def _results(evaluations: Iterable[tuple[str, Path]], more: Iterable[Path]) -> I
                     f"ship: {folder} holds no evaluation; name folders that kernelwright eval wrote"
                 )
             continue
-        passes = ", ".join(f"@{k} {rate:.0%}" for k, rate in found.get("pass_at_k", {}).items())
-        gain, low_high = found["speedup"]["eager"]["geometric_mean"], found["speedup"]["eager"]["ci"]
-        speedup = "–" if gain is None else f"{gain:.2f}×"
-        if gain is not None and low_high:
-            speedup += f" [{low_high[0]:.2f}, {low_high[1]:.2f}]"
+        suites = ", ".join(found.get("suites", ()))
         rate = "–" if found["correct_rate"] is None else f"{found['correct_rate']:.1%}"
+        if found.get("correct_rate_ci"):
+            rate += " [{:.1%}, {:.1%}]".format(*found["correct_rate_ci"])
         yield (
-            label,
+            f"{label}: {suites}" if suites else label,
             str(found["tasks"]),
             str(found["samples"]),
             str(asked.get("temperature", "?")),
-            str(asked.get("protocol", "?")),
+            f"{asked.get('protocol', '?')}, {asked.get('precision', 'default')}",
             rate,
-            passes,
-            f"{speedup} {found.get('timing') or ''}".strip(),
+            ", ".join(f"@{k} {rate:.0%}" for k, rate in found.get("pass_at_k", {}).items()),
+            _times(found["speedup"].get("eager"), found.get("timing")),
+            _times(found["speedup"].get(FASTER), found.get("timing")),
         )
+
+
+def _times(speedup: dict[str, Any] | None, timing: str | None) -> str:
+    """`1.50× [1.25, 1.75] modelled`."""
+    if not speedup or speedup["geometric_mean"] is None:
+        return "–"
+    interval = " [{:.2f}, {:.2f}]".format(*speedup["ci"]) if speedup["ci"] else ""
+    return f"{speedup['geometric_mean']:.2f}×{interval} {timing or ''}".strip()
 
 
 def _json(path: Path) -> dict[str, Any]:

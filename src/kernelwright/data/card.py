@@ -23,6 +23,10 @@ COVERS = (
     "several kernels a graph, sorting, scatters and random numbers are not covered at all."
 )
 
+_TABLES = ("kinds", "answers", "sources", "precisions", "nests", "writers", "schedules a graph", "dropped")
+_COMMON = 30
+"""Operators that a summary names."""
+
 
 def describe(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Counts of pairs, graphs and schedules."""
@@ -92,6 +96,32 @@ def _is_nest(name: str) -> bool:
     return not name.startswith(("skipped", "graphs", "fault", "survivor", "dropped"))
 
 
+def summary(card: Mapping[str, Any]) -> str:
+    """The card in some lines of Markdown, for the card of a model that learned from it."""
+    right, judged = accepted(card["judged"])
+    operators = list(card["operators"].items())
+    lines = [
+        f"{_headline(card)} "
+        + (f"The judge accepted {right} of {judged} kernels at the first try." if judged else ""),
+        "",
+        *(f"- {title.capitalize()}: {_listed(card[title].items())}" for title in _TABLES[:-2]),
+        f"- Operators, {len(operators)}, by the graphs that have them: {_listed(operators[:_COMMON])}"
+        + (" and others" if len(operators) > _COMMON else ""),
+        f"- Benchmarks: {card['benchmarks']['pairs removed']} pairs that compute one of their files were taken out"
+        if card["benchmarks"]["places"]
+        else "- Benchmarks: it was compared with none",
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _listed(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts)
+
+
+def _headline(card: Mapping[str, Any]) -> str:
+    return f"{card['pairs']} pairs of {card['graphs']} graphs ({card['structures']} structures), {card['practice']} practice tasks."
+
+
 def text(card: Mapping[str, Any]) -> str:
     """The card as Markdown."""
     right, judged = accepted(card["judged"])
@@ -101,25 +131,15 @@ def text(card: Mapping[str, Any]) -> str:
         "",
         COVERS.format(most=card["most operators"]),
         "",
-        f"{card['pairs']} pairs of {card['graphs']} graphs ({card['structures']} structures), {card['practice']} practice tasks. "
-        f"The judge accepted {right} of {judged} kernels at the first try, and {survived} of {planted} planted faults.",
+        f"{_headline(card)} The judge accepted {right} of {judged} kernels at the first try, and {survived} of {planted} planted faults.",
         "",
     ]
-    for title in (
-        "kinds",
-        "answers",
-        "sources",
-        "precisions",
-        "nests",
-        "writers",
-        "schedules a graph",
-        "dropped",
-    ):
+    for title in _TABLES:
         lines += [f"## {title.capitalize()}", "", *_table(card[title]), ""]
     lines += [
         f"## Operators: {len(card['operators'])}",
         "",
-        ", ".join(f"{k} {v}" for k, v in card["operators"].items()),
+        _listed(card["operators"].items()),
         "",
     ]
     lines += ["## Benchmarks", ""]
