@@ -24,6 +24,10 @@ class Gradients(TypedDict):
     """Of the outputs that have one."""
 
 
+LOADED = "loaded "
+"""Begins the name of an amount of bytes that are read of an argument."""
+
+
 class Launched(TypedDict):
     """What a device says of a launch, as far as the judge reads it (`interpret.device.describe`)."""
 

@@ -30,7 +30,7 @@ _MOST_PROGRAMS = 96
 _UNKNOWN_STEPS = 200
 """Memory instructions of a program that nobody planned."""
 _PRICED = 2
-"""Programs that are held against how they are priced."""
+"""Programs of a launch that are held against how they are priced."""
 
 Slice = dict[int, set[int]]
 """Programs by number of the launch."""
@@ -50,7 +50,6 @@ class Demand:
         self.again = 0
         """Programs that stored nowhere but where one before them had."""
         self._places: dict[int, np.ndarray] = {}
-        self._priced = 0
         self._lengths: dict[int, int] = {}
         """Memory instructions of an unplanned program, by launch."""
 
@@ -186,7 +185,7 @@ class Demand:
             if any((number, program) not in self._targets for program in order):
                 raise Unsure("what an atomic access found decides")
             self._dice.shuffle(order)
-        for program in order:
+        for place, program in enumerate(order):
             engine.mode, engine.flops = "sample", 0.0
             self._sampled.begin()
             way = launch.way_of(program)
@@ -194,10 +193,9 @@ class Demand:
             self._note(way)
             if (number, program) in self._targets:
                 self._sampled.finish()
-            if self._priced < _PRICED:
-                self._priced += 1
+            if place < _PRICED:
                 done = engine.flops
-                self._sampled.compared(done, launch.priced(program))
+                self._sampled.compared(number, done, launch.priced(program))
 
 
 def _joined(parts: Sequence[tuple[int, np.ndarray]], fresh: set[int]) -> dict[int, np.ndarray]:

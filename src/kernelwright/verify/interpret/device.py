@@ -7,6 +7,7 @@ every launch at full size); compile (do all specialisations pass the compiler?).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -400,7 +401,8 @@ class InterpretDevice(Service):
             if stored is not None and periods:
                 written.append(number)
                 outputs.extend(stored)
-        return {**answer, "written": written, "done": sampled.done, "priced": sampled.priced}
+        compared = {str(number): dataclasses.asdict(one) for number, one in sampled.compared_to.items()}
+        return {**answer, "written": written, "compared": compared}
 
     def exact(
         self, body: dict[str, Any], tensors: list[torch.Tensor], outputs: list[torch.Tensor]

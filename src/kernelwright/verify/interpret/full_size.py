@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from kernelwright.verify.interpret.memory import Region, Traffic, distinct
+from kernelwright.verify.messages import LOADED
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.trace.tape import View
 
@@ -86,6 +87,18 @@ class Fold:
         return (found.astype(np.uint64) << np.uint64(shift)) | (offsets & np.uint64(self.itemsize - 1))
 
 
+@dataclasses.dataclass
+class Compared:
+    """What a few programs of a launch did together (operations, memory instructions, bytes read of each argument): on real
+    values, and as they are priced."""
+
+    programs: int = 0
+    done: dict[str, float] = dataclasses.field(default_factory=dict)
+    priced: dict[str, float] = dataclasses.field(default_factory=dict)
+    guessed: bool = False
+    """Whether the price hangs on integers that nobody knew."""
+
+
 class Sampled:
     """Memory of one sampled run, by storage."""
 
@@ -106,14 +119,15 @@ class Sampled:
         self._lazy: dict[int, tuple[torch.dtype, float]] = {}
         """Large storages that torch filled with one value, which is put where somebody reads."""
         self._sorted: dict[int, tuple[int, np.ndarray]] = {}
-        self.steps = 0
-        self._loaded = 0.0
-        self.done, self.priced = [0.0, 0.0], [0.0, 0.0]
-        """Operations and bytes read by all programs together: on real values, and as they are priced."""
+        self.steps = self._before = 0
+        """Memory instructions of all programs, and of those before the one at hand."""
+        self._loaded: dict[str, float] = {}
+        self.compared_to: dict[int, Compared] = {}
+        """By launch, what programs of it did."""
 
     def begin(self) -> None:
         """Start another program."""
-        self._loaded = 0.0
+        self._loaded, self._before = {}, self.steps
         self.mine.clear()
 
     def finish(self) -> None:
@@ -130,21 +144,28 @@ class Sampled:
         elif key in self.fresh:
             region.real = self._room(key, region.size).data_ptr()
 
-    def compared(self, flops: float, traffic: Traffic) -> None:
-        """Enter what the program did, and the `traffic` of the same program where it is priced."""
-        for totals, amounts in (
-            (self.done, (flops, self._loaded)),
-            (self.priced, (sum(traffic.flops.values()), sum(traffic.loaded.values()))),
-        ):
-            for place, amount in enumerate(amounts):
-                totals[place] += amount
+    def compared(self, launch: int, flops: float, traffic: Traffic) -> None:
+        """Enter what the program at hand did, and the `traffic` of the same program where it is priced."""
+        known = self.compared_to.setdefault(launch, Compared())
+        known.guessed |= traffic.guessed
+        known.programs += 1
+        done = {"flops": flops, "steps": self.steps - self._before} | {
+            f"{LOADED}{name}": amount for name, amount in self._loaded.items()
+        }
+        priced = {"flops": sum(traffic.flops.values()), "steps": traffic.steps} | {
+            f"{LOADED}{name}": amount for name, amount in traffic.loaded.items()
+        }
+        for totals, amounts in (known.done, done), (known.priced, priced):
+            for what, amount in amounts.items():
+                totals[what] = totals.get(what, 0.0) + float(amount)
 
     def reads(
         self, region: Region | None, offsets: Callable[[], np.ndarray], mask: np.ndarray, itemsize: int
     ) -> None:
         """Raises Unsure where the value is not known here."""
         self._step()
-        self._loaded += float(np.count_nonzero(mask)) * itemsize
+        name = region.name if region is not None else "?"
+        self._loaded[name] = self._loaded.get(name, 0.0) + float(np.count_nonzero(mask)) * itemsize
         if region is None:
             return
         if region.fold is not None:

@@ -72,6 +72,8 @@ MODEL_STEPS = 3000
 """Memory instructions after which a modelled program instance is cut off."""
 LOOP_HEAD, LOOP_SAMPLED, LOOP_TAIL = 2, 4, 1
 """Iterations of a modelled loop that are run: the first, one from each of so many parts, and the last."""
+_DEARER = 1.1
+"""Factor on the price from which other integers than zeros are what is priced."""
 _COMPARED = 48
 """Instances whose places are compared."""
 _UNEVEN = 1.3
@@ -162,6 +164,8 @@ class Engine:
     """Execute instances in reverse order, and watch for two of them using one element."""
     all_zero = False
     """Loads of a model give zeros, also where they are floats."""
+    guess = 0
+    """What loads of a model give for integers and truth values that nobody knows."""
     atomics = False
     """Whether anything was updated atomically since somebody set this."""
     false_hints = False
@@ -378,15 +382,22 @@ class Engine:
                 if recording is None or not recording.replayable or not recording.play():
                     body(**arguments)
 
-        def priced(program: int) -> Traffic:
+        def modelled(program: int, guess: int) -> Traffic:
             stand(program)
-            self.mode, self.traffic = "model", Traffic()
+            self.mode, self.traffic, self.guess = "model", Traffic(), guess
             try:
                 with kernel_errors(), contextlib.suppress(Enough):
                     body(**arguments)
                 return self.traffic
             finally:
-                self.mode, self.traffic = "sample", None
+                self.mode, self.traffic, self.guess = "sample", None, 0
+
+        def priced(program: int) -> Traffic:
+            made = modelled(program, 0)
+            if made.guessed:
+                with contextlib.suppress(OutOfBounds, KernelError):
+                    return max(made, modelled(program, 1), key=lambda one: one.touched_bytes)
+            return made
 
         ways: list[Way] = []
         rest = np.ones(count, dtype=bool)
@@ -429,6 +440,24 @@ class Engine:
             raise InfrastructureError(f"program map: {type(error).__name__}: {error}") from error
 
     def _sample(self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch) -> None:
+        """A few instances, modelled: under integers of 0 and of 1 where nobody knows them, whichever asks for more (a mask that
+        is loaded, a block that is passed over)."""
+        self._sample_guessing(body, arguments, grid, traced)
+        if self.all_zero or not any(traffic.guessed for traffic in traced.traffic):
+            return
+        other = dataclasses.replace(traced, traffic=[], coverage=None)
+        self.guess = 1
+        try:
+            with contextlib.suppress(OutOfBounds, KernelError):
+                self._sample_guessing(body, arguments, grid, other)
+                if self.price(other) > _DEARER * self.price(traced):
+                    traced.traffic, traced.coverage = other.traffic, other.coverage
+        finally:
+            self.guess = 0
+
+    def _sample_guessing(
+        self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch
+    ) -> None:
         interpreter.interpreter_builder.set_grid_dim(*grid)
         total = traced.programs
         count = min(1 if self.benching else self.samples, total)
@@ -560,7 +589,8 @@ class Engine:
         self, region: Region | None, pointers: np.ndarray, dtype: tl.dtype, dtype_np: np.dtype
     ) -> np.ndarray:
         """What a load gives where there is no memory: numbers like those of an input, so that no kernel can tell.
-        Integers that torch counted out are those, others 0, which every kernel that takes them for an index can stand."""
+        Integers that torch counted out are those, others the `guess`: 0 at first, which every kernel that takes them for an index
+        can stand."""
         if dtype_np.kind in "iu" and not dtype.is_bf16():
             known = None if region is None or self.all_zero else self.counted.get(region.keep._cdata)
             if known is not None:
@@ -569,7 +599,11 @@ class Engine:
                 return (start + place // width * by).astype(dtype_np)
             if self.traffic is not None and dtype_np.itemsize > 1:  # no truth value, and no byte
                 self.traffic.invented = True
-        if self.all_zero or (dtype_np.kind in "iub" and not dtype.is_bf16()):
+        if dtype_np.kind in "iub" and not dtype.is_bf16():
+            if self.traffic is not None:
+                self.traffic.guessed = True
+            return np.full(pointers.shape, self.guess, dtype=dtype_np)
+        if self.all_zero:
             return np.zeros(pointers.shape, dtype=dtype_np)
         start = self.dice.randrange(_INVENTED.size // 2)
         data = np.resize(_INVENTED[start : start + pointers.size], pointers.shape)

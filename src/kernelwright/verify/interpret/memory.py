@@ -177,6 +177,8 @@ class Traffic:
     """Bytes of an element that was stored, per argument."""
     invented: bool = False
     """Whether integers that nobody knows were loaded: places may hang on them."""
+    guessed: bool = False
+    """Whether those, bytes or truth values were: what is done may hang on them."""
     iterations: dict[range, list[int]] = dataclasses.field(default_factory=dict)
     """Which places stand for a loop over such a range: the same each time, or a second walk over a row would seem to read
     another one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
-from kernelwright.verify.messages import TINY, Launched, Run
+from kernelwright.verify.messages import LOADED, TINY, Launched, Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
@@ -64,6 +65,8 @@ class InterpretedVerification(Verification):
         """Exact shares at full size: of each output that is `stored`, of each input that is `loaded`."""
         self._unproven: list[str] = []
         """Constants and decisions of kernels that were met at full size only."""
+        self._more: dict[int, dict[str, float]] = {}
+        """By launch that programs are started of: what one of them does beyond what is modelled (`full_size.Compared`)."""
         self._again = 0
         """Sampled programs at full size that stored only where others had."""
         self._first: list[torch.Tensor] = []
@@ -430,20 +433,58 @@ class InterpretedVerification(Verification):
         self._not_written(self.judge.cases(self.task)[0].cases[0], set(answer.get("mutated", ())), Gate.FULL)
         self._unproven = list(map(str, answer.get("new", ())))
         self._again = int(answer.get("again", 0))
-        for what, done, priced in zip(
-            ("computes", "reads"), answer.get("done", ()), answer.get("priced", ()), strict=False
-        ):
-            if done > _MORE * priced:
-                detail = (
-                    f"{what} {done / max(priced, 1.0):.1f} times as much on real values as where it is priced"
-                )
-                raise Stop(Outcome.TIMING_FORGED, Gate.FULL, detail)
+        self._held_to_price(answer.get("compared", {}))
         for number, (positions, values) in zip(
             answer.get("written", ()), zip(stored[::2], stored[1::2], strict=True), strict=True
         ):
             assert patch is not None
             self._agrees(number, values, patch, positions, views[number].shape)
         return len(answer.get("written", ())) == len(views)
+
+    def _held_to_price(self, compared: dict[str, dict[str, Any]]) -> None:
+        """What programs do on real values, by launch, is what is priced. Where integers that nobody knew decide, the price is
+        put right (`_as_done`); where nothing explains it, raises Stop."""
+        sums = {"computes": [0.0, 0.0], "reads": [0.0, 0.0]}
+        for number, one in compared.items():
+            if one["guessed"]:
+                more = {
+                    what: (done - one["priced"].get(what, 0.0)) / one["programs"]
+                    for what, done in one["done"].items()
+                    if done > _MORE * one["priced"].get(what, 0.0)
+                }
+                self._more[int(number)] = more
+                continue
+            for place, amounts in enumerate((one["done"], one["priced"])):
+                for what, amount in amounts.items():
+                    if what != "steps":
+                        sums["computes" if what == "flops" else "reads"][place] += float(amount)
+        for what, (done, priced) in sums.items():
+            if done > _MORE * priced:
+                detail = (
+                    f"{what} {done / max(priced, 1.0):.1f} times as much on real values as where it is priced"
+                )
+                raise Stop(Outcome.TIMING_FORGED, Gate.FULL, detail)
+
+    def _as_done(self, launches: list[Launched]) -> list[Launched]:
+        """Launches with as much work as programs of them do on real values, where that is more than was modelled."""
+        made: list[Any] = [copy.deepcopy(launch) for launch in launches]
+        counted = [launch["work"] for launch in made if launch["work"]["programs"]]
+        for number, more in self._more.items():
+            if number >= len(counted):
+                continue
+            work, flops = counted[number], counted[number]["flops"]
+            modelled = sum(flops.values())
+            for unit in flops or ["float32"]:  # of whichever unit it is
+                share = flops[unit] / modelled if modelled else 1.0
+                flops[unit] = flops.get(unit, 0.0) + more.get("flops", 0.0) * share
+            work["steps"] += more.get("steps", 0.0)
+            for what, amount in more.items():
+                if what.startswith(LOADED):
+                    name = what.removeprefix(LOADED)
+                    work["touched_bytes"] += amount
+                    for amounts in (work["loaded_bytes"], work["unique_bytes"]):
+                        amounts[name] = amounts.get(name, 0.0) + amount
+        return made
 
     def _look_at(
         self,
@@ -612,6 +653,7 @@ class InterpretedVerification(Verification):
             if samples > _SAMPLES:
                 body = {"command": "model", "trace": full.answer, "compile": "", "samples": samples}
                 launches = list(device.ask(Gate.TIMING, body)[0]["launches"])
+            launches = self._as_done(launches)
             problem = _unwritten(full, launches) or self._unread(
                 device, base, full, launches, shape, small, samples
             )
