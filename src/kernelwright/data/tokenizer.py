@@ -44,7 +44,6 @@ def train_tokenizer(
     folder: Path | None = None,
     *,
     share: float = 0.08,
-    min_frequency: int = 3,
     style: Style = "compact",
     cut: Cut = "words",
 ) -> Any:
@@ -75,7 +74,7 @@ def train_tokenizer(
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size - len(common),
-        min_frequency=min_frequency,
+        min_frequency=3,
         special_tokens=[PAD, END],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,

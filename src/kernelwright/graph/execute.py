@@ -13,7 +13,7 @@ Operators that draw random numbers are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -50,15 +50,13 @@ OTHERS: dict[str, Any] = {
 Values = Mapping[str, Any] | Sequence[Any]
 
 
-def execute(
-    graph: Graph, values: Values, *, fp64: bool = False, device: torch.device | str | None = None
-) -> tuple[Any, ...]:
+def execute(graph: Graph, values: Values, *, fp64: bool = False) -> tuple[Any, ...]:
     """What the graph returns: tensors, in the order of `graph.results`.
 
-    `values` are the arguments' values by name, or all in order. `device` defaults to that of the first tensor.
+    `values` are the arguments' values by name, or all in order; what has no device of its own runs on the first tensor's.
     Raises UserError for values that do not fit, for random operators, and for what torch has no kernel for.
     """
-    return Runner(graph, fp64=fp64)(values, device=device)
+    return Runner(graph, fp64=fp64)(values)
 
 
 class Runner:
@@ -70,11 +68,10 @@ class Runner:
         self._steps = [_Step(node, types, fp64) for node in graph.nodes]
         self._dead = _last_uses(graph)
 
-    def __call__(self, values: Values, *, device: torch.device | str | None = None) -> tuple[Any, ...]:
+    def __call__(self, values: Values) -> tuple[Any, ...]:
         made = self._given(values)
-        place = torch.device(device) if device is not None else _device(made.values())
-        if device is not None:
-            made = {name: v.to(place) if isinstance(v, torch.Tensor) else v for name, v in made.items()}
+        tensors = (one for one in made.values() if isinstance(one, torch.Tensor))
+        place = next((one.device for one in tensors), torch.device("cpu"))
         symbols = self._symbols(made)
         for step, dead in zip(self._steps, self._dead, strict=True):
             step(made, symbols, place)
@@ -192,7 +189,3 @@ def _last_uses(graph: Graph) -> list[list[str]]:
         dead.append(sorted(names - kept))
         kept |= names
     return dead[::-1]
-
-
-def _device(values: Iterable[Any]) -> torch.device:
-    return next((one.device for one in values if isinstance(one, torch.Tensor)), torch.device("cpu"))

@@ -23,15 +23,7 @@ from kernelwright.graph import operators, sizes
 from kernelwright.graph.execute import DTYPES, OTHERS
 from kernelwright.graph.types import DtypeArg, Graph, Operand, Other, Ref, Scale, Size
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.Div: operator.truediv,
-}
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {**sizes.BINARY, ast.Div: operator.truediv}
 
 
 def to_fx(

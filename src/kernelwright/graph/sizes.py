@@ -23,7 +23,7 @@ from kernelwright.graph.types import (
     TensorType,
 )
 
-_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
+BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -44,7 +44,7 @@ def parse(text: str) -> ast.expr:
     for node in ast.walk(tree):
         fine = (
             (isinstance(node, ast.Constant) and type(node.value) is int)
-            or (isinstance(node, ast.BinOp) and type(node.op) in _BINARY)
+            or (isinstance(node, ast.BinOp) and type(node.op) in BINARY)
             or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub))
             or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS)
             or isinstance(node, ast.Name | ast.operator | ast.unaryop | ast.expr_context)
@@ -96,8 +96,8 @@ def _number(node: ast.expr, symbols: Mapping[str, int]) -> float:
         left, right = _number(node.left, symbols), _number(node.right, symbols)
         if isinstance(node.op, ast.Div):
             return left / right
-        if type(node.op) in _BINARY:
-            made: Callable[..., float] = _BINARY[type(node.op)]
+        if type(node.op) in BINARY:
+            made: Callable[..., float] = BINARY[type(node.op)]
             return made(left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
         return _CALLS[node.func.id](*(_number(one, symbols) for one in node.args))

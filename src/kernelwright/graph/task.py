@@ -145,7 +145,6 @@ def drawn_values(
     described: Mapping[str, Draw],
     numbers: Mapping[str, Any],
     symbols: Mapping[str, int] | None = None,
-    device: torch.device | str = "cpu",
 ) -> dict[str, Any]:
     """A value for each argument of a graph, from torch's own generator; symbols that are not given have their hints."""
     symbols = {**{one.name: one.hint for one in graph.symbols}, **(symbols or {})}
@@ -153,7 +152,7 @@ def drawn_values(
     found: dict[str, Any] = {}
     for one in graph.arguments:
         if isinstance(one.type, TensorType):
-            found[one.name] = _placed(described[one.name].draw(one.type, device, symbols), one.type)
+            found[one.name] = _placed(described[one.name].draw(one.type, symbols=symbols), one.type)
         else:
             found[one.name] = numbers.get(one.name, symbols.get(one.name, 1))
     return found

@@ -33,7 +33,6 @@ def rungs_of(
     *,
     precision: str = "default",
     model: str = "default",
-    samples: int = 8,
 ) -> list[AnyRung]:
     """The ladder of these rungs. Raises UserError for an unknown name, also of a model."""
     made: list[AnyRung] = []
@@ -44,7 +43,7 @@ def rungs_of(
             made.append(LibraryRung(target, "tf32" if precision == "tf32" else "ieee"))
         elif name == "model":
             check_name(model)
-            made.append(ModelRung(model, target, samples=samples))
+            made.append(ModelRung(model, target))
         elif name == "tune":
             made.append(TuneRung(target, "tf32" if precision == "tf32" else "ieee"))
         else:

@@ -61,9 +61,9 @@ _FORMS: dict[str, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
 _FIELDS = {written: field for field, (written, _, _) in _FORMS.items()}
 
 
-def print_plan(label: str, schedule: Decisions, group: int = 1) -> str:
+def print_plan(label: str, schedule: Decisions) -> str:
     """One line. `label` names the operators, joined by `+`."""
-    fields = [f"g{group}: {label}"]
+    fields = [f"g1: {label}"]
     for name in type(schedule).model_fields:
         written, show, _ = _FORMS[name]
         fields.append(f"{written} {show(getattr(schedule, name))}")

@@ -22,8 +22,9 @@ from kernelwright.hardware import target as sheet_of
 from kernelwright.synth import joined
 from kernelwright.synth.estimate import in_order, microseconds
 from kernelwright.synth.facts import behind, extents_of, itemsize_of
-from kernelwright.synth.library import nest_of, patch_cost, window_cost, windows_counted
+from kernelwright.synth.library import nest_of
 from kernelwright.synth.sizes import next_power_of_two
+from kernelwright.synth.spaces import patch_cost, window_cost, windows_counted
 from kernelwright.synth.to_triton import source_of
 
 Features = dict[str, float]
@@ -49,15 +50,13 @@ def ranked(graph: Graph, schedules: Sequence[Any], target: str = "h200") -> list
     return sorted(schedules, key=_guess(graph, target))
 
 
-def likely(
-    graph: Graph, schedules: Sequence[Any], rng: random.Random, target: str = "h200", spread: float = 0.1
-) -> list[Any]:
-    """The schedules in random order, as if each were drawn in proportion to exp(-log of its predicted time / `spread`). Raises
+def likely(graph: Graph, schedules: Sequence[Any], rng: random.Random, target: str = "h200") -> list[Any]:
+    """The schedules in random order, as if each were drawn in proportion to exp(-log of its predicted time / 0.1). Raises
     Unsupported."""
     guess = _guess(graph, target)
 
     def place(schedule: Any) -> float:  # the Gumbel trick
-        return guess(schedule) / spread + math.log(-math.log(1.0 - rng.random() * (1.0 - 1e-12)) + 1e-300)
+        return guess(schedule) / 0.1 + math.log(-math.log(1.0 - rng.random() * (1.0 - 1e-12)) + 1e-300)
 
     return sorted(schedules, key=place)
 

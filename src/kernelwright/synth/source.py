@@ -66,11 +66,11 @@ class Source:
         sizes = [self.size(one) for one in shape]
         return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
-    def program(self, axis: int = 0) -> str:
+    def program(self) -> str:
         """A program's number, wide where the places that follow from it are beyond 31 bits."""
         hints = self.shapes.hints()
         most = max((numel(shape).value(hints) for shape in self.shapes.of.values()), default=0)
-        return f"tl.program_id({axis})" + (".to(tl.int64)" if most >= 2**31 - 2**16 else "")
+        return "tl.program_id(0)" + (".to(tl.int64)" if most >= 2**31 - 2**16 else "")
 
     def _outputs(self) -> list[tuple[Val, Buffer]]:
         results = self.lowered.results

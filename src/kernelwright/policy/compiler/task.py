@@ -10,7 +10,6 @@ that the graph holds at sizes that were not built: the judge runs the task's own
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -301,15 +300,6 @@ def _constants(graph: Graph, builds: Sequence[Build]) -> dict[str, Any]:
             )
         found[argument.name] = values[0]
     return found
-
-
-def structure(graph: Graph) -> str:
-    """Identity of a graph's operators and their wiring, sizes apart: 16 hex digits."""
-    numbers: dict[str, int] = {}
-    for name in graph.types():
-        numbers[name] = len(numbers)
-    lines = [f"{node.op}({','.join(str(numbers[name]) for name in node.refs())})" for node in graph.nodes]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def module(whole: Whole, code: str, entry: str = "kernel") -> str:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Literal
 
 from kernelwright.children import Helper, forked, serve
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
+from kernelwright.graph.structure import structure
 from kernelwright.hardware import target as target_sheet
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Record, Task
@@ -90,7 +91,7 @@ def module(task: Task, contractions: Contractions = "own") -> Answer:
         whole = tasks.read(task)
         found = answer(whole.graph, contractions, whole.sizes)
         code = tasks.module(whole, found.code) if found.code else ""
-        return found.model_copy(update={"code": code, "graph": tasks.structure(whole.graph)})
+        return found.model_copy(update={"code": code, "graph": structure(whole.graph)})
     except CannotCompile as reason:
         return Answer(reason=str(reason))
     except Exception as error:  # a reference may raise anything
