@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from search.making import Judge, Says, cannot, kernel
 
 import kernelwright.search.cases  # noqa: F401  # it takes the rungs by name, before a test replaces them
 from kernelwright.cli import main
+from kernelwright.records import Candidate, Task, Verdict
 
 MODULE = """
 import torch
@@ -81,6 +82,48 @@ def test_kernels_verdict_table_and_report_are_written(
     for part in ("operators", "share", "over compile", "compiler", "whole", "2.00x", "report"):
         assert part in said.out
     assert "compiler: verified" in said.err
+
+
+class Pool(Judge):
+    """What `verify` opens."""
+
+    def verify(self, task: Task, candidate: Candidate) -> Verdict:
+        return self.submit(task, candidate).result()
+
+
+@pytest.mark.parametrize("name", ["Gate", "doubled"])
+def test_what_was_written_is_verified_against_the_same_file(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pools = [Pool(), Pool()]
+    monkeypatch.setattr("kernelwright.verify.opened.judge", lambda *_, **__: nullcontext(pools[0]))
+    monkeypatch.setattr("kernelwright.verify.opened.judge_at", lambda *_, **__: nullcontext(pools[1]))
+    spec = f"blocks_of_mine.py:{name}"
+    assert main(["optimize", spec, "-o", "fast.py", "--no-cache", "--rungs", "compiler"]) == 0
+    assert main(["verify", "--task", spec, "--kernel", "fast.py"]) == 0
+    assert pools[1].judged == pools[0].judged[-1:]
+    text = (home / "fast.py").read_text()
+    (home / "other.py").write_text(text.replace("class ModelNew", "class ModelOld"))
+    capsys.readouterr()
+    assert main(["verify", "--task", spec, "--kernel", "other.py"]) == 2
+    assert "other.py: its ModelNew is not the one that optimize writes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def kernel(x): return 1", "it takes 1 arguments, and the graph has 2"),
+        ("class ModelNew:\n    def forward(self, x, y, z): ...", "it takes 3 arguments, and the graph has 2"),
+        ("y = 1", "it defines neither kernel(...) nor class ModelNew"),
+        ("def", "it is not Python"),
+    ],
+)
+def test_a_file_that_is_no_kernel_for_an_object_is_one_line(
+    text: str, said: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "mine.py").write_text(text)
+    assert main(["verify", "--task", "blocks_of_mine.py:doubled", "--kernel", "mine.py"]) == 2
+    assert f"kernelwright: mine.py: {said}" in capsys.readouterr().err
 
 
 def test_it_is_found_again_in_the_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

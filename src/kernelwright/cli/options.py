@@ -70,7 +70,8 @@ Mine = Annotated[
     typer.Option(metavar="MINE.py", help="A kernel that you have already: it is judged first."),
 ]
 OneTask = Annotated[
-    str, typer.Option("--task", metavar="TASK", help="A .py in the KernelBench form, or a name.")
+    str,
+    typer.Option("--task", metavar="TASK", help="A .py in the KernelBench form, a name, or FILE.py:CLASS."),
 ]
 Kernel = Annotated[
     Path, typer.Option("--kernel", help="A .py with ModelNew; any other file is a completion.")

@@ -56,17 +56,42 @@ def case(spec: str, settings: Settings) -> Case:
     A class is made with `get_init_inputs()`, where its module has one, and put in evaluation mode. `get_inputs()` returns
     the arguments as a tuple or list, or keywords as a dict. Executes what it names. Raises UserError.
     """
-    from kernelwright import api
     from kernelwright.search.cases import of_task
 
-    match = _OBJECT.fullmatch(spec)
-    if match is None or match["home"] in _SUITES:
+    if not names_object(spec):
         found = load_suite(spec)
         if len(found) != 1:
             raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
         task = asked_in(small_shapes(found[0]), settings.precision)
         return of_task(task, settings.contractions, large=bool(settings.gpu))
-    module, args, kwargs = live(match["home"], match["name"])
+    return _live_case(spec)
+
+
+def posed(spec: str, kernel: Path, precision: str = "default") -> tuple[Task, Candidate]:
+    """The task of a class, module or function, and a kernel for it as the judge takes it: what `optimize` wrote, or any on the
+    graph's arguments. Executes what is named, and compares it with its graph. Raises UserError."""
+    from kernelwright.search.rung import CannotWrite
+
+    made, text = _live_case(spec), read_text(kernel)
+    made.check()
+    try:
+        task, code = made.posed(text, precision)
+    except CannotWrite as why:
+        raise UserError(f"{kernel}: {why}") from None
+    return asked_in(task, precision), Candidate(code=code)
+
+
+def names_object(spec: str) -> bool:
+    """Whether it is FILE.py:NAME or package.module:NAME, and no suite."""
+    match = _OBJECT.fullmatch(spec)
+    return match is not None and match["home"] not in _SUITES
+
+
+def _live_case(spec: str) -> Case:
+    from kernelwright import api
+
+    home, _, name = spec.rpartition(":")
+    module, args, kwargs = live(home, name)
     return api.case_of(module, api.captured_of(module, args, kwargs))
 
 

@@ -33,18 +33,27 @@ class Asked:
     sizes: str = ""
     json_file: Path | None = None
 
-    def read_task(self) -> Task:
-        """As its file is now. Raises UserError."""
-        task = read.one_task(self.task, self.precision)
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What a verdict depends on, as far as it lies in named files."""
+        return self.kernel, Path(self.task.rpartition(":")[0] if read.names_object(self.task) else self.task)
+
+    def read(self) -> tuple[Task, Candidate]:
+        """As the files are now. Raises UserError."""
+        if read.names_object(self.task):
+            task, candidate = read.posed(self.task, self.kernel, self.precision)
+        else:
+            candidate = read.kernel(self.kernel)
+            task = read.one_task(self.task, self.precision)
         if self.gradients:
             task = task.model_copy(update={"gradients": True})
-        return read.with_ranges(task, self.sizes) if self.sizes else task
+        return read.with_ranges(task, self.sizes) if self.sizes else task, candidate
 
 
 def command(asked: Asked, judge: Mapping[str, Any]) -> int:
     """One verdict, printed. Returns the exit code."""
     read.json_place(asked.json_file)
-    candidate, task = read.kernel(asked.kernel), asked.read_task()
+    task, candidate = asked.read()
     with opened.judge_at(task=task, **judge) as pool:
         if judge["sanitize"] and (why := unavailable(pool.backend)):
             print(why, file=sys.stderr)
@@ -54,19 +63,15 @@ def command(asked: Asked, judge: Mapping[str, Any]) -> int:
 def watch(asked: Asked, judge: Mapping[str, Any]) -> int:
     """Verdicts until Ctrl-C; what is wrong with a file is said, and waited for to change."""
     read.json_place(asked.json_file)
-    files = asked.kernel, Path(asked.task)
-    task, seen = None, None
+    seen = None
     with opened.judge_at(task=None, **judge) as pool:
         while True:
-            now = [path.stat().st_mtime_ns if path.is_file() else 0 for path in files]
+            now = [path.stat().st_mtime_ns if path.is_file() else 0 for path in asked.files]
             if now == seen:
                 time.sleep(_LOOK_S)
                 continue
             try:
-                if seen is None or now[1] != seen[1]:
-                    task = None
-                task = task or asked.read_task()
-                _judged(asked, task, read.kernel(asked.kernel), pool)
+                _judged(asked, *asked.read(), pool)
             except UserError as error:
                 print(f"kernelwright: {error}", file=sys.stderr, flush=True)
             seen = now

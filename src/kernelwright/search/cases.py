@@ -3,6 +3,7 @@
     case = of_captured(captured, check)          judged in function form, at small sizes that its graph allows
     case = of_task(task)                         a task in the KernelBench form is judged as that, with its own shape sets
     case.search(judge, rungs, cache, settings)   a Found; case.text(found.answer) is the file
+    case.posed(text)                             the task and the code by which the judge sees such a file again
 
 A task whose sizes cannot be read off (constants that no formula tells, no smaller sizes that run) is captured as it stands,
 like a live module, where it fits into memory. Its reference is executed here: tasks are trusted.
@@ -10,6 +11,7 @@ like a live module, where it fits into memory. Its reference is executed here: t
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -27,10 +29,10 @@ from kernelwright.precision import precision_of
 from kernelwright.records import Task
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, KernelCache, Rung
-from kernelwright.search.ladder import Form, Sizes, Watch, graph_form
-from kernelwright.search.rung import AnyRung, entry_of
+from kernelwright.search.ladder import Form, Sizes, Watch, function_form, graph_form
+from kernelwright.search.rung import AnyRung, CannotWrite, entry_of, parameters
 from kernelwright.search.rungs import CompilerRung, Contractions
-from kernelwright.search.whole import Found, Settings, search_whole
+from kernelwright.search.whole import Found, Settings, pinned, search_whole, shrunk
 from kernelwright.tasks.reference import Reference, on_meta
 
 _LARGEST = 2 << 30
@@ -84,11 +86,67 @@ class Case:
             return self.form.text(answer.code, answer.rung)
         if entry_of(answer.code) == "module":
             return answer.code
+        return answer.code.rstrip() + "\n\n\n" + self._module
+
+    @property
+    def _module(self) -> str:
+        """The `ModelNew` around `run`."""
         try:
             state = stitch(alone(self.graph), {}, state=state_of(self.graph))
         except UserError:  # tensors that no state_dict has
-            return candidate(answer.code, self.graph, "run")
-        return answer.code.rstrip() + "\n\n\n" + state[state.index("STATE = ") :]
+            return candidate("", self.graph, "run").lstrip("\n")
+        return state[state.index("STATE = ") :]
+
+    def posed(self, text: str, precision: str = "default") -> tuple[Task, str]:
+        """A file as the judge sees it: the task, and the candidate's code. Not for a task in the KernelBench form.
+
+        What `Case.text` wrote is judged as it was found: `run` at the sizes that it reads, where operators that it leaves with
+        ATen are allowed; its `ModelNew` is not executed, and must be the one that belongs to this module. A `kernel` or a
+        `ModelNew` takes the graph's arguments and does all the work. Raises CannotWrite for any other file.
+        """
+        assert self.form is None
+        graph, shapes = shrunk(self.graph, self.values)
+        written = entry_of(text) == "run"
+        if written:
+            text = _without(text, self._module, self.name)
+            names = {one.name: one.hint for one in graph.symbols if one.name not in _assigned(text)}
+            graph, shapes = pinned(graph, self.values, shapes, names)
+        else:
+            _check_parameters(text, graph)
+        form = function_form(
+            graph,
+            self.values,
+            shapes,
+            "partial" if written else "full",
+            precision,
+            free=bool(self.graph.symbols),
+        )
+        return form.task, form.text(text, "user")
+
+
+def _check_parameters(text: str, graph: Graph) -> None:
+    """Raises CannotWrite for a kernel that does not take the graph's arguments."""
+    taken = parameters(text)
+    if taken is not None and taken != len(graph.arguments):
+        names = ", ".join(one.origin or one.name for one in graph.arguments)
+        raise CannotWrite(f"it takes {taken} arguments, and the graph has {len(graph.arguments)}: {names}")
+
+
+def _without(text: str, module: str, name: str) -> str:
+    """A file without the `ModelNew` behind its `run`. Raises CannotWrite where that is another one than `module`."""
+    found, wanted = ast.parse(text).body, ast.parse(module).body
+    last = found[-len(wanted) :]
+    if [ast.dump(one) for one in last] != [ast.dump(one) for one in wanted]:
+        raise CannotWrite(
+            f"its ModelNew is not the one that optimize writes around run(...) for {name}; optimize again, or define kernel(...)"
+        )
+    return "\n".join(text.split("\n")[: last[0].lineno - 1])
+
+
+def _assigned(code: str) -> set[str]:
+    """Names that `run` assigns."""
+    run = next(one for one in ast.parse(code).body if isinstance(one, ast.FunctionDef) and one.name == "run")
+    return {one.id for one in ast.walk(run) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
 def of_captured(captured: Captured, check: Callable[[], object]) -> Case:

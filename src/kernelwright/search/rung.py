@@ -86,11 +86,17 @@ def entry_of(code: str) -> Literal["kernel", "run", "module"]:
 
 
 def parameters(code: str) -> int | None:
-    """How many arguments the `kernel` of a text takes; None with `*args`. Raises CannotWrite where there is none."""
-    node = _defined(code).get("kernel")
+    """How many tensors and numbers the `kernel` of a text takes, or its `ModelNew`; None with `*args`. Raises CannotWrite where
+    there is neither."""
+    names = _defined(code)
+    node = names.get("kernel")
+    own = 0
+    if not isinstance(node, ast.FunctionDef) and isinstance(made := names.get("ModelNew"), ast.ClassDef):
+        methods = [one for one in made.body if isinstance(one, ast.FunctionDef) and one.name == "forward"]
+        node, own = next(iter(methods), None), 1
     if not isinstance(node, ast.FunctionDef):
         raise CannotWrite("it defines neither kernel(...) nor class ModelNew")
-    return None if node.args.vararg else len(node.args.posonlyargs) + len(node.args.args)
+    return None if node.args.vararg else len(node.args.posonlyargs) + len(node.args.args) - own
 
 
 def _defined(code: str) -> dict[str, ast.stmt]:

@@ -285,18 +285,7 @@ class _Search:
         known = {one.name: one for one in self.graph.symbols}
         if told is None or told[1] not in known or self.form or known[told[1]].hint != int(told[2]):
             return False
-        self.graph = sizes.fixed(self.graph, {told[1]: int(told[2])})
-        described = draws.describe(self.graph, self.values)
-        kept = {
-            name: {symbol: size for symbol, size in one.items() if symbol != told[1]}
-            for name, one in self.shapes.items()
-        }
-        self.shapes = {
-            name: one for name, one in kept.items() if runs(self.graph, one, described, self.values or {})
-        }
-        if "small" not in self.shapes:  # one size decides the others
-            self.graph = sizes.static(self.graph, {})
-            self.shapes = {}
+        self.graph, self.shapes = pinned(self.graph, self.values, self.shapes, {told[1]: int(told[2])})
         return True
 
     def _in_one_piece(self, ladder: Ladder) -> list[_Option]:
@@ -437,6 +426,22 @@ def shrunk(graph: Graph, values: Mapping[str, Any] | None) -> tuple[Graph, Sizes
     small = shrink(graph, values)
     serves = small.graph.symbols and "small" in small.shapes
     return (small.graph, small.shapes) if serves else (graph, {})
+
+
+def pinned(
+    graph: Graph, values: Mapping[str, Any] | None, shapes: Sizes, known: Mapping[str, int]
+) -> tuple[Graph, Sizes]:
+    """The graph and its small sizes with some symbols of one value; with none at all where one size decides the others."""
+    if not known:
+        return graph, shapes
+    graph = sizes.fixed(graph, known)
+    described = draws.describe(graph, values)
+    kept = {
+        name: {symbol: size for symbol, size in one.items() if symbol not in known}
+        for name, one in shapes.items()
+    }
+    shapes = {name: one for name, one in kept.items() if runs(graph, one, described, values or {})}
+    return (graph, shapes) if "small" in shapes else (sizes.static(graph, {}), {})
 
 
 def sizes_of(graph: Graph, shapes: Sizes, group: Group) -> Sizes:

@@ -13,7 +13,7 @@ from kernelwright.shapes import apply_shape
 
 FORM = "a task defines class Model(nn.Module), get_inputs() and get_init_inputs()"
 _MEND = {
-    "Model": "add `class Model(nn.Module)` with a forward",
+    "Model": "add `class Model(nn.Module)` with a forward; `optimize` and `verify` take FILE.py:CLASS as well",
     "get_inputs": "add `def get_inputs(): return [tensors for forward]`",
     "get_init_inputs": "add `def get_init_inputs(): return [constructor arguments]`",
 }
