@@ -67,9 +67,6 @@ def causal_attention_kernel(
 class ModelNew(nn.Module):
     """Causal flash attention: fp16 tensor-core products, softmax and sums in fp32."""
 
-    def __init__(self):
-        super().__init__()
-
     def forward(self, q, k, v):
         b, h, seq, dim = q.shape
         out = torch.empty_like(q)

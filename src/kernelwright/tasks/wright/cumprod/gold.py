@@ -17,9 +17,6 @@ def cumprod_kernel(x_ptr, y_ptr, n_rows, n_cols, ROWS: tl.constexpr, COLS: tl.co
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n_rows, n_cols = x.shape
         y = torch.empty_like(x)

@@ -19,9 +19,6 @@ def l2norm_kernel(x_ptr, y_ptr, M, N, eps, BM: tl.constexpr, BN: tl.constexpr):
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         M, N = x.shape
         y = torch.empty_like(x)

@@ -11,9 +11,6 @@ DIM = 4096
 class Model(nn.Module):
     """mean((prediction - target)^2), a scalar."""
 
-    def __init__(self):
-        super().__init__()
-
     def forward(self, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return F.mse_loss(prediction, target)
 

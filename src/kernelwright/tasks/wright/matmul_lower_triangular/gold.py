@@ -38,9 +38,6 @@ def tril_matmul_kernel(a_ptr, b_ptr, c_ptr, n, BLOCK: tl.constexpr, BLOCK_K: tl.
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, a, b):
         n = a.shape[0]
         c = torch.empty_like(a)

@@ -53,9 +53,6 @@ def square_matmul_kernel(
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         n = a.shape[0]
         c = torch.empty((n, n), device=a.device, dtype=a.dtype)

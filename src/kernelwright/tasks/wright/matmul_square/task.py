@@ -7,9 +7,6 @@ N = 4096
 class Model(nn.Module):
     """Square matrix product, C = A B."""
 
-    def __init__(self):
-        super().__init__()
-
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.matmul(a, b)
 

@@ -36,9 +36,6 @@ def tall_matmul_kernel(
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, a, b):
         M, K = a.shape
         N = b.shape[1]

@@ -54,9 +54,6 @@ def matmul_nt_kernel(
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         M, K = a.shape
         N, _ = b.shape

@@ -10,9 +10,6 @@ COLS = 4096
 class Model(nn.Module):
     """max(x, 0), elementwise."""
 
-    def __init__(self):
-        super().__init__()
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x)
 

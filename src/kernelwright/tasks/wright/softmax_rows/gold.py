@@ -19,9 +19,6 @@ def softmax_kernel(x_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n_rows, n_cols = x.shape
         y = torch.empty_like(x)

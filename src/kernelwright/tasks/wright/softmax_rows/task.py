@@ -10,9 +10,6 @@ COLS = 4096
 class Model(nn.Module):
     """exp(x - max) / sum(exp(x - max)) along the last dimension."""
 
-    def __init__(self):
-        super().__init__()
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x, dim=-1)
 

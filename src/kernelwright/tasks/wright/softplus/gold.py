@@ -24,9 +24,6 @@ def softplus_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-
     def forward(self, x):
         y = torch.empty_like(x)
         n = x.numel()
