@@ -102,6 +102,25 @@ def spread_by_torch(tape: Tape) -> float:
     return copied / max(touched, 1)
 
 
+def repeated_by_torch(tape: Tape) -> list[float]:
+    """By output, the share of its bytes that torch makes by repeating fewer, which a kernel made: a row for all."""
+    made: set[int] = set()
+    repeated: dict[int, int] = {}
+    for step in tape.operations:
+        if step.kind == "launch":
+            touched = {view.storage for _, view in step.fields["launches"][0].views()}
+            made |= touched
+            for storage in touched:
+                repeated.pop(storage, None)
+        elif step.kind == "copy":
+            source, target = step.fields["source"], step.fields["target"]
+            if source.storage in repeated or (source.storage in made and 2 * _held(source) <= _bytes(target)):
+                repeated[target.storage] = repeated.get(target.storage, 0) + _bytes(target)
+            if source.storage in made:
+                made.add(target.storage)
+    return [min(1.0, repeated.get(view.storage, 0) / max(_bytes(view), 1)) for view in tape.outputs()]
+
+
 def _held(view: View) -> int:
     """Bytes of a tensor, rows of stride 0 once."""
     sizes = (size for size, stride in zip(view.shape, view.stride, strict=True) if stride)

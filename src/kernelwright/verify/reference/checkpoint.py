@@ -122,8 +122,8 @@ def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[to
 
 
 def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """The elements in another order and of other sizes, no zeros among them but new ones, with signs drawn; and with signs
-    kept."""
+    """The elements in another order and of other sizes, no zeros among them but new ones, with signs drawn (of a single
+    one the other sign); and with signs kept."""
     old = value.detach().cpu().double().reshape(-1)
     count = old.numel()
     typical = float(old.square().mean().sqrt()) or _WIDTH
@@ -134,7 +134,7 @@ def _anew(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor
 
     near = old[torch.randperm(count, generator=generator)] * (low + (high - low) * uniform())
     near = torch.where(near == 0.0, typical * torch.randn(count, generator=generator).double(), near)
-    wild = torch.where(uniform() < 0.5, near, -near)
+    wild = torch.where(uniform() < 0.5, near, -near) if count > 1 else -near
     if value.ndim == 1 and count >= _SEVERAL:
         greater = torch.rand(count, generator=generator) < _OUTLIERS
         greater[int(torch.randint(count, (), generator=generator))] = True

@@ -6,7 +6,7 @@
 `level`      numbers that even TF32 (bfloat16) holds, around a mean a hundred times their spread: of a reference that takes a
              variance of products, where E[y^2] - m^2 cancels and a sum of squares around the mean does not
 `apart`      one ordinary number in a row and all others below -10^6.3, rows that lie near -10^9 throughout, as where all is
-             masked, and rows with one such number: of a reference that orders or picks
+             masked, rows with one such number, and planes of it, where windows have rows: of a reference that orders or picks
 
 Inputs that have zeros, infinities or one sign, and symmetric matrices, stay as they are drawn: they may be masks or shares.
 """
@@ -110,4 +110,8 @@ def _apart(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Gen
         order = torch.rand(rows[::4].shape, generator=generator).argsort(dim=1)
         rows[::4] = _BANISHED * (1.0 + (order + 0.5) / (2.0 * rows.shape[1]))
         rows[1::4] = usual_rows.scatter(1, kept[1::4], _BANISHED)
+        if made.ndim > 3:  # a window has several rows
+            planes = made.flatten(2).flatten(0, 1)[1::2]
+            order = torch.rand(planes.shape, generator=generator).argsort(dim=1)
+            planes.copy_(_BANISHED * (1.0 + (order + 0.5) / (2.0 * planes.shape[1])))
     return made
