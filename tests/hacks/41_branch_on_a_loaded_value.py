@@ -1,6 +1,6 @@
 # task: wright/matmul_square
 # cheat: 41
-# expect: timing_forged, wrong_on_shape, unproven
+# expect: timing_forged, wrong_on_shape, wrong_on_distribution, unproven
 # max_speedup: 1.0
 # why: a priced load answers with a constant: where it does, the product is skipped
 import torch

@@ -51,6 +51,8 @@ _PATCHES = 256
 _GPU_TASKS = 64
 _NAMED_POSITION = 7
 """As the position of a shape set: none of the first, which get more cases."""
+_WHOLE_NAME, _WHOLE = "full, whole", 64.0
+"""Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
 _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
 
@@ -288,6 +290,30 @@ class Judge:
         if special and not oracle.has_special(self.cases(task)[0]):
             return []
         return list(self._long.get((task.digest, room), make))
+
+    def whole_case(self, task: Task) -> ShapeCases | None:
+        """One case at full size, made once; None where that is too much to interpret all of it."""
+        from kernelwright.verify.reference import oracle
+
+        def make() -> list[ShapeCases]:
+            sizes = full_sizes(task)
+            if self._cost(task, sizes) > _WHOLE:
+                return []
+            with contextlib.suppress(UserError), _ours("the full size"):
+                made = oracle.shape_cases(
+                    task,
+                    _WHOLE_NAME,
+                    sizes,
+                    self.protocol,
+                    self._secret,
+                    _NAMED_POSITION,
+                    long=True,
+                    special=False,
+                )
+                return [made]
+            return []
+
+        return next(iter(self._long.get((task.digest, _WHOLE_NAME), make)), None)
 
     def _cost(self, task: Task, sizes: Mapping[str, int]) -> float:
         """The reference's work at some sizes, as a share of the most that is interpreted at long ones; infinite where it does

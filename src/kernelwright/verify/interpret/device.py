@@ -23,7 +23,7 @@ from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.endings import KernelError, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
-from kernelwright.verify.interpret.interpreter import Engine, TracedLaunch, declared
+from kernelwright.verify.interpret.interpreter import ROUNDED, Engine, TracedLaunch, declared
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
@@ -461,6 +461,8 @@ class InterpretDevice(Service):
         new = sorted(
             set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen, key=str
         )
+        if all(view.dtype.startswith(("float", "bfloat")) for view in candidate.steady.outputs()):
+            new = [item for item in new if item[-1] != ROUNDED]  # no output is a place
         given: dict[int | str, View] = dict(enumerate(candidate.inputs[-1]))
         given.update(candidate.state)
         return {

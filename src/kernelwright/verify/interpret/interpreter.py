@@ -64,6 +64,8 @@ Path = tuple[int, ...]
 """An argument's number, and for an item of a tuple its place there, however deep."""
 
 SAMPLED_PROGRAMS = 4
+ROUNDED = "whole numbers lose digits as floats"
+"""As what is decided in a line."""
 PLANNED_STEPS = 1000
 """Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need."""
 SAMPLED_STEPS = 300
@@ -222,6 +224,8 @@ class Engine:
         launches get in place of their own."""
         self.seen: set[Seen] = set()
         """What was launched and decided in the mode `execute`."""
+        self._rounded: set[Seen] = set()
+        """Of a launch that is planned, where whole numbers lose digits."""
         self._at: Seen = ("", "")
         self.planned: list[Planned] = []
         """Launches of the mode `plan`, in order."""
@@ -359,6 +363,7 @@ class Engine:
     def _plan(self, traced: TracedLaunch, body: Body, arguments: Arguments, grid: tuple[int, ...]) -> Planned:
         """What is known of a launch without its values. Raises Unsure."""
         memory, count = self.memory, math.prod(grid)
+        self._rounded.clear()
         self.planned_steps = 0
         extents = grid[0], grid[1], grid[2]
 
@@ -414,7 +419,8 @@ class Engine:
             self.arrivals[traced.function.fn] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
         name, constants = self._at
         decided = {(name, *branch) for way in ways for branch in way.map.branches}
-        return Planned(name, {(name, constants), *decided}, extents, memory, ways, rest, run, priced)
+        does = {(name, constants), *decided, *self._rounded}
+        return Planned(name, does, extents, memory, ways, rest, run, priced)
 
     def _recorded(
         self,
@@ -762,6 +768,14 @@ class Engine:
             return found
 
         return decide
+
+    def rounds(self, whole: np.ndarray, made: np.ndarray) -> None:
+        """Note where lanes' whole numbers lose digits as floats: places may, where they are many."""
+        if whole.size < 2 or self.mode not in ("execute", "plan"):
+            return
+        if int(whole.max()) >> np.finfo(made.dtype).nmant + 1 and (made.astype(whole.dtype) != whole).any():
+            noted = self.seen if self.mode == "execute" else self._rounded
+            noted.add((self._at[0], deciding_line(), ROUNDED))
 
     # -- autotuning -----------------------------------------------------------------------------------------
 

@@ -82,6 +82,7 @@ class Watcher(Protocol):
     def meet(self) -> None: ...
     def iterate(self, values: range, stages: int = 0) -> Iterator[int]: ...
     def deciding(self, own: Decision) -> Decision: ...
+    def rounds(self, whole: np.ndarray, made: np.ndarray) -> None: ...
 
 
 def install(engine: Watcher) -> Callable[[], None]:
@@ -244,6 +245,8 @@ def _conversions(engine: Watcher) -> list[Patch]:
         made = cast(self, src, dst_type)
         if made.data.dtype.kind in "iu" and src.data.dtype.kind == "f" and engine.mode == "execute":
             return engine.undefine(made, beyond(src.data, made.data.dtype))
+        if made.data.dtype.kind == "f" and src.data.dtype.kind in "iu":
+            engine.rounds(src.data, made.data)
         return made
 
     def fp_to_fp(self: Builder, src: Handle, dst_type: tl.dtype, rounding_mode: object) -> Handle:

@@ -114,13 +114,12 @@ class Races:
         return region is None or self.stored is None or region.name in self.stored
 
     def read(self, pointers: np.ndarray, mask: np.ndarray, itemsize: int, volatile: bool) -> None:
-        """A plain load. A volatile one may poll what others update atomically, and learns what they knew."""
+        """A plain load. A volatile one may poll what others update atomically, and learns nothing of what they knew: to PTX it is
+        relaxed."""
         for region, chosen, addresses in self._parts(pointers, mask):
             if self.stored is not None and region.name not in self.stored:
                 continue
             shadow, elements = self._elements(region, addresses, itemsize)
-            if volatile:
-                self._acquire(addresses)
             others = self._loose(shadow["stores"][elements])
             others |= self._loose(shadow["narrow" if volatile else "atomics"][elements])
             if not volatile:

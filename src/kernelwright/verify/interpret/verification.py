@@ -34,6 +34,8 @@ _SAMPLES, _MORE_SAMPLES, _MANY_SAMPLES = 4, 24, 96
 _MANY_PROGRAMS, _FEW_OUTPUTS = 5000, 16
 """Of a call at long sizes: programs that are all run where everything is reduced to so few elements, since none of them tells
 anything by itself."""
+_WHOLE_PROGRAMS = 40_000
+"""Of a call at full size that is run as a whole, in place of being unproven."""
 _ROOMS = (1, 8, 32)
 """Factors on what the reference may do at long sizes, while something of full size was not met."""
 _WHEN_ENLARGED = ("rows", "ties", "far", "offset", "tiny", "masked", "degenerate")
@@ -71,6 +73,8 @@ class InterpretedVerification(Verification):
         """Sampled programs at full size that stored only where others had."""
         self._first: list[torch.Tensor] = []
         """What the first case gave."""
+        self._ran: bool | None = None
+        """Whether all programs were run at full size; None before anybody asked."""
         self._executed: dict[str, float] = {}
         """Floating-point operations of the last run, by shape."""
 
@@ -94,7 +98,7 @@ class InterpretedVerification(Verification):
         timing = None
         with self._timed(Gate.TIMING):
             if base is not None and full is not None and modelled is not None:
-                launches = self._covered(device, base, full, modelled, shapes[0], traces[0])
+                launches = self._covered(device, base, full, modelled, shapes[0], traces[0], host)
                 price = self._price(base, full, launches)
                 timing = self._modelled_time(base, price) if self.judge.priced else None
         if self.judge.proofs:
@@ -339,10 +343,31 @@ class InterpretedVerification(Verification):
             if self._unproven and not self._looked:
                 with self._timed(Gate.SMALL):
                     self._at_length(host, device, self.judge.long_cases(self.task, False, room), met=True)
+        if self._unproven and not self._looked and self._run_whole(host, device):
+            self._looked, self._again = True, 0
         self._whole(base)
         with self._timed(Gate.SMALL):
             self._at_length(host, device, self.judge.long_cases(self.task, special=self._looked))
         self._ragged(host, device)
+
+    def _run_whole(self, host: Confined, device: Confined) -> bool:
+        """All programs at full size, where they are not too many, all values checked; whether that was done. For what would be
+        unproven otherwise. Raises Stop."""
+        if self._ran is None:
+            self._ran = False
+            shape = self.judge.whole_case(self.task)
+            if shape is not None:
+                with self._timed(Gate.FULL):
+                    _, trace = self._small(host, shape, LATER)
+                    if trace.programs() <= _WHOLE_PROGRAMS:
+                        self._open(device, shape, trace)
+                        try:
+                            self._call(device, shape, trace, shape.cases[0], LATER, 0, races=True)
+                            self._ran = True
+                        except Stop as stop:
+                            if stop.outcome is not Outcome.TIMEOUT:
+                                raise
+        return self._ran
 
     def _at_length(
         self, host: Confined, device: Confined, shapes: list[ShapeCases], met: bool = False
@@ -638,12 +663,14 @@ class InterpretedVerification(Verification):
         launches: list[Launched],
         shape: ShapeCases,
         small: Trace,
+        host: Confined | None = None,
     ) -> list[Launched]:
         """At full size, where values are not checked here, the kernels must write the output and read the inputs.
 
         What they do there is held against the output's size, and against what they read at the small size. A first
         look at few instances is repeated at many before anyone is accused, and where those few stored nothing. Returns
-        the launches as they were looked at last: who passes by a closer look is priced by it, too.
+        the launches as they were looked at last: who passes by a closer look is priced by it, too. Where a `host` is there, a
+        full size that is small enough is run as a whole before anyone is unproven.
         """
         if not self.protocol.honesty:
             return launches
@@ -662,6 +689,8 @@ class InterpretedVerification(Verification):
             idle = any(item["work"]["programs"] and not item["work"]["stored_bytes"] for item in launches)
             if not problem and (samples == _MANY_SAMPLES or not idle):
                 return launches
+        if host is not None and self._run_whole(host, device):
+            return launches
         raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
 
     def _uncomputed(self, base: Baseline, launches: list[Launched], shape: ShapeCases) -> str:

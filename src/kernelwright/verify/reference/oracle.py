@@ -385,9 +385,10 @@ def shape_cases(
     position: int,
     device: str = "cpu",
     long: bool = False,
+    special: bool = True,
 ) -> ShapeCases:
     """Every case of the shape set `name`, the `position`-th of its task; of a `long` one (`long_sizes.py`) the task's own and
-    one of special values. Raises UserError when the task fails."""
+    few of `special` values, where those are asked. Raises UserError when the task fails."""
     protocol = for_task(protocol, task)
     reference = Reference(task, dict(sizes), device)
     if position == 1 and protocol.affine:
@@ -396,7 +397,7 @@ def shape_cases(
     module = reference.build(protocol.affine, of_weights)
 
     def made(module: torch.nn.Module) -> ShapeCases:
-        return _cases_of(module, reference, name, protocol, secret, position, of_weights, long)
+        return _cases_of(module, reference, name, protocol, secret, position, of_weights, long, special)
 
     if position == 1 and protocol.affine:
         values = _of_a_checkpoint(reference, module, protocol, secret)
@@ -446,6 +447,7 @@ def _cases_of(
     position: int,
     of_weights: int,
     long: bool,
+    special: bool,
 ) -> ShapeCases:
     """The cases of a shape set under the weights of `module`. Raises UserError when the task fails."""
     task, state = reference.task, _state(module)
@@ -464,7 +466,7 @@ def _cases_of(
         if case is not None:
             cases.append(case)
     found = operators(module, cases[0].inputs, modes=position == 0)
-    if protocol.affine:
+    if protocol.affine and special:
         kinds = ["long"] if long else None
         usual = cases[0].expected
         for case in special_cases(name, reference, module, found, protocol, secret, position, usual, kinds):
