@@ -11,6 +11,8 @@ from typing import Any, TypedDict
 
 TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
+ROUNDS = "several rounds"
+"""As what is decided in a line: of a loop, at full size more than at any size where values are checked. No reason to doubt by itself."""
 HALF_SUMS = "float16 sums"
 """Among the units of arithmetic that a call used: products that are summed in half precision."""
 

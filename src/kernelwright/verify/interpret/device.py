@@ -28,7 +28,7 @@ from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
 from kernelwright.verify.interpret.slices import union
-from kernelwright.verify.messages import Run
+from kernelwright.verify.messages import ROUNDS, Run
 from kernelwright.verify.repeats import Repeats
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.sandbox.service import Failure, Service
@@ -459,7 +459,8 @@ class InterpretDevice(Service):
     def _extent(self, session: InterpretedSession, candidate: Candidate) -> dict[str, object]:
         """Shares of outputs that are written and of inputs that are read, where instances are alike: exact ones."""
         new = sorted(
-            set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen, key=str
+            set().union(*(launch.does for launch in self.engine.planned)) - self.engine.seen,
+            key=lambda item: (item[-1] == ROUNDS, str(item)),
         )
         if all(view.dtype.startswith(("float", "bfloat")) for view in candidate.steady.outputs()):
             new = [item for item in new if item[-1] != ROUNDED]  # no output is a place

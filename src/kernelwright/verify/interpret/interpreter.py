@@ -45,6 +45,7 @@ from kernelwright.verify.interpret.program_map import NotFollowed, ProgramMap
 from kernelwright.verify.interpret.races import Race, Races
 from kernelwright.verify.interpret.recording import Instances, Recording, deciding_line, outcome_of
 from kernelwright.verify.interpret.slices import Planned, Way, plan
+from kernelwright.verify.messages import ROUNDS
 from kernelwright.verify.trace.binding import bind, plain
 from kernelwright.verify.trace.kernels import tree_of
 from kernelwright.verify.trace.pretend_cuda import POISON_BF16
@@ -66,6 +67,8 @@ Path = tuple[int, ...]
 SAMPLED_PROGRAMS = 4
 ROUNDED = "whole numbers lose digits as floats"
 """As what is decided in a line."""
+_SEVERAL = 3
+"""Rounds of a loop: what the second hands on, the third takes."""
 PLANNED_STEPS = 1000
 """Memory instructions of the instances of a launch that are planned, and of all that are asked whom they need."""
 SAMPLED_STEPS = 300
@@ -224,8 +227,8 @@ class Engine:
         launches get in place of their own."""
         self.seen: set[Seen] = set()
         """What was launched and decided in the mode `execute`."""
-        self._rounded: set[Seen] = set()
-        """Of a launch that is planned, where whole numbers lose digits."""
+        self._noted: set[Seen] = set()
+        """Of a launch that is planned, where whole numbers lose digits, and loops that have several rounds."""
         self._at: Seen = ("", "")
         self.planned: list[Planned] = []
         """Launches of the mode `plan`, in order."""
@@ -363,7 +366,7 @@ class Engine:
     def _plan(self, traced: TracedLaunch, body: Body, arguments: Arguments, grid: tuple[int, ...]) -> Planned:
         """What is known of a launch without its values. Raises Unsure."""
         memory, count = self.memory, math.prod(grid)
-        self._rounded.clear()
+        self._noted.clear()
         self.planned_steps = 0
         extents = grid[0], grid[1], grid[2]
 
@@ -419,7 +422,7 @@ class Engine:
             self.arrivals[traced.function.fn] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
         name, constants = self._at
         decided = {(name, *branch) for way in ways for branch in way.map.branches}
-        does = {(name, constants), *decided, *self._rounded}
+        does = {(name, constants), *decided, *self._noted}
         return Planned(name, does, extents, memory, ways, rest, run, priced)
 
     def _recorded(
@@ -673,6 +676,8 @@ class Engine:
     def iterate(self, values: range, stages: int = 0) -> Iterator[int]:
         """A kernel's loop, of so many `stages` if it says so. When modelling a long one, an iteration is drawn from each of a few
         equal parts."""
+        if len(values) >= _SEVERAL:
+            self._note(ROUNDS)
         for outer in self._pipelines:
             outer.whole = False  # only the innermost is pipelined
         if self.mode == "execute" and stages > 1:
@@ -771,11 +776,16 @@ class Engine:
 
     def rounds(self, whole: np.ndarray, made: np.ndarray) -> None:
         """Note where lanes' whole numbers lose digits as floats: places may, where they are many."""
-        if whole.size < 2 or self.mode not in ("execute", "plan"):
+        if whole.size < 2:
             return
         if int(whole.max()) >> np.finfo(made.dtype).nmant + 1 and (made.astype(whole.dtype) != whole).any():
-            noted = self.seen if self.mode == "execute" else self._rounded
-            noted.add((self._at[0], deciding_line(), ROUNDED))
+            self._note(ROUNDED)
+
+    def _note(self, what: str) -> None:
+        """What is done in a line of the kernel."""
+        if self.mode in ("execute", "plan"):
+            noted = self.seen if self.mode == "execute" else self._noted
+            noted.add((self._at[0], deciding_line(), what))
 
     # -- autotuning -----------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
-from kernelwright.verify.messages import LOADED, TINY, Launched, Run
+from kernelwright.verify.messages import LOADED, ROUNDS, TINY, Launched, Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
@@ -69,6 +69,8 @@ class InterpretedVerification(Verification):
         """Constants and decisions of kernels that were met at full size only."""
         self._more: dict[int, dict[str, float]] = {}
         """By launch that programs are started of: what one of them does beyond what is modelled (`full_size.Compared`)."""
+        self._rounds = False
+        """Whether a loop has several rounds at full size, and nowhere else."""
         self._again = 0
         """Sampled programs at full size that stored only where others had."""
         self._first: list[torch.Tensor] = []
@@ -343,7 +345,7 @@ class InterpretedVerification(Verification):
             if self._unproven and not self._looked:
                 with self._timed(Gate.SMALL):
                     self._at_length(host, device, self.judge.long_cases(self.task, False, room), met=True)
-        if self._unproven and not self._looked and self._run_whole(host, device):
+        if (self._unproven or self._rounds) and not self._looked and self._run_whole(host, device):
             self._looked, self._again = True, 0
         self._whole(base)
         with self._timed(Gate.SMALL):
@@ -456,7 +458,9 @@ class InterpretedVerification(Verification):
         answer, stored = device.ask(Gate.FULL, body, given)
         self._extent = {name: answer[name] for name in ("stored", "loaded") if name in answer}
         self._not_written(self.judge.cases(self.task)[0].cases[0], set(answer.get("mutated", ())), Gate.FULL)
-        self._unproven = list(map(str, answer.get("new", ())))
+        new = list(map(str, answer.get("new", ())))
+        self._unproven = [item for item in new if not item.endswith(ROUNDS)]
+        self._rounds = len(new) > len(self._unproven)
         self._again = int(answer.get("again", 0))
         self._held_to_price(answer.get("compared", {}))
         for number, (positions, values) in zip(

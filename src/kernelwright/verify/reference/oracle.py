@@ -608,7 +608,9 @@ def _of_whole_numbers(
     with _where_possible():
         named = [one for one in whole_numbers.named_in(reference.task.source) if one in found.landmarks]
         again = reference.inputs(seed + 1)
-        made = {_ALIKE: whole_numbers.alike(drawn, again, call, found, seed, by_row=position == 1)}
+        made = {}
+        if not special_values.pointwise(found):
+            made[_ALIKE] = whole_numbers.alike(drawn, again, call, found, seed, by_row=position == 1)
         if position < 2:
             made["whole numbers"] = whole_numbers.wider(drawn, again, call, found, named, seed)
         for kind, inputs in made.items():
