@@ -21,6 +21,7 @@ from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.hardware import target as target_sheet
 from kernelwright.records import Task
 from kernelwright.verify.gpu.timing import PRECISION
+from kernelwright.verify.messages import WHOLE_SIZE
 from kernelwright.verify.protocol import BELOW_ZERO, Protocol
 from kernelwright.verify.reference.hidden_sizes import (
     full_sizes,
@@ -51,7 +52,7 @@ _PATCHES = 256
 _GPU_TASKS = 64
 _NAMED_POSITION = 7
 """As the position of a shape set: none of the first, which get more cases."""
-_WHOLE_NAME, _WHOLE = "full, whole", 64.0
+_WHOLE = 64.0
 """Of a full size that is interpreted as a whole: the most that the reference does there, as a factor on what it may at long ones."""
 _FAR_AT_FULL_SIZE = 30.0
 """Factor on the inputs of one case at full size."""
@@ -302,7 +303,7 @@ class Judge:
             with contextlib.suppress(UserError), _ours("the full size"):
                 made = oracle.shape_cases(
                     task,
-                    _WHOLE_NAME,
+                    WHOLE_SIZE,
                     sizes,
                     self.protocol,
                     self._secret,
@@ -313,7 +314,7 @@ class Judge:
                 return [made]
             return []
 
-        return next(iter(self._long.get((task.digest, _WHOLE_NAME), make)), None)
+        return next(iter(self._long.get((task.digest, WHOLE_SIZE), make)), None)
 
     def _cost(self, task: Task, sizes: Mapping[str, int]) -> float:
         """The reference's work at some sizes, as a share of the most that is interpreted at long ones; infinite where it does

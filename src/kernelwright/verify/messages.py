@@ -13,6 +13,8 @@ TINY = 16
 """Weights of at most so many elements are shown to the host process: kernels take them as scalars."""
 ROUNDS = "several rounds"
 """As what is decided in a line: of a loop, at full size more than at any size where values are checked. No reason to doubt by itself."""
+WHOLE_SIZE = "full, whole"
+"""Names the full size as a shape set, where all of it is interpreted."""
 HALF_SUMS = "float16 sums"
 """Among the units of arithmetic that a call used: products that are summed in half precision."""
 
@@ -39,6 +41,8 @@ class Launched(TypedDict):
     """By argument: bytes that plain stores write at least once."""
     readers: dict[str, float]
     """By argument: how many program instances read what any does."""
+    waits: bool
+    """Whether the kernel has a loop in which a program could wait for another."""
 
 
 class WorkSeen(TypedDict):

@@ -23,7 +23,7 @@ from kernelwright.verify.cost import model as cost
 from kernelwright.verify.interpret.demand import Demand
 from kernelwright.verify.interpret.endings import KernelError, Unsupported
 from kernelwright.verify.interpret.full_size import Fold, Sampled, Unsure
-from kernelwright.verify.interpret.interpreter import ROUNDED, Engine, TracedLaunch, declared
+from kernelwright.verify.interpret.interpreter import ROUNDED, Engine, TracedLaunch, declared, waits
 from kernelwright.verify.interpret.marks import Marks
 from kernelwright.verify.interpret.memory import COUNTS, SECTOR_BYTES, OutOfBounds
 from kernelwright.verify.interpret.races import Race
@@ -608,6 +608,7 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
         "constexprs": {str(name): repr(value)[:60] for name, value in launch.constexprs.items()},
         "signature": launch.signature,
         "work": work.to_json(),
+        "waits": waits(launch.function),
         **repeated(launch, work),
     }
 

@@ -345,7 +345,7 @@ class Engine:
         self._storing = self._stored.setdefault(function.fn, set())
         if self.races:
             self._watch = Races(self.memory, math.prod(grid), known)
-            if not _waits(function):  # one that waits for an earlier instance would wait for ever
+            if not waits(function):  # one that waits for an earlier instance would wait for ever
                 order = reversed(range(math.prod(grid)))
         self.instances.begin(function.fn, grid, arguments)
         try:
@@ -409,7 +409,7 @@ class Engine:
 
         ways: list[Way] = []
         rest = np.ones(count, dtype=bool)
-        endless = _waits(traced.function)  # what waits for another program would wait for ever
+        endless = waits(traced.function)  # what waits for another program would wait for ever
         if not endless:
             try:
                 ways, rest = plan(count, record, self.dice)
@@ -826,7 +826,7 @@ def _index(linear: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
     return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
 
 
-def _waits(function: jit.JITFunction) -> bool:
+def waits(function: jit.JITFunction) -> bool:
     """Whether a kernel, or one that it calls, has a loop that could wait for another instance."""
     known = _WAITS.get(function.fn)
     if known is None:
@@ -842,7 +842,7 @@ def _has_waiting_loop(function: jit.JITFunction) -> bool:
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     called = [function.fn.__globals__.get(name) for name in names]
     return any(isinstance(node, ast.While) for node in nodes) or any(
-        _waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
+        waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
     )
 
 

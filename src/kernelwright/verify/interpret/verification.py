@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
-from kernelwright.verify.messages import LOADED, ROUNDS, TINY, Launched, Run
+from kernelwright.verify.messages import LOADED, ROUNDS, TINY, WHOLE_SIZE, Launched, Run
 from kernelwright.verify.reference.hidden_sizes import full_sizes
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
@@ -673,8 +673,8 @@ class InterpretedVerification(Verification):
 
         What they do there is held against the output's size, and against what they read at the small size. A first
         look at few instances is repeated at many before anyone is accused, and where those few stored nothing. Returns
-        the launches as they were looked at last: who passes by a closer look is priced by it, too. Where a `host` is there, a
-        full size that is small enough is run as a whole before anyone is unproven.
+        the launches as they were looked at last: who passes by a closer look is priced by it, too. Where a `host` is there,
+        and programs wait for one another, a full size that is small enough is run as a whole before anyone is unproven.
         """
         if not self.protocol.honesty:
             return launches
@@ -693,9 +693,15 @@ class InterpretedVerification(Verification):
             idle = any(item["work"]["programs"] and not item["work"]["stored_bytes"] for item in launches)
             if not problem and (samples == _MANY_SAMPLES or not idle):
                 return launches
-        if host is not None and self._run_whole(host, device):
+        waiting = any(launch["waits"] for launch in launches)
+        if waiting and host is not None and self._run_whole(host, device) and self._as_priced(launches):
             return launches
         raise Stop(Outcome.UNPROVEN, Gate.TIMING, problem)  # a saving is no proof of fraud: algebra is legal
+
+    def _as_priced(self, launches: list[Launched]) -> bool:
+        """Whether a full size that was run as a whole took no more arithmetic than the samples by which it is priced."""
+        done = self._executed[WHOLE_SIZE]
+        return done <= _MORE * _arithmetic(launches)
 
     def _uncomputed(self, base: Baseline, launches: list[Launched], shape: ShapeCases) -> str:
         """Matrix products leave a floor under the arithmetic: what was done at the small size, where values were found
@@ -709,8 +715,7 @@ class InterpretedVerification(Verification):
             return ""  # every input is read throughout, and the values are right: algebra saves what it saves
         from kernelwright.verify.reference.baseline import baseline
 
-        done = sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
-        share = done / base.contraction_flops
+        share = _arithmetic(launches) / base.contraction_flops
         if share >= _WHOLE:
             return ""
         least = _COMPUTED_SHARE if self._looked or self.judge.in_part(self.task) else _WHOLE
@@ -868,6 +873,11 @@ def _share_read(trace: Trace, moved: Mapping[int, float], index: int) -> float:
     """Share of an input that is read, as far as bytes tell."""
     view = trace.inputs[index]
     return min(1.0, moved.get(view.storage, 0.0) / max(view.numel * view.itemsize, 1))
+
+
+def _arithmetic(launches: list[Launched]) -> float:
+    """Floating-point operations of all programs, as samples tell them."""
+    return sum(sum(item["work"]["flops"].values()) * item["work"]["programs"] for item in launches)
 
 
 def _unwritten(full: Trace, launches: list[Launched]) -> str:
