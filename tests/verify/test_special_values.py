@@ -48,7 +48,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
             {"ladder", "degenerate", "level", "sparse"},
         ),
         ("torch.topk(x, 3)[0]", "torch.randn(12, 40)", {"far", "apart"}),
-        ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers", "alike"}),
+        ("x * 2 + 1", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers"}),
         ("((x * 2 + 1) * x - 3) * x", "torch.randn(12, 40)", {"rows", "ties", "far", "ladder"}),
         ("x.sum(1)", "torch.randint(0, 100, (12, 40))", {"integers", "whole numbers", "alike"}),
         ("torch.log1p(x.abs())", "torch.randn(12, 40)", {"rows", "ties", "far", "extreme", "tiny", "ladder"}),
@@ -73,7 +73,7 @@ def cases(body: str, inputs: str = "torch.randn(12, 40)") -> dict[str, Any]:
         (
             "torch.div(x, 4, rounding_mode='floor')",
             "torch.randint(0, 99, (12,))",
-            {"integers", "whole numbers", "alike"},
+            {"integers", "whole numbers"},
         ),
         ("F.dropout(x, training=False) + torch.rand(1) * 0", "torch.randn(12, 40)", set()),
     ],
