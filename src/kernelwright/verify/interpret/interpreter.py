@@ -450,7 +450,7 @@ class Engine:
 
     def _sample(self, body: Body, arguments: Arguments, grid: tuple[int, ...], traced: TracedLaunch) -> None:
         """A few instances, modelled: under integers of 0 and of 1 where nobody knows them, whichever asks for more (a mask that
-        is loaded, a block that is passed over)."""
+        is loaded, a block that is passed over), or ends a loop that waits."""
         self._sample_guessing(body, arguments, grid, traced)
         if self.all_zero or not any(traffic.guessed for traffic in traced.traffic):
             return
@@ -459,7 +459,8 @@ class Engine:
         try:
             with contextlib.suppress(OutOfBounds, KernelError):
                 self._sample_guessing(body, arguments, grid, other)
-                if self.price(other) > _DEARER * self.price(traced):
+                waited = _cut_off(traced) and not _cut_off(other)
+                if waited or self.price(other) > _DEARER * self.price(traced):
                     traced.traffic, traced.coverage = other.traffic, other.coverage
         finally:
             self.guess = 0
@@ -755,6 +756,10 @@ class Engine:
         counts = "ADD" in str(op) and val.data.dtype.kind in "iu" and val.data.size == 1
         if not counts or self.mode != "model" or self.all_zero:
             return np.zeros_like(val.data)
+        if not val.data.any():  # asks what is there, and changes nothing
+            if self.traffic is not None:
+                self.traffic.guessed = True
+            return np.full_like(val.data, self.guess)
         return val.data * val.data.dtype.type(self._ticket.next(int(ptr.data.reshape(-1)[0])))
 
     def count(self, unit: str, operations: float) -> None:
@@ -844,6 +849,11 @@ def _has_waiting_loop(function: jit.JITFunction) -> bool:
     return any(isinstance(node, ast.While) for node in nodes) or any(
         waits(other) for other in called if isinstance(other, jit.JITFunction) and other is not function
     )
+
+
+def _cut_off(launch: TracedLaunch) -> bool:
+    """Whether an instance took more steps than are modelled."""
+    return any(traffic.executed >= MODEL_STEPS for traffic in launch.traffic)
 
 
 def declared(launch: TracedLaunch) -> dict[str, object]:
