@@ -10,7 +10,8 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kernelwright.synth.index import Base, Index, flatten, matched, split
@@ -148,6 +149,17 @@ class Emitter:
         """End the innermost loop and put its lines at the end of the scope at `depth`."""
         scope = self.scopes.pop()
         self.scopes[depth].lines.extend(scope.lines)
+
+    @contextmanager
+    def otherwise(self, test: str, *lines: str) -> Iterator[None]:
+        """Add `if test:` with these lines; those of the block are its `else:`."""
+        self.line(f"if {test}:")
+        for line in lines:
+            self.line(f"    {line}")
+        self.line("else:")
+        self.scopes[-1].depth += 1
+        yield
+        self.scopes[-1].depth -= 1
 
     # -- values -----------------------------------------------------------------------------------------------
 
@@ -585,6 +597,43 @@ class Emitter:
         mask = f", mask={' & '.join(place.masks)}" if place.masks else ""
         where = pointer if place.text == "0" else f"{pointer} + {place.text}"
         self.line(f"tl.store({where}, {value.text}{mask})")
+
+
+def computed(
+    text: str, coordinates: Coordinates, own: Coordinates, what: str, dtype: str = "float32"
+) -> Term:
+    """What a kernel has computed at coordinates of its `own`. Raises Unsupported where others are asked for."""
+    if [one.merged() for one in coordinates] != [one.merged() for one in own]:
+        raise Unsupported(f"{what} at other places than its tile's")
+    bases = [base for one in own for base in one.bases]
+    return Term(
+        text,
+        dtype,
+        frozenset().union(*(one.axes for one in bases)),
+        frozenset().union(*(one.loops for one in bases)),
+        tuple(dict.fromkeys(mask for one in bases for mask in one.masks)),
+    )
+
+
+def input_precision(dtype: str, precision: str) -> str:
+    """An argument of `tl.dot`: what float32 operands are multiplied in."""
+    return f', input_precision="{precision}"' if dtype == "float32" else ""
+
+
+def place_tile(emitter: Emitter, m: str, n: str, group: int) -> None:
+    """Lines from a program's `tile` to its rows below `m` and columns below `n`; tiles in groups of so many rows."""
+    if group == 1:
+        emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
+    else:
+        emitter.line("width = GROUP * tiles_n")
+        emitter.line("first_m = tile // width * GROUP")
+        emitter.line("rows_m = tl.minimum(tiles_m - first_m, GROUP)")
+        emitter.line("tile_m = first_m + tile % width % rows_m")
+        emitter.line("tile_n = tile % width // rows_m")
+    emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
+    emitter.line("n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)")
+    emitter.line(f"in_m = m < {m}")
+    emitter.line(f"in_n = n < {n}")
 
 
 def _guard(term: Term) -> Guard:

@@ -151,6 +151,13 @@ def split(index: Index, sizes: Sequence[Size]) -> list[Index] | None:
     return coordinates[::-1]
 
 
+def parted(base: Base, sizes: Sequence[Size]) -> tuple[Index, ...]:
+    """Coordinates along `sizes` of a base that runs over all of their elements."""
+    found = split(Index.whole(base) if base.extent != ONE else Index(), sizes)
+    assert found is not None
+    return tuple(found)
+
+
 def _dealt(index: Index, sizes: Sequence[Size]) -> list[Index] | None:
     """Each term of a compound index to the one dimension in which it lies, where each has one."""
     if index.offset != ZERO:

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from kernelwright.graph.types import Graph
 from kernelwright.hardware import target as sheet_of
 from kernelwright.synth.facts import behind, extents_of, itemsize_of
-from kernelwright.synth.primitives import REDUCTIONS, Unsupported
+from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Unsupported
 from kernelwright.synth.program import Program, Schedule
 from kernelwright.synth.schedules.joined import products_of
 from kernelwright.synth.schedules.product import product_of, side_of
@@ -35,13 +35,13 @@ _SCHEDULE: TypeAdapter[Any] = TypeAdapter(Schedule)
 def nest_of(source: Source) -> str:
     """The loop nest that computes a graph. Raises Unsupported where none does."""
     ops = [prim.op for prim in source.lowered.prims]
-    contractions = [op for op in ops if op in ("matmul", "conv", "attention")]
+    contractions = [op for op in ops if op in CONTRACTIONS]
     if len(contractions) > 1:
         products_of(source)
         nest = "joined"
     elif contractions:
         nest = {"matmul": "product", "conv": "convolution", "attention": "attention"}[contractions[0]]
-    elif any(op in ("cumsum", "cumprod") for op in ops):
+    elif any(op in SCANS for op in ops):
         nest = "scan"
     else:
         nest = "row" if any(op in REDUCTIONS for op in ops) else "map"

@@ -124,3 +124,5 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 REDUCTIONS = ("sum", "amax", "amin", "prod", "any", "all", "argmax", "argmin")
+SCANS = ("cumsum", "cumprod")
+CONTRACTIONS = ("matmul", "conv", "attention")

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from kernelwright.synth.emitter import Emitter
+from kernelwright.synth.emitter import Coordinates, Emitter
 from kernelwright.synth.lowering import Lowered
-from kernelwright.synth.primitives import Val
+from kernelwright.synth.primitives import CONTRACTIONS, REDUCTIONS, SCANS, Prim, Unsupported, Val
 from kernelwright.synth.shapes import Shapes
 from kernelwright.synth.sizes import ONE, Size, product
 
@@ -77,6 +77,32 @@ class Source:
         many = len(results) > 1
         return [(one, Buffer(f"out{place}" if many else "out", one.dtype, self.shapes.of[one.name]))
                 for place, one in enumerate(results)]  # fmt: skip
+
+    def only(self, what: str, *ops: str) -> Prim:
+        """The graph's one contraction, reduction or scan, which is one of `ops`. Raises Unsupported where it has others."""
+        found = [prim for prim in self.lowered.prims if prim.op in (*CONTRACTIONS, *REDUCTIONS, *SCANS)]
+        if len(found) != 1 or found[0].op not in ops:
+            raise Unsupported(f"not one {what} with maps")
+        return found[0]
+
+    def store(self, emitter: Emitter, made: Val, coordinates: Coordinates, what: str) -> None:
+        """Allocate and store the results, by the maps after `made`, which the kernel has at `coordinates`. Raises Unsupported for
+        results of another size than `what` it is."""
+        for value, buffer in self.outputs:
+            if numel(buffer.shape) != numel(self.shapes.of[made.name]):
+                raise Unsupported(f"an output of another size than {what}")
+            where = emitter.forward(value, frozenset({made.name}), coordinates)
+            emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
+            self.allocate(buffer)
+
+    def hand_over(self, aligned: str, made: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+        """Lines that make descriptors where `aligned`: by parameter, the tensor that it is else, and the descriptor. What is handed
+        to the parameters."""
+        self.descriptors = True
+        self.host.append(f"aligned = {aligned}")
+        for name, (plain, text) in made.items():
+            self.host.append(f"{name} = {text} if aligned else {plain}")
+        return {name: name for name in made}
 
     def allocate(self, buffer: Buffer) -> None:
         """A line that makes an empty tensor on the arguments' device."""

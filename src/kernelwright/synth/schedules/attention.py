@@ -6,12 +6,12 @@ tiles on the diagonal compare positions. Heads of keys may be fewer than those o
 
 from __future__ import annotations
 
-from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term
-from kernelwright.synth.index import Base, Index, split
-from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term, computed, input_precision
+from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import AttentionSchedule
 from kernelwright.synth.sizes import product
-from kernelwright.synth.source import Source, numel
+from kernelwright.synth.source import Source
 
 _LOG2E = 1.4426950408889634
 _NAMES = ("batch", "head", "m", "n", "d", "e", "in_m", "in_n", "in_d", "in_e", "start", "scores", "peak", "total", "acc",
@@ -20,12 +20,10 @@ _NAMES = ("batch", "head", "m", "n", "d", "e", "in_m", "in_n", "in_d", "in_e", "
 
 def attention_of(source: Source) -> Prim:
     """The one attention of a graph. Raises Unsupported."""
-    found = [prim for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention", *REDUCTIONS)]
-    if len(found) != 1 or found[0].op != "attention":
-        raise Unsupported("not one attention with maps")
-    if len(found[0].args[0].shape) != 4:
+    prim = source.only("attention", "attention")
+    if len(prim.args[0].shape) != 4:
         raise Unsupported("attention over tensors of other than four dimensions")
-    return found[0]
+    return prim
 
 
 class AttentionPrinter:
@@ -55,9 +53,11 @@ class AttentionPrinter:
             raise Unsupported("descriptors of fewer heads of keys than of queries")
 
     def head_coordinates(self) -> tuple[Index, ...]:
-        found = split(Index.whole(Base("batch", product(self.heads))), self.heads)
-        assert found is not None
-        return tuple(found)
+        return parted(Base("batch", product(self.heads)), self.heads)
+
+    def own_coordinates(self) -> Coordinates:
+        """Of the results that a program has: its head, its queries, what is added up."""
+        return (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(self.e_base))
 
     def kv_coordinates(self) -> tuple[Index, ...]:
         """Those of keys and values: several heads of queries may share one of theirs."""
@@ -69,12 +69,7 @@ class AttentionPrinter:
         return batch, Index.whole(Base("head_kv", self.kv_heads))
 
     def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        wanted = (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(self.e_base))
-        if tuple(one.merged() for one in coordinates) != wanted:
-            raise Unsupported("attention at other places than its tile's")
-        return Term(
-            "acc", "float32", frozenset({0, 1}), frozenset(), (*self.m_base.masks, *self.e_base.masks)
-        )
+        return computed("acc", coordinates, self.own_coordinates(), "attention")
 
     def _tile(self, value: Val, coordinates: Coordinates) -> str:
         term = self.emitter.value(value, self.emitter.broadcast(value, coordinates), raw=True)
@@ -114,12 +109,8 @@ class AttentionPrinter:
             if text != name:
                 emitter.line(f"{name} = {text}")
             return
-        emitter.line("if DESCRIPTORS:")
-        emitter.line(f"    {name} = {value.name}_desc.load([{row}, 0])")
-        emitter.line("else:")
-        emitter.scopes[-1].depth += 1
-        emitter.line(f"{name} = {self._tile(value, coordinates)}")
-        emitter.scopes[-1].depth -= 1
+        with emitter.otherwise("DESCRIPTORS", f"{name} = {value.name}_desc.load([{row}, 0])"):
+            emitter.line(f"{name} = {self._tile(value, coordinates)}")
 
     def walk(self, loop: str, low: str, high: str, diagonal: bool) -> None:
         """One loop over keys; with `diagonal`, keys after the query are left out."""
@@ -136,7 +127,7 @@ class AttentionPrinter:
         else:
             n = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         self._load("k", self.k, (*self.kv_coordinates(), Index.whole(n), Index.whole(d)), row)
-        precision = f', input_precision="{self.schedule.precision}"' if self.q.dtype == "float32" else ""
+        precision = input_precision(self.q.dtype, self.schedule.precision)
         emitter.line(f"scores = tl.dot(q, {'k.T' if self.descriptors else 'k'}{precision}) * SCALE")
         column = Base("n[None, :]", self.keys, frozenset({1}), ("in_n[None, :]",), loops)
         allowed = ["in_n[None, :]"]
@@ -171,15 +162,8 @@ class AttentionPrinter:
 
     def finish(self) -> None:
         """Divide by the sum, the maps after it, and the stores."""
-        emitter = self.emitter
-        emitter.line("acc = acc / total[:, None]")
-        coordinates = (*self.head_coordinates(), Index.whole(self.m_base), Index.whole(self.e_base))
-        for value, buffer in self.source.outputs:
-            if numel(buffer.shape) != numel(self.source.shapes.of[self.prim.out.name]):
-                raise Unsupported("an output of another size than the attention")
-            where = emitter.forward(value, frozenset({self.prim.out.name}), coordinates)
-            emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
-            self.source.allocate(buffer)
+        self.emitter.line("acc = acc / total[:, None]")
+        self.source.store(self.emitter, self.prim.out, self.own_coordinates(), "the attention")
 
     def constants(self) -> dict[str, str]:
         """Values on the host of the kernel's constants."""
@@ -224,18 +208,14 @@ def print_attention(source: Source, schedule: AttentionSchedule) -> None:
 
 def _host_descriptors(source: Source, printer: AttentionPrinter, m: int, n: int) -> dict[str, str]:
     """Lines that make descriptors where tiles end with heads; parameters and what is handed to them."""
-    source.descriptors = True
     queries, keys, d, e = (
         source.size(one, True) for one in (printer.queries, printer.keys, printer.width, printer.values)
     )
     power = "triton.next_power_of_2"
-    source.host.append(
-        f"aligned = {queries} % {m} == 0 and {keys} % {n} == 0 and {d} == max({power}({d}), 16) and {e} == max({power}({e}), 16)"
-    )
+    aligned = f"{queries} % {m} == 0 and {keys} % {n} == 0"
+    aligned += f" and {d} == max({power}({d}), 16) and {e} == max({power}({e}), 16)"
     made = {}
-    for value, rows, width in ((printer.q, m, d), (printer.k, n, d), (printer.v, n, e)):
-        name = f"{value.name}_desc"
-        text = f"TensorDescriptor.from_tensor({value.name}.view(-1, {width}), [{rows}, {width}])"
-        source.host.append(f"{name} = {text} if aligned else {value.name}")
-        made[name] = name
-    return made
+    for one, rows, width in ((printer.q.name, m, d), (printer.k.name, n, d), (printer.v.name, n, e)):
+        text = f"TensorDescriptor.from_tensor({one}.view(-1, {width}), [{rows}, {width}])"
+        made[f"{one}_desc"] = (one, text)
+    return source.hand_over(aligned, made)

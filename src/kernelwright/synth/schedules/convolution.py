@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import math
 
-from kernelwright.synth.emitter import Coordinates, Emitter, Guard, Term
-from kernelwright.synth.index import Base, Index, split
-from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.emitter import (
+    Coordinates,
+    Emitter,
+    Guard,
+    Term,
+    computed,
+    input_precision,
+    place_tile,
+)
+from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import ConvolutionSchedule
 from kernelwright.synth.sizes import ONE, Size
 from kernelwright.synth.source import Source, numel
@@ -36,17 +44,10 @@ def to_channels_last(x_ptr, out_ptr, C, PIXELS, BLOCK_C: tl.constexpr, BLOCK_P: 
 
 def convolution_of(source: Source) -> Prim:
     """The one convolution of a graph. Raises Unsupported."""
-    found = [
-        prim
-        for prim in source.lowered.prims
-        if prim.op in ("matmul", "conv", "attention", *REDUCTIONS, "cumsum")
-    ]
-    if len(found) != 1 or found[0].op != "conv":
-        raise Unsupported("not one convolution with maps")
-    arguments = {one.name for one in source.lowered.arguments}
-    if found[0].args[1].name not in arguments:
+    prim = source.only("convolution", "conv")
+    if prim.args[1].name not in {one.name for one in source.lowered.arguments}:
         raise Unsupported("a convolution whose weights are computed")
-    return found[0]
+    return prim
 
 
 class ConvolutionPrinter:
@@ -72,6 +73,7 @@ class ConvolutionPrinter:
         self.places = (self.out_shape[0], *self.out_shape[2:])
         self.emitter.given[self.prim.out.name] = self._accumulated
         self.out_coordinates: Coordinates = ()
+        self.accumulator = "acc"
 
     def _share(self, size: Size) -> Size:
         if self.groups == 1:
@@ -90,11 +92,7 @@ class ConvolutionPrinter:
         return part
 
     def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        if tuple(one.merged() for one in coordinates) != tuple(one.merged() for one in self.out_coordinates):
-            raise Unsupported("a convolution at other places than its tile's")
-        axes = frozenset().union(*(base.axes for one in coordinates for base in one.bases))
-        masks = tuple(dict.fromkeys(mask for one in coordinates for base in one.bases for mask in base.masks))
-        return Term("acc", "float32", axes, frozenset(), masks)
+        return computed(self.accumulator, coordinates, self.out_coordinates, "a convolution")
 
     def reach(
         self, places: tuple[Index, ...], taps: tuple[Index, ...]
@@ -131,9 +129,7 @@ class ConvolutionPrinter:
             tests.append(f"({made.text} % {stride} == 0)")
         guard = emitter.assign("inside", " & ".join(tests), "bool", [made])
         base = Base(made.text, size * stride, made.axes, made.masks, made.loops)
-        part = split(Index.whole(base), [size, Size.of(stride)])
-        assert part is not None
-        return part[0], [Guard(guard.text, guard.axes, guard.loops)]
+        return parted(base, [size, Size.of(stride)])[0], [Guard(guard.text, guard.axes, guard.loops)]
 
 
 class ImplicitPrinter(ConvolutionPrinter):
@@ -144,8 +140,7 @@ class ImplicitPrinter(ConvolutionPrinter):
         self.m = numel(self.places)
         self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",))
         self.n_base = Base("n[None, :]", self.filters, frozenset({1}), ("in_n[None, :]",))
-        found = split(Index.whole(self.m_base), self.places)
-        assert found is not None
+        found = parted(self.m_base, self.places)
         self.out_coordinates = (found[0], self._channel(self.n_base, self.filters), *found[1:])
         self.turned = schedule.layout == "nhwc"
         if self.turned:
@@ -182,26 +177,23 @@ class ImplicitPrinter(ConvolutionPrinter):
             if self.taps > 1
             else "for step in range(0, steps):",
         )
-        taps: list[Index] = []
+        taps: tuple[Index, ...] = (Index(),) * rank
         if self.taps > 1:
             emitter.line("tap = step // steps")
             emitter.line("k = step % steps * BLOCK_K + tl.arange(0, BLOCK_K)")
             base = Base("tap", Size.of(self.taps), loops=loops)
-            found = split(Index.whole(base), [Size.of(one) for one in self.kernel])
-            assert found is not None
-            taps = found
+            taps = parted(base, [Size.of(one) for one in self.kernel])
         else:
             emitter.line("k = step * BLOCK_K + tl.arange(0, BLOCK_K)")
-            taps = [Index()] * rank
         emitter.line(f"in_k = (k < {channels}) | EVEN_K")
         k_row = Base("k[None, :]", self.channels, frozenset({1}), ("in_k[None, :]",), loops)
-        places, guards = self.reach((*self.out_coordinates[2:],), tuple(taps))
+        places, guards = self.reach((*self.out_coordinates[2:],), taps)
         x = emitter.value(
             self.x, (self.out_coordinates[0], self._channel(k_row, self.channels), *places), guards, raw=True
         )
         k_column = Base("k[:, None]", self.channels, frozenset({0}), ("in_k[:, None]",), loops)
         w = self._weights(k_column, loops)
-        precision = f', input_precision="{self.schedule.precision}"' if self.x.dtype == "float32" else ""
+        precision = input_precision(self.x.dtype, self.schedule.precision)
         emitter.line(f"acc = tl.dot({emitter.cast(x, self.w.dtype).text}, {w}, acc{precision})")
         emitter.close()
 
@@ -227,17 +219,7 @@ class ImplicitPrinter(ConvolutionPrinter):
             emitter.line("group = tl.program_id(1)")
         if self.schedule.group > 1:
             emitter.line(f"tiles_m = tl.cdiv({m}, BLOCK_M)")
-            emitter.line("width = GROUP * tiles_n")
-            emitter.line("first_m = tile // width * GROUP")
-            emitter.line("rows_m = tl.minimum(tiles_m - first_m, GROUP)")
-            emitter.line("tile_m = first_m + tile % width % rows_m")
-            emitter.line("tile_n = tile % width // rows_m")
-        else:
-            emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
-        emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
-        emitter.line("n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)")
-        emitter.line(f"in_m = m < {m}")
-        emitter.line(f"in_n = n < {n}")
+        place_tile(emitter, m, n, self.schedule.group)
 
     def host(self) -> dict[str, str]:
         """The weights by tap, and the input with channels last; parameters with what is handed to them."""
@@ -276,7 +258,7 @@ def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
     printer.find_tile()
     printer.walk()
     given = printer.host()
-    _store(printer)
+    source.store(emitter, printer.prim.out, printer.out_coordinates, "the convolution")
     m, n, k = schedule.tile
     constants = {"BLOCK_M": str(m), "BLOCK_N": str(n), "BLOCK_K": str(k)}
     if schedule.group > 1:
@@ -286,17 +268,6 @@ def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
     grid = f"({tiles}, {printer.groups})" if printer.groups > 1 else f"({tiles},)"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
     source.kernel(emitter, constants, grid, options, given=given)
-
-
-def _store(printer: ConvolutionPrinter) -> None:
-    """Maps after the sum, and the stores."""
-    emitter, source = printer.emitter, printer.source
-    for value, buffer in source.outputs:
-        if numel(buffer.shape) != numel(printer.out_shape):
-            raise Unsupported("an output of another size than the convolution")
-        where = emitter.forward(value, frozenset({printer.prim.out.name}), printer.out_coordinates)
-        emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
-        source.allocate(buffer)
 
 
 def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
@@ -310,10 +281,7 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     pixels = numel(printer.out_shape[2:])
     plane = Base("plane", printer.out_shape[0] * printer.out_shape[1])
     base = Base("m", pixels, frozenset({0}), ("in_m",))
-    images = split(Index.whole(plane), [printer.out_shape[0], printer.out_shape[1]])
-    found = split(Index.whole(base), printer.out_shape[2:])
-    assert images is not None
-    assert found is not None
+    images, found = parted(plane, printer.out_shape[:2]), parted(base, printer.out_shape[2:])
     printer.out_coordinates = (*images, *found)
     emitter.line("plane = tl.program_id(0)")
     emitter.line("m = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")
@@ -325,11 +293,11 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
         for size in reversed(printer.kernel):
             taps.append(Index((), Size.of(rest % size)))
             rest //= size
-        places, guards = printer.reach(tuple(found), tuple(reversed(taps)))
+        places, guards = printer.reach(found, tuple(reversed(taps)))
         x = emitter.value(printer.x, (images[0], first + rest, *places), guards)
         w = emitter.value(printer.w, (images[1], Index((), Size.of(rest)), *reversed(taps)))
         emitter.line(f"acc += {x.text} * {w.text}")
-    _store(printer)
+    source.store(emitter, printer.prim.out, printer.out_coordinates, "the convolution")
     block = schedule.tile[0]
     grid = f"({source.size(plane.extent)}, triton.cdiv({source.size(pixels)}, {block}))"
     source.kernel(emitter, {"BLOCK": str(block)}, grid, f"num_warps={schedule.warps}")

@@ -10,9 +10,6 @@ Does not take groups of several channels, nor transposed convolutions.
 
 from __future__ import annotations
 
-import dataclasses
-
-from kernelwright.synth.emitter import Coordinates, Guard, Term
 from kernelwright.synth.index import Base, Index
 from kernelwright.synth.primitives import Unsupported, Val
 from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule
@@ -40,7 +37,7 @@ class DepthwisePrinter(ConvolutionPrinter):
         self.stride, self.padding, self.dilation = (
             self.prim.attr(name) for name in ("stride", "padding", "dilation")
         )
-        self.accumulator, self.loops = "", frozenset[str]()
+        self.loops = frozenset[str]()
 
     def reads(self, dim: int, many: int) -> list[int]:
         """Offsets of the input that so many neighbouring outputs read along a dimension."""
@@ -51,10 +48,6 @@ class DepthwisePrinter(ConvolutionPrinter):
         """Which tap of output `at` an offset is."""
         tap, rest = divmod(offset - at * self.stride[dim], self.dilation[dim])
         return tap if rest == 0 and 0 <= tap < self.kernel[dim] else None
-
-    def _accumulated(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        term = super()._accumulated(coordinates, guard)
-        return dataclasses.replace(term, text=self.accumulator, loops=self.loops)
 
     # -- the kernel -------------------------------------------------------------------------------------------
 

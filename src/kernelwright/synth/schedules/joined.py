@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelwright.graph.neighbours import MOST_PRODUCTS
-from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.primitives import REDUCTIONS, SCANS, Prim, Unsupported, Val
 from kernelwright.synth.program import JoinedSchedule
 from kernelwright.synth.schedules.product import ITEMSIZE, ProductPrinter, print_tiles
 from kernelwright.synth.source import Source
@@ -19,7 +19,7 @@ def products_of(source: Source) -> list[Prim]:
     """The products of a graph that has several, all of one left operand and one shape. Raises Unsupported."""
     prims = source.lowered.prims
     dots = [prim for prim in prims if prim.op == "matmul"]
-    if any(prim.op in (*REDUCTIONS, "cumsum", "cumprod", "conv", "attention") for prim in prims):
+    if any(prim.op in (*REDUCTIONS, *SCANS, "conv", "attention") for prim in prims):
         raise Unsupported("not products with maps alone")
     if not 2 <= len(dots) <= MOST_PRODUCTS:
         raise Unsupported(f"{len(dots)} products in one kernel")

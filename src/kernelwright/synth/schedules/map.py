@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.synth.index import Base, Index, split
+from kernelwright.synth.index import Base, parted
 from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import MapSchedule
 from kernelwright.synth.source import Source, numel
@@ -17,10 +17,8 @@ def print_map(source: Source, schedule: MapSchedule) -> None:
     for value, buffer in source.outputs:
         if numel(buffer.shape) != total:
             raise Unsupported("a map with outputs of different sizes")
-        coordinates = split(Index.whole(base), buffer.shape)
-        assert coordinates is not None
-        term = emitter.value(value, tuple(coordinates))
-        emitter.store(f"{buffer.name}_ptr", term, buffer.shape, tuple(coordinates))
+        coordinates = parted(base, buffer.shape)
+        emitter.store(f"{buffer.name}_ptr", emitter.value(value, coordinates), buffer.shape, coordinates)
         source.allocate(buffer)
     head = ["i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)", "inside = i < n"]
     if total.value(source.shapes.hints()) >= 2**31 - schedule.block:

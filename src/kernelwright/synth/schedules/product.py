@@ -7,13 +7,23 @@ memory accelerator, others through pointers. A split contraction leaves partial 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
 
-from kernelwright.synth.emitter import TL, Coordinates, Emitter, Guard, Term
-from kernelwright.synth.index import Base, Index, split
-from kernelwright.synth.primitives import REDUCTIONS, Prim, Unsupported, Val
+from kernelwright.synth.emitter import (
+    TL,
+    Coordinates,
+    Emitter,
+    Guard,
+    Term,
+    computed,
+    input_precision,
+    place_tile,
+)
+from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import ProductSchedule, TileDecisions
 from kernelwright.synth.sizes import ONE, Size, product
 from kernelwright.synth.source import Buffer, Source, numel
@@ -25,13 +35,11 @@ ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 def product_of(source: Source) -> Prim:
     """The one contraction of a graph. Raises Unsupported."""
-    dots = [prim for prim in source.lowered.prims if prim.op in ("matmul", "conv", "attention")]
-    others = [prim for prim in source.lowered.prims if prim.op in (*REDUCTIONS, "cumsum", "cumprod")]
-    if len(dots) != 1 or dots[0].op != "matmul" or others:
-        raise Unsupported("not one product with maps")
-    if dots[0].args[0].dtype not in ITEMSIZE or dots[0].args[1].dtype != dots[0].args[0].dtype:
-        raise Unsupported(f"a product of {dots[0].args[0].dtype} and {dots[0].args[1].dtype}")
-    return dots[0]
+    prim = source.only("product", "matmul")
+    left, right = (one.dtype for one in prim.args)
+    if left not in ITEMSIZE or left != right:
+        raise Unsupported(f"a product of {left} and {right}")
+    return prim
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,14 +129,11 @@ class ProductPrinter:
     def batch_coordinates(self) -> tuple[Index, ...]:
         if not self.batched:
             return ()
-        found = split(Index.whole(Base("batch", product(self.batch), loops=self.loops)), self.batch)
-        assert found is not None
-        return tuple(found)
+        return parted(Base("batch", product(self.batch), loops=self.loops), self.batch)
 
-    def row_coordinates(self, base: Base) -> tuple[Index, ...]:
-        found = split(Index.whole(base), self.row_shape)
-        assert found is not None
-        return tuple(found)
+    def own_coordinates(self) -> Coordinates:
+        """Of a program's tile, or of the piece of it that is being stored."""
+        return (*self.batch_coordinates(), *parted(self.m_base, self.row_shape), Index.whole(self.n_base))
 
     def _operand(self, side: Side) -> Term:
         """A tile of a side through pointers, in the operands' type."""
@@ -140,7 +145,7 @@ class ProductPrinter:
                 if side.along_k
                 else self.m_base
             )
-            own = (*self.row_coordinates(m), Index.whole(k))
+            own = (*parted(m, self.row_shape), Index.whole(k))
         else:
             k = Base("k[:, None]", self.k, frozenset({0}), ("in_k[:, None]",), loops)
             n = (
@@ -153,9 +158,7 @@ class ProductPrinter:
         return self.emitter.cast(self.emitter.value(side.value, own, raw=True), side.value.dtype)
 
     def _dot(self, acc: str, a: str, b: str) -> str:
-        precision = (
-            f', input_precision="{self.schedule.precision}"' if self.a.value.dtype == "float32" else ""
-        )
+        precision = input_precision(self.a.value.dtype, self.schedule.precision)
         return f"{acc} = tl.dot({a}, {b}, {acc}{precision})"
 
     def walk(self) -> None:
@@ -167,21 +170,16 @@ class ProductPrinter:
         low, high = ("begin", "end") if self.schedule.split_k > 1 else ("0", k)
         emitter.open("k", f"for start in range({low}, {high}, BLOCK_K):")
         names = ["left", *self.right_names]
-        if self.through:
-            emitter.line("if DESCRIPTORS:")
-            for name, side in zip(names, (self.a, *self.rights), strict=True):
-                emitter.line(f"    {name} = {self._tile_load(side)}")
-            emitter.line("else:")
-            emitter.scopes[-1].depth += 1
-        emitter.line("k = start + tl.arange(0, BLOCK_K)")
-        even = " | EVEN_K" if self.schedule.split_k == 1 else ""
-        emitter.line(f"in_k = (k < {high}){even}" if even else f"in_k = k < {high}")
-        texts = [self._operand(side).text for side in (self.a, *self.rights)]
-        if self.through:
-            for name, text in zip(names, texts, strict=True):
+        sides = list(zip(names, (self.a, *self.rights), strict=True))
+        loads = [f"{name} = {self._tile_load(side)}" for name, side in sides] if self.through else []
+        with emitter.otherwise("DESCRIPTORS", *loads) if loads else contextlib.nullcontext():
+            emitter.line("k = start + tl.arange(0, BLOCK_K)")
+            even = " | EVEN_K" if self.schedule.split_k == 1 else ""
+            emitter.line(f"in_k = (k < {high}){even}" if even else f"in_k = k < {high}")
+            texts = [self._operand(side).text for _, side in sides]
+            for name, text in zip(names, texts, strict=True) if loads else ():
                 emitter.line(f"{name} = {text}")
-            emitter.scopes[-1].depth -= 1
-            texts = names
+        texts = names if loads else texts
         for acc, right in zip(self.accumulators, texts[1:], strict=True):
             emitter.line(self._dot(acc, texts[0], right))
         emitter.close()
@@ -207,11 +205,7 @@ class ProductPrinter:
         return f"TensorDescriptor.from_tensor({flat}, {block})"
 
     def _accumulated(self, place: int, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        wanted = (*self.batch_coordinates(), *self.row_coordinates(self.m_base), Index.whole(self.n_base))
-        if tuple(one.merged() for one in coordinates) != wanted:
-            raise Unsupported("a product at other places than its tile's")
-        masks = (*self.m_base.masks, *self.n_base.masks)
-        return Term(self.accumulators[place], "float32", frozenset({0, 1}), self.loops, masks)
+        return computed(self.accumulators[place], coordinates, self.own_coordinates(), "a product")
 
     # -- the kernel -------------------------------------------------------------------------------------------
 
@@ -228,18 +222,7 @@ class ProductPrinter:
             )
         else:
             emitter.line("tile = tl.program_id(0)")
-        if self.schedule.group == 1:
-            emitter.line("tile_m, tile_n = tile // tiles_n, tile % tiles_n")
-        else:
-            emitter.line("width = GROUP * tiles_n")
-            emitter.line("first_m = tile // width * GROUP")
-            emitter.line("rows_m = tl.minimum(tiles_m - first_m, GROUP)")
-            emitter.line("tile_m = first_m + tile % width % rows_m")
-            emitter.line("tile_n = tile % width // rows_m")
-        emitter.line("m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)")
-        emitter.line("n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)")
-        emitter.line(f"in_m = m < {m}")
-        emitter.line(f"in_n = n < {n}")
+        place_tile(emitter, m, n, self.schedule.group)
         if self.a.along_k:
             emitter.line(f"m_at = m % {emitter.size(self.m, True)}")
         if any(one.along_k for one in self.rights):
@@ -295,26 +278,18 @@ class ProductPrinter:
     def store(self, variable: str, shift: str) -> None:
         """Every result of the tile, or of a piece of it."""
         emitter, space = self.emitter, self.shapes.of[self.prim.out.name]
-        coordinates = (
-            *self.batch_coordinates(),
-            *self.row_coordinates(self.m_base),
-            Index.whole(self.n_base),
-        )
         for value, buffer in self.source.outputs:
             if numel(buffer.shape) != numel(space):
                 raise Unsupported("an output of another size than the product")
-            where = emitter.forward(value, self.made, coordinates)
+            where = emitter.forward(value, self.made, self.own_coordinates())
             term = emitter.value(value, where)
             if self.stored(buffer):
-                emitter.line("if DESCRIPTORS:")
-                half = f"{term.text}.to({TL[buffer.dtype]})"
-                emitter.line(
-                    f"    {buffer.name}_desc.store([tile_m * BLOCK_M, tile_n * BLOCK_N{shift}], {half})"
+                place, half = (
+                    f"[tile_m * BLOCK_M, tile_n * BLOCK_N{shift}]",
+                    f"{term.text}.to({TL[buffer.dtype]})",
                 )
-                emitter.line("else:")
-                emitter.scopes[-1].depth += 1
-                emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
-                emitter.scopes[-1].depth -= 1
+                with emitter.otherwise("DESCRIPTORS", f"{buffer.name}_desc.store({place}, {half})"):
+                    emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
             else:
                 emitter.store(f"{buffer.name}_ptr", term, buffer.shape, where)
 
@@ -371,7 +346,6 @@ def _tiles_of(source: Source, printer: ProductPrinter) -> str:
 
 def _host_descriptors(source: Source, printer: ProductPrinter, stores: bool = True) -> dict[str, str]:
     """Lines that make descriptors where all rows are aligned; parameters and what is handed to them."""
-    source.descriptors = True
     made: dict[str, tuple[str, str]] = {}
     needed: list[Size] = []
     for side in (printer.a, *printer.rights):
@@ -383,10 +357,7 @@ def _host_descriptors(source: Source, printer: ProductPrinter, stores: bool = Tr
             needed.append(printer.n)
     unit = 16 // ITEMSIZE[printer.a.value.dtype]
     tests = dict.fromkeys(f"{source.size(size, True)} % {unit} == 0" for size in needed)
-    source.host.append(f"aligned = {' and '.join(tests)}")
-    for name, (plain, text) in made.items():
-        source.host.append(f"{name} = {text} if aligned else {plain}")
-    return {name: name for name in made}
+    return source.hand_over(" and ".join(tests), made)
 
 
 def _stored_descriptor(source: Source, printer: ProductPrinter, buffer: Buffer) -> str:
@@ -446,9 +417,8 @@ def _print_summed(source: Source, printer: ProductPrinter, partial: Buffer) -> N
                    for one in source.lowered.prims)  # fmt: skip
         if numel(buffer.shape) != total or made:
             raise Unsupported("a split contraction whose output is turned")
-        found = split(Index.whole(base), buffer.shape)
-        assert found is not None
-        emitter.store(f"{buffer.name}_ptr", emitter.value(value, tuple(found)), buffer.shape, tuple(found))
+        found = parted(base, buffer.shape)
+        emitter.store(f"{buffer.name}_ptr", emitter.value(value, found), buffer.shape, found)
         source.allocate(buffer)
     grid = f"(triton.cdiv({source.size(total)}, 1024),)"
     source.kernel(emitter, {"BLOCK": "1024"}, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})

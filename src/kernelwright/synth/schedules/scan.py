@@ -6,23 +6,21 @@ few long rows leave most of a GPU idle.
 
 from __future__ import annotations
 
-from kernelwright.synth.emitter import Coordinates, Guard, Term
-from kernelwright.synth.index import Base, Index, split
-from kernelwright.synth.primitives import FLOATS, REDUCTIONS, Prim, Unsupported
+from kernelwright.synth.emitter import Coordinates, Guard, Term, computed
+from kernelwright.synth.index import Base, Index, parted
+from kernelwright.synth.primitives import FLOATS, SCANS, Prim, Unsupported
 from kernelwright.synth.program import ScanSchedule
 from kernelwright.synth.schedules.row import Space
 from kernelwright.synth.sizes import ONE
 from kernelwright.synth.source import Source, numel
 
-SCANS = ("cumsum", "cumprod")
-
 
 def scan_of(source: Source) -> Prim:
     """The one scan of a graph. Raises Unsupported."""
-    found = [prim for prim in source.lowered.prims if prim.op in (*SCANS, *REDUCTIONS)]
-    if len(found) != 1 or found[0].op not in SCANS or not found[0].out.shape:
-        raise Unsupported("not one scan with maps")
-    return found[0]
+    prim = source.only("scan", *SCANS)
+    if not prim.out.shape:
+        raise Unsupported("a scan of one number")
+    return prim
 
 
 class ScanPrinter:
@@ -46,21 +44,12 @@ class ScanPrinter:
 
     def coordinates(self) -> Coordinates:
         """Of this program's elements, in the scan's shape."""
-        kept = (
-            split(Index.whole(self.row), self.space.kept)
-            if self.rows != ONE
-            else [Index()] * len(self.space.kept)
-        )
-        assert kept is not None
-        left = list(kept)
+        left = list(parted(self.row, self.space.kept))
         column = Index.whole(self.cols) if self.columns != ONE else Index()
         return tuple(column if i in self.space.dims else left.pop(0) for i in range(len(self.space.shape)))
 
     def _running(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
-        if coordinates != self.coordinates():
-            raise Unsupported("a scan at other places than its row's")
-        masks = (*self.row.masks, *self.cols.masks)
-        return Term("running", self._dtype, self.row.axes | self.cols.axes, self.cols.loops, masks)
+        return computed("running", coordinates, self.coordinates(), "a scan", self._dtype)
 
     @property
     def _dtype(self) -> str:
@@ -96,14 +85,8 @@ class ScanPrinter:
 
     def outputs(self) -> None:
         """Stores inside the loop."""
-        emitter = self.emitter
-        for value, buffer in self.source.outputs:
-            if numel(buffer.shape) != numel(self.space.shape):
-                raise Unsupported("an output of another size than the scan")
-            where = emitter.forward(value, frozenset({self.prim.out.name}), self.coordinates())
-            emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
-            self.source.allocate(buffer)
-        emitter.close()
+        self.source.store(self.emitter, self.prim.out, self.coordinates(), "the scan")
+        self.emitter.close()
 
 
 def print_scan(source: Source, schedule: ScanSchedule) -> None:
