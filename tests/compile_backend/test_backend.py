@@ -394,3 +394,36 @@ def test_where_all_kernels_lose_they_are_added_one_by_one(
         torch.testing.assert_close(compiled(module)(x), module(x))
     (graph,) = last_report().graphs
     assert len({name for _, name in graph.replaced}) == 1 < len(graph.groups)
+
+
+class Convolutions(nn.Module):
+    """A plain convolution and one of each channel by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(6, 8, 3, padding=1), nn.Conv2d(8, 8, 5, padding=2, groups=8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(functional.relu(self.first(x)))
+
+
+@pytest.mark.parametrize("wanted", ["both", "weights", "none"])
+def test_gradients_of_a_convolution_are_asked_for_one_by_one(
+    wanted: str, source: Callable[..., Known]
+) -> None:
+    """Where one of the two has a kernel the other stays, and where none has the call is whole again."""
+
+    def known(graph: Graph) -> bool:
+        found = [node for node in graph.nodes if "convolution_backward" in node.op]
+        each = [[one is not None for one in node.outputs] for node in found]
+        return any(one == [False, True, False] or (wanted == "both" and one[0]) for one in each) and wanted != "none"
+
+    source(known)
+    module, x = Convolutions(), torch.randn(2, 6, 9, 7, requires_grad=True)
+    fast = compiled(module)
+    expected = torch.autograd.grad(module(x).square().sum(), [x, *module.parameters()])
+    got = torch.autograd.grad(fast(x).square().sum(), [x, *module.parameters()])
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+    replaced = [one for one in last_report().replaced if "convolution_backward" in one]
+    assert len(replaced) == {"both": 4, "weights": 2, "none": 0}[wanted]

@@ -10,6 +10,7 @@ there is a GPU the stitched graph is then timed against Inductor's, and the fast
 
     backend.py     the backend: options, what is asked of Inductor
     splice.py      groups of an fx graph out, operators in
+    gradients.py   a convolution's gradients one by one
     grouping.py    which groups that is, where several cuts have kernels
     operators.py   a verified kernel as an operator of torch.library
     inline.py      its launches, for Inductor's own wrapper

@@ -22,6 +22,7 @@ import torch._functorch.config
 from torch import fx
 
 from kernelwright.compile_backend.compiling import Compiling, raced
+from kernelwright.compile_backend.gradients import apart, together
 from kernelwright.compile_backend.grouping import Option
 from kernelwright.compile_backend.operators import operator_for
 from kernelwright.compile_backend.race import Race
@@ -171,6 +172,7 @@ class _Pass:
         """No caching of what it makes: kernels are found between one process and the next."""
 
     def __call__(self, graph: fx.Graph) -> None:
+        parts = apart(graph)
         try:
             if self._ours["search"] and self._first:
                 self._source.search(
@@ -181,6 +183,7 @@ class _Pass:
         except Exception as error:  # a fault of the search's is no fault of the model's
             logger.warning("kernelwright: the search failed: %s: %s", type(error).__name__, error)
         self.done = splice(graph, self._choose)
+        together(graph, parts)
         if self._first:
             taken = {group for group, _ in self.done.replaced}
             _REPORT.choices += [

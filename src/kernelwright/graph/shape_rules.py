@@ -240,6 +240,18 @@ def _convolution(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     return [[*x[: -count - 1], out, *spatial]], args
 
 
+def _convolution_backward(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """The convolution's own rule, with what it makes as the first argument."""
+    grad, x, w, counted, *how, wanted = node.args
+    forward = node.model_copy(update={"args": (x, w, None, *how)})
+    [made], (*_, groups) = _convolution(rules, forward)
+    for one, other in zip(rules.shape(grad), made, strict=True):
+        rules.same(one, other)
+    shapes = [rules.shape(x), rules.shape(w), made[1:2]]
+    written = tuple(made[1:2]) if isinstance(counted, tuple) else counted
+    return shapes, (grad, x, w, written, *how[:-1], groups, wanted)
+
+
 def _pool(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     name = operators.packet(node.op)
     x = rules.shape(node.args[0])
@@ -638,7 +650,7 @@ def _sides(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
 _RULES: dict[str, Rule] = {
     "linear": _linear, "mm": _matmul, "bmm": _matmul, "addmm": _matmul, "baddbmm": _matmul, "matmul": _matmul,
     "mv": _matmul, "dot": _matmul, "addmv": _matmul, "scaled_dot_product_attention": _attention,
-    "convolution": _convolution, "layer_norm": _layer_norm, "rms_norm": _layer_norm, "native_layer_norm": _layer_norm,
+    "convolution": _convolution, "convolution_backward": _convolution_backward, "layer_norm": _layer_norm, "rms_norm": _layer_norm, "native_layer_norm": _layer_norm,
     "group_norm": _group_norm, "native_group_norm": _group_norm, "batch_norm": _batch_norm, "instance_norm": _batch_norm,
     "prelu": _prelu, "unfold": _windows, "im2col": _patches, "grid_sampler_2d": _grid, "grid_sampler_3d": _grid,
     "_native_batch_norm_legit": _batch_norm, "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit_functional": _batch_norm,

@@ -120,6 +120,11 @@ def _summed(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
         kind = types[name]
         return kind.shape if isinstance(kind, TensorType) else ()
 
+    if "convolution_backward" in node.op:  # the input's gradient sums over filters, the weights' over images and places
+        [grad] = [one for one in node.args[:1] if isinstance(one, Ref)]
+        batch, filters, *places = shape(grad.ref)
+        yield filters if node.outputs[0] is not None else "*".join(map(str, (batch, *places)))
+        return
     if "conv" in node.op:
         weight = node.args[1]
         yield from shape(weight.ref)[1:2] if isinstance(weight, Ref) else ()
@@ -378,9 +383,12 @@ def _within(graph: Graph, symbols: Mapping[str, int]) -> bool:
     for node in graph.nodes:
         if operators.kind(node.op) == "contraction":
             given = [shape(name) for name in node.refs()]
-            out = math.prod(next((shape(one.name) for one in node.outputs if one is not None), []))
+            backward = "convolution_backward" in node.op
+            out = math.prod(
+                given[0] if backward else next((shape(one.name) for one in node.outputs if one is not None), [])
+            )
             depth = (
-                math.prod(given[1]) // max(1, given[1][0])
+                math.prod(given[1 + backward]) // max(1, given[1 + backward][0])
                 if "convolution" in node.op
                 else max((s[-1] for s in given if s), default=1)
             )

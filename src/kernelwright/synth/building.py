@@ -50,10 +50,11 @@ class GraphBuilder:
             function = getattr(function, part)
         made = function(*map(_meta, args), **{name: _meta(one) for name, one in kwargs.items()})
         many = isinstance(made, (tuple, list))
-        handles = [Handle(self._name(op.split(".")[1]), one) for one in (made if many else [made])]
+        name = op.split(".")[1]
+        handles = [None if one is None else Handle(self._name(name), one) for one in (made if many else [made])]
         self.nodes.append(Node(
             op=op, args=tuple(map(_operand, args)), kwargs=tuple((name, _operand(one)) for name, one in kwargs.items()),
-            outputs=tuple(Value(name=one.name, type=_type(one.meta)) for one in handles),
+            outputs=tuple(one and Value(name=one.name, type=_type(one.meta)) for one in handles),
         ))  # fmt: skip
         return tuple(handles) if many else handles[0]
 

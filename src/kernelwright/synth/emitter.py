@@ -442,6 +442,20 @@ class Emitter:
             parts,
         )
 
+    def _emit_patches(
+        self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool
+    ) -> Term:
+        """What a tap reads of a place, as a convolution does; 0 outside."""
+        source, rank = prim.args[0], len(prim.attr("kernel"))
+        guards, found = list(guard), list(coordinates[:2])
+        for dim, (tap, place) in enumerate(zip(coordinates[2 : 2 + rank], coordinates[2 + rank :], strict=True)):
+            stride, padding, dilation = (prim.attr(name)[dim] for name in ("stride", "padding", "dilation"))
+            moved = place * stride + tap * dilation + -padding
+            test = self.inside(moved, self.shapes.of[source.name][2 + dim]) if padding else None
+            guards += [test] if test is not None else []
+            found.append(moved)
+        return self.value(source, tuple(found), tuple(guards), raw)
+
     def _emit_cat(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         dim, start = prim.attr("dim"), ZERO
         index, dtype = coordinates[dim], wide(prim.out.dtype)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Other, Ref, Size, TensorType
+from kernelwright.synth.backward import convolution_backward
 from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduced, slice_of
 from kernelwright.synth.moves import MOVES
 from kernelwright.synth.pointwise import RULES
@@ -619,7 +620,7 @@ _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["index_select", "embedding"], _take),
     **dict.fromkeys(["max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"], _pool),
     **dict.fromkeys(["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"], _adaptive),
-    "div": _div, "floor_divide": _floor_divide, "gelu": _gelu, "pow": _pow, "lerp": _lerp, "glu": _glu, "prelu": _prelu,
+    "convolution_backward": convolution_backward, "div": _div, "floor_divide": _floor_divide, "gelu": _gelu, "pow": _pow, "lerp": _lerp, "glu": _glu, "prelu": _prelu,
     "slice": _slice, "select": _select, "cat": _cat, "stack": _stack, "flip": _flip, "constant_pad_nd": _pad,
     "arange": _arange, "masked_fill": _masked_fill, "where": _where, "scaled_dot_product_attention": _attention,
     **MOVES, **STATISTICS,

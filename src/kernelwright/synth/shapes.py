@@ -271,6 +271,11 @@ class Shapes:
         spatial = tuple(self._window(prim, dim, x[first + dim], kernel[dim]) for dim in range(rank))
         return (*x[:first], *spatial)
 
+    def _of_patches(self, prim: Prim, inputs: list[Shape]) -> Shape:
+        x, kernel = inputs[0], prim.attr("kernel")
+        places = (self._window(prim, dim, x[2 + dim], side) for dim, side in enumerate(kernel))
+        return (*x[:2], *map(Size.of, kernel), *places)
+
     def _of_attention(self, prim: Prim, inputs: list[Shape]) -> Shape:
         q, k, v = inputs[:3]
         self.join(q[0], k[0])

@@ -137,6 +137,8 @@ class ImplicitPrinter(ConvolutionPrinter):
 
     def __init__(self, source: Source, schedule: ConvolutionSchedule) -> None:
         super().__init__(source, schedule)
+        if dict(self.prim.attrs).get("flipped"):
+            raise Unsupported("taps in reverse, which only depthwise convolutions read")
         self.m = numel(self.places)
         self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",))
         self.n_base = Base("n[None, :]", self.filters, frozenset({1}), ("in_n[None, :]",))
@@ -276,8 +278,8 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     emitter, channels = printer.emitter, source.shapes.of[printer.w.name][1].constant
     if channels is None:
         raise Unsupported("a direct sum over channels whose number may vary")
-    if printer.transposed or printer.taps * channels > _MOST_TAPS:
-        raise Unsupported("a direct sum over so many taps")
+    if printer.transposed or dict(printer.prim.attrs).get("flipped") or printer.taps * channels > _MOST_TAPS:
+        raise Unsupported("a direct sum over so many taps, or taps in reverse")
     pixels = numel(printer.out_shape[2:])
     plane = Base("plane", printer.out_shape[0] * printer.out_shape[1])
     base = Base("m", pixels, frozenset({0}), ("in_m",))

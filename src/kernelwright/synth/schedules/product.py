@@ -25,6 +25,7 @@ from kernelwright.synth.emitter import (
 from kernelwright.synth.index import Base, Index, parted
 from kernelwright.synth.primitives import Prim, Unsupported, Val
 from kernelwright.synth.program import ProductSchedule, TileDecisions
+from kernelwright.synth.shapes import groups_of
 from kernelwright.synth.sizes import ONE, Size, product
 from kernelwright.synth.source import Buffer, Source, numel
 
@@ -71,17 +72,27 @@ def side_of(source: Source, prim: Prim, row: bool) -> Side:
     for step in reversed(chain):
         if step.op == "permute":
             order = [order[one] for one in step.attr("order")]
-        elif step.op == "view":  # of memory as it runs
-            plain = plain and order == sorted(order)
-            order = list(range(len(step.out.shape)))
+        elif step.op == "view":
+            plain = plain and order == sorted(order)  # of memory as it runs
+            order = _viewed(order, step)
         elif step.op != "alias":
             plain = False
+            if len(step.out.shape) != len(order):
+                order = list(range(len(step.out.shape)))
     rank = len(value.shape)
     turned = len(order) > 1 and order[-1] != rank - 1
     plain = (
         plain and order[: rank - 2] == list(range(rank - 2)) and sorted(order[-2:]) == [rank - 2, rank - 1]
     )
     return Side(value, row, name if plain else "", turned != row)
+
+
+def _viewed(order: list[int], step: Prim) -> list[int]:
+    """The order of a view's dimensions in memory, as far as it says which one runs fastest."""
+    have, want = step.reads()[0].shape, step.out.shape
+    fastest = order.index(max(order)) if order else 0
+    last = next((right[-1] for left, right in groups_of(have, want) if fastest in left and right), len(want) - 1)
+    return [*range(last), len(want) - 1, *range(last, len(want) - 1)] if want else []
 
 
 class ProductPrinter:
