@@ -1,13 +1,14 @@
 """Groups of the blocks of `backend.py`, as its backend cuts them: those that lost to the faster of eager and torch.compile on an H100,
-and those of the cuts that know their neighbours (`graph/neighbours.py`).
+those of the cuts that know their neighbours (`graph/neighbours.py`), and the gradients of their convolutions.
 
-For `schedules.py --only block/`, or `block/neighbours`. Sizes are those of the blocks: nothing here is drawn from for a corpus. The order is that of
+For `schedules.py --only block/`, `block/neighbours` or `block/gradients`. Sizes are those of the blocks: nothing here is drawn from for a corpus. The order is that of
 interest.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 from schedule_problems import Problem
 
@@ -32,6 +33,7 @@ _BACKWARD = (
 _RMS = "h = f32({}); main(mul(mul(h, rsqrt(add(mean(pow(h, 2), [-1], True), 1e-6))), w))"
 _LARGE, _IMAGE = "[100352,256]", "[32,256,56,56]"
 _DEPTHWISE = "convolution(x, w, c, [1, 1], [3, 3], [1, 1], False, [0, 0], 256)"
+_GRADIENT = "convolution_backward(g, x, w, None, [1, 1], [{0}, {0}], [1, 1], False, [0, 0], {1}, [{2}, {3}, False])[{4}]"
 _CONVOLUTION = "convolution(x, w, None, [1, 1], [{0}, {0}], [1, 1], False, [0, 0], 1)"
 
 
@@ -39,6 +41,21 @@ def _both(norm: str) -> str:
     """The sum of two values, and its norm."""
     first, _, last = norm.format("s").rpartition("; ")
     return f"s = add(x, a); {first}; (s, {last})"
+
+
+def _gradients() -> Iterator[tuple[str, str, str]]:
+    """Of images and of weights, of the convolutions that the blocks have."""
+    for batch, channels, filters, side, taps in (
+        (64, 256, 64, 56, 1), (64, 64, 64, 56, 3), (64, 64, 256, 56, 1), (32, 256, 256, 56, 7), (8, 320, 320, 64, 3),
+    ):  # fmt: skip
+        groups = channels if taps == 7 else 1
+        arguments = (
+            f"g:[{batch},{filters},{side},{side}] x:[{batch},{channels},{side},{side}] "
+            f"w:weight[{filters},{'n1' if groups > 1 else channels},n{taps},n{taps}]"
+        )
+        for of, first in (("image", True), ("weights", False)):
+            name = f"gradients of {of}, {taps}x{taps} {channels} to {filters}"
+            yield name, arguments, _GRADIENT.format(taps // 2, groups, first, not first, int(not first))
 
 
 _LINES: tuple[tuple[str, str, str], ...] = (
@@ -90,6 +107,6 @@ def block_problems() -> list[Problem]:
     """All of them, in order of interest."""
     made = [
         (name, Spelled(name, arguments, body, "bfloat16", random.Random(0)))
-        for name, arguments, body in _LINES
+        for name, arguments, body in (*_gradients(), *_LINES)
     ]
     return [Problem(f"block/{name}", one.graph, positive=frozenset(one.draws)) for name, one in made]

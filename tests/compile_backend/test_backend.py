@@ -416,7 +416,10 @@ def test_gradients_of_a_convolution_are_asked_for_one_by_one(
     def known(graph: Graph) -> bool:
         found = [node for node in graph.nodes if "convolution_backward" in node.op]
         each = [[one is not None for one in node.outputs] for node in found]
-        return any(one == [False, True, False] or (wanted == "both" and one[0]) for one in each) and wanted != "none"
+        return (
+            any(one == [False, True, False] or (wanted == "both" and one[0]) for one in each)
+            and wanted != "none"
+        )
 
     source(known)
     module, x = Convolutions(), torch.randn(2, 6, 9, 7, requires_grad=True)

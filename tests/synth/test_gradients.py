@@ -8,7 +8,7 @@ import torch
 from running_programs import agrees, draw, graph_of, run
 
 from kernelwright.graph.types import Graph, TensorType
-from kernelwright.synth.library import candidates, key_of, nest_of, schedules_of
+from kernelwright.synth.library import candidates, key_of, nest_of, program_of, schedules_of
 from kernelwright.synth.program import ProductSchedule, Program, RowSchedule
 from kernelwright.synth.to_triton import print_triton, source_of
 
@@ -127,3 +127,51 @@ def test_the_table_is_read() -> None:
     graph = graph_of(make)
     assert schedules_of(graph)[0].stages == 4
     assert schedules_of(graph)[0].epilogue == 2
+
+
+def gradient(of: str, taps: int = 1, step: int = 1, each: bool = False, gap: int = 1) -> Graph:
+    """One result of convolution_backward: of 10 channels and 12 filters, or 10 of one channel each."""
+    filters, reach = (10 if each else 12), gap * (taps - 1)
+    pad = taps // 2
+    high, wide = ((side + 2 * pad - reach - 1) // step + 1 for side in (9, 8))
+
+    def make(b: Any) -> Any:
+        arguments = [
+            b.input("g", "bfloat16", (2, filters, high, wide)),
+            b.input("x", "bfloat16", (2, 10, 9, 8)),
+            b.input("w", "bfloat16", (filters, 1 if each else 10, taps, taps), role="weight"),
+        ]
+        wanted = [one == of for one in ("input", "weights", "bias")]
+        counted = [filters] if of == "bias" else None
+        how = (counted, [step] * 2, [pad] * 2, [gap] * 2, False, [0, 0], 10 if each else 1, wanted)
+        return b.op("aten.convolution_backward.default", *arguments, *how)[wanted.index(True)]
+
+    return graph_of(make)
+
+
+@pytest.mark.parametrize("of", ["input", "weights", "bias"])
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"taps": 3}, {"taps": 3, "step": 2}, {"step": 2}, {"taps": 5, "each": True}, {"taps": 3, "gap": 2}],
+    ids=["1x1", "3x3", "3x3 by two", "1x1 by two", "depthwise", "dilated"],
+)
+def test_gradients_of_a_convolution(of: str, how: dict[str, Any], tmp_path: Path) -> None:
+    graph = gradient(of, **how)
+    program = program_of(graph)
+    assert program is not None
+    assert agrees(graph, program.schedule, tmp_path) == ""
+
+
+def test_a_weights_gradient_by_tap_may_be_split(tmp_path: Path) -> None:
+    graph = gradient("weights", taps=3)
+    assert agrees(graph, ProductSchedule(**{**SMALL, "tile": (16, 16, 32)}, split_k=3), tmp_path) == ""
+
+
+def test_two_gradients_at_once_have_no_nest() -> None:
+    def make(b: Any) -> Any:
+        g, x = (b.input(name, "bfloat16", (2, 8, 5, 5)) for name in "gx")
+        w = b.input("w", "bfloat16", (8, 8, 1, 1), role="weight")
+        how = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, False])
+        return b.op("aten.convolution_backward.default", g, x, w, *how)[:2]
+
+    assert schedules_of(graph_of(make)) == []

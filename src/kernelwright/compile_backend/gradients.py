@@ -20,12 +20,12 @@ def apart(graph: fx.Graph) -> list[list[fx.Node]]:
     found = []
     for node in list(graph.find_nodes(op="call_function", target=_BACKWARD)):
         reads = [user for user in node.users if user.target is operator.getitem]
-        places = sorted({int(user.args[1]) for user in reads})  # type: ignore[arg-type]
+        places = sorted({int(user.args[1]) for user in reads})
         if len(places) < 2 or len(reads) < len(node.users) or "val" not in node.meta:
             continue
         parts = {place: _asking(graph, node, (place,)) for place in places}
         for read in reads:
-            read.replace_input_with(node, parts[int(read.args[1])])  # type: ignore[arg-type]
+            read.replace_input_with(node, parts[int(read.args[1])])
         graph.erase_node(node)
         found.append(list(parts.values()))
     return found

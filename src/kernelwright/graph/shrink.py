@@ -120,7 +120,9 @@ def _summed(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
         kind = types[name]
         return kind.shape if isinstance(kind, TensorType) else ()
 
-    if "convolution_backward" in node.op:  # the input's gradient sums over filters, the weights' over images and places
+    if (
+        "convolution_backward" in node.op
+    ):  # the input's gradient sums over filters, the weights' over images and places
         [grad] = [one for one in node.args[:1] if isinstance(one, Ref)]
         batch, filters, *places = shape(grad.ref)
         yield filters if node.outputs[0] is not None else "*".join(map(str, (batch, *places)))
@@ -385,7 +387,9 @@ def _within(graph: Graph, symbols: Mapping[str, int]) -> bool:
             given = [shape(name) for name in node.refs()]
             backward = "convolution_backward" in node.op
             out = math.prod(
-                given[0] if backward else next((shape(one.name) for one in node.outputs if one is not None), [])
+                given[0]
+                if backward
+                else next((shape(one.name) for one in node.outputs if one is not None), [])
             )
             depth = (
                 math.prod(given[1 + backward]) // max(1, given[1 + backward][0])

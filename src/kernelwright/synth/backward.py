@@ -32,9 +32,7 @@ def convolution_backward(call: Call) -> tuple[Val | None, ...]:
     return None, None, call.b.reduce("sum", grad, dims, False, grad.dtype)
 
 
-def of_input(
-    b: Builder, grad: Val, x: Val, weight: Val, how: tuple[Sides, Sides, Sides], groups: int
-) -> Val:
+def of_input(b: Builder, grad: Val, x: Val, weight: Val, how: tuple[Sides, Sides, Sides], groups: int) -> Val:
     """Each place of the input collects what it went to: the transposed convolution with the same weights."""
     stride, padding, dilation = how
     reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
@@ -68,10 +66,16 @@ def of_weights(
         sums = b.reduce("sum", terms, (0, *range(2 + rank, 2 + 2 * rank)), False)
         return b.view(sums, weight.shape)
     left = b.view(b.permute(grad, (1, 0, *range(2, 2 + rank))), (filters, places))
-    order = (0, *range(2 + rank, 2 + 2 * rank), *range(1, 2 + rank))
-    right = b.view(b.permute(seen, order), (places, x.shape[1] * math.prod(kernel)))
     acc = "float64" if grad.dtype == "float64" else "float32"
-    return b.view(b.add("matmul", (left, right), acc, (filters, right.shape[1])), weight.shape)
+    taps, channels = math.prod(kernel), x.shape[1]
+    # A product for each tap: where it reads is then told by one row of places and one of channels.
+    by_tap = b.permute(seen, (*range(2, 2 + rank), 0, *range(2 + rank, 2 + 2 * rank), 1))
+    if taps == 1:
+        right = b.view(by_tap, (places, channels))
+        return b.view(b.add("matmul", (left, right), acc, (filters, channels)), weight.shape)
+    right = b.view(by_tap, (taps, places, channels))
+    made = b.add("matmul", (left, right), acc, (taps, filters, channels))
+    return b.view(b.permute(made, (1, 2, 0)), weight.shape)
 
 
 def patches(b: Builder, x: Val, kernel: Sides, out: Sides, how: tuple[Sides, Sides, Sides]) -> Val:

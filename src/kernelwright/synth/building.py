@@ -51,7 +51,9 @@ class GraphBuilder:
         made = function(*map(_meta, args), **{name: _meta(one) for name, one in kwargs.items()})
         many = isinstance(made, (tuple, list))
         name = op.split(".")[1]
-        handles = [None if one is None else Handle(self._name(name), one) for one in (made if many else [made])]
+        handles = [
+            None if one is None else Handle(self._name(name), one) for one in (made if many else [made])
+        ]
         self.nodes.append(Node(
             op=op, args=tuple(map(_operand, args)), kwargs=tuple((name, _operand(one)) for name, one in kwargs.items()),
             outputs=tuple(one and Value(name=one.name, type=_type(one.meta)) for one in handles),

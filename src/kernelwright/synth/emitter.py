@@ -448,7 +448,9 @@ class Emitter:
         """What a tap reads of a place, as a convolution does; 0 outside."""
         source, rank = prim.args[0], len(prim.attr("kernel"))
         guards, found = list(guard), list(coordinates[:2])
-        for dim, (tap, place) in enumerate(zip(coordinates[2 : 2 + rank], coordinates[2 + rank :], strict=True)):
+        for dim, (tap, place) in enumerate(
+            zip(coordinates[2 : 2 + rank], coordinates[2 + rank :], strict=True)
+        ):
             stride, padding, dilation = (prim.attr(name)[dim] for name in ("stride", "padding", "dilation"))
             moved = place * stride + tap * dilation + -padding
             test = self.inside(moved, self.shapes.of[source.name][2 + dim]) if padding else None

@@ -21,6 +21,7 @@ from kernelwright.synth.program import (
     ScanSchedule,
     TransposeSchedule,
 )
+from kernelwright.synth.schedules.product import product_of
 from kernelwright.synth.schedules.row import space_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.sizes import ONE, next_power_of_two
@@ -309,6 +310,7 @@ def _turned_rows(columns: int) -> Iterator[Any]:
 def _product_space(source: Source, precision: str) -> Iterator[Any]:
     m, n, k = extents_of(source, "product")
     how, wide, plain = instruction(precision), itemsize_of(source) == 4, plain_operands(source)
+    rows = product_of(source).out.shape[-2] if len(product_of(source).args[1].shape) > 2 else m
     if wide and how == "ieee":  # three TF32 products err as little as one in IEEE
         for tile, warps in itertools.product(
             ((128, 128, 32), (128, 64, 32), (64, 128, 32), (64, 64, 32)), (4, 8)
@@ -316,10 +318,10 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
             for stages in (2, 3):
                 yield from legal(ProductSchedule, tile=tile, warps=warps, stages=stages, precision="tf32x3")
     for tile_m, tile_n, tile_k, warps in _TILES:
-        if tile_m > max(16, 2 * m) or tile_n > max(16, 2 * n):
+        if tile_m > max(16, 2 * rows) or tile_n > max(16, 2 * n):
             continue
         tile = (tile_m, tile_n, tile_k // 2 if wide else tile_k)
-        tiles = -(-m // tile_m) * -(-n // tile_n)
+        tiles = m // rows * -(-rows // tile_m) * -(-n // tile_n)
         yield from legal(ProductSchedule, tile=tile, warps=warps, stages=3, precision=how)
         for stages in (3, 4) if plain else ():
             for way, pieces in itertools.product(
@@ -332,9 +334,9 @@ def _product_space(source: Source, precision: str) -> Iterator[Any]:
                 for stages in (3, 4):
                     yield from legal(ProductSchedule, tile=tile, warps=warps, stages=stages, split_k=split, precision=how,
                                      loads="descriptor" if plain else "pointer")  # fmt: skip
-    if min(m, n) <= 64:
+    if min(rows, n) <= 64:
         for tile_m, tile_n, split in itertools.product((16, 32, 64), (32, 64, 128), (1, 4, 8, 16)):
-            if tile_m <= max(16, 2 * m) and tile_n <= max(32, 2 * n):
+            if tile_m <= max(16, 2 * rows) and tile_n <= max(32, 2 * n):
                 yield from legal(
                     ProductSchedule,
                     tile=(tile_m, tile_n, 128),

@@ -80,9 +80,9 @@ class DepthwisePrinter(ConvolutionPrinter):
             emitter.line(f"in_{offset} = inside & ({place} >= 0) & ({place} < width)")
         for step in range(self.taps):
             at, name = step % self.kernel[1], step // self.kernel[1]
-            place = self.taps - 1 - step if self.flipped else step
+            at_tap = self.taps - 1 - step if self.flipped else step
             emitter.line(
-                f"w_{name}_{at} = tl.load({self.w.name}_ptr + (channel * {self.taps} + {place}), mask=inside, other=0.0).to(tl.float32)"
+                f"w_{name}_{at} = tl.load({self.w.name}_ptr + (channel * {self.taps} + {at_tap}), mask=inside, other=0.0).to(tl.float32)"
             )
 
     def load_row(self, row: str) -> None:

@@ -91,7 +91,9 @@ def _viewed(order: list[int], step: Prim) -> list[int]:
     """The order of a view's dimensions in memory, as far as it says which one runs fastest."""
     have, want = step.reads()[0].shape, step.out.shape
     fastest = order.index(max(order)) if order else 0
-    last = next((right[-1] for left, right in groups_of(have, want) if fastest in left and right), len(want) - 1)
+    last = next(
+        (right[-1] for left, right in groups_of(have, want) if fastest in left and right), len(want) - 1
+    )
     return [*range(last), len(want) - 1, *range(last, len(want) - 1)] if want else []
 
 
@@ -383,18 +385,19 @@ def _print_split(source: Source, schedule: ProductSchedule) -> None:
     """Partial sums in float32, then their sum and the maps after it."""
     printer = ProductPrinter(source, schedule)
     emitter = printer.emitter
-    if printer.batched:
-        raise Unsupported("a split contraction of batches")
     printer.find_tile()
+    if printer.batched:
+        emitter.line("batch = tl.program_id(2)")
     k = emitter.size(printer.k)
     emitter.line("part = tl.program_id(1)")
     emitter.line(f"part_k = tl.cdiv(tl.cdiv({k}, {schedule.split_k}), BLOCK_K) * BLOCK_K")
     emitter.line("begin = part * part_k")
     emitter.line(f"end = tl.minimum(begin + part_k, {k})")
     printer.walk()
-    partial = Buffer("partial", "float32", (Size.of(schedule.split_k), printer.m, printer.n))
+    partial = Buffer("partial", "float32", (Size.of(schedule.split_k), *printer.batch, printer.m, printer.n))
     where = (
         Index.whole(Base("part", Size.of(schedule.split_k))),
+        *printer.batch_coordinates(),
         Index.whole(printer.m_base),
         Index.whole(printer.n_base),
     )
@@ -402,7 +405,8 @@ def _print_split(source: Source, schedule: ProductSchedule) -> None:
     source.allocate(partial)
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
     given = _host_descriptors(source, printer, stores=False) if printer.through else {}
-    grid = f"({_tiles_of(source, printer)}, {schedule.split_k})"
+    batches = f", {source.size(product(printer.batch))}" if printer.batched else ""
+    grid = f"({_tiles_of(source, printer)}, {schedule.split_k}{batches})"
     source.kernel(emitter, printer.constants(), grid, options, "parts", outputs=["partial"], given=given)
     _print_summed(source, printer, partial)
 
@@ -423,13 +427,13 @@ def _print_summed(source: Source, printer: ProductPrinter, partial: Buffer) -> N
     emitter.given[printer.prim.out.name] = lambda *_: Term(
         "acc", "float32", frozenset({0}), frozenset(), ("inside",)
     )
+    made = source.shapes.of[printer.prim.out.name]
+    places = parted(base, made)
     for value, buffer in source.outputs:
-        made = any(one.op == "permute" and emitter.depends(one.out.name, frozenset({printer.prim.out.name}))
-                   for one in source.lowered.prims)  # fmt: skip
-        if numel(buffer.shape) != total or made:
-            raise Unsupported("a split contraction whose output is turned")
-        found = parted(base, buffer.shape)
-        emitter.store(f"{buffer.name}_ptr", emitter.value(value, found), buffer.shape, found)
+        if numel(buffer.shape) != total:
+            raise Unsupported("an output of another size than the product")
+        where = emitter.forward(value, printer.made, places)
+        emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
         source.allocate(buffer)
     grid = f"(triton.cdiv({source.size(total)}, 1024),)"
     source.kernel(emitter, {"BLOCK": "1024"}, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})
