@@ -1,4 +1,4 @@
-"""The fast decoder says what the model says: logits, greedy tokens, and rows dropped on the way."""
+"""Decoding token by token says what the model says: logits, and rows dropped on the way."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
-from kernelwright.policy.decode import ModelDecoder, Qwen3Decoder, decoder_for
+from kernelwright.policy.decode import ModelDecoder, in_layers
 
 VOCABULARY = 97
 
@@ -46,14 +46,13 @@ def reference(model: Any, prompt: torch.Tensor, said: torch.Tensor) -> torch.Ten
 
 
 @pytest.mark.parametrize("tie", [True, False])
-@pytest.mark.parametrize("kind", [Qwen3Decoder, ModelDecoder])
 @torch.no_grad()
-def test_logits_equal_the_models_own(kind: type, tie: bool) -> None:
+def test_logits_equal_the_models_own(tie: bool) -> None:
     model = tiny(tie=tie)
     ids, mask = left_padded((5, 9, 2))
     said = torch.randint(0, VOCABULARY, (3, 6))
-    decoder = kind(model)
-    seen = [decoder.prefill(ids, mask, 1, 6), *(decoder.step(said[:, at]) for at in range(6))]
+    decoder = ModelDecoder(model)
+    seen = [decoder.prefill(ids, mask, 1), *(decoder.step(said[:, at]) for at in range(6))]
     for row in range(3):
         expected = reference(model, ids[row][mask[row]], said[row])
         torch.testing.assert_close(
@@ -66,8 +65,8 @@ def test_a_prompt_is_read_once_for_all_of_its_samples() -> None:
     model = tiny()
     ids, mask = left_padded((4, 7))
     said = torch.randint(0, VOCABULARY, (6, 3))
-    decoder = Qwen3Decoder(model)
-    seen = [decoder.prefill(ids, mask, 3, 3), *(decoder.step(said[:, at]) for at in range(3))]
+    decoder = ModelDecoder(model)
+    seen = [decoder.prefill(ids, mask, 3), *(decoder.step(said[:, at]) for at in range(3))]
     for row in range(6):
         expected = reference(model, ids[row // 3][mask[row // 3]], said[row])
         torch.testing.assert_close(
@@ -75,14 +74,13 @@ def test_a_prompt_is_read_once_for_all_of_its_samples() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", [Qwen3Decoder, ModelDecoder])
 @torch.no_grad()
-def test_dropping_rows_leaves_the_others_as_they_were(kind: type) -> None:
+def test_dropping_rows_leaves_the_others_as_they_were() -> None:
     model = tiny()
     ids, mask = left_padded((3, 8, 6, 5))
     said = torch.randint(0, VOCABULARY, (4, 4))
-    decoder = kind(model)
-    decoder.prefill(ids, mask, 1, 4)
+    decoder = ModelDecoder(model)
+    decoder.prefill(ids, mask, 1)
     decoder.step(said[:, 0])
     rows = torch.tensor([1, 3])
     decoder.select(rows)
@@ -94,16 +92,9 @@ def test_dropping_rows_leaves_the_others_as_they_were(kind: type) -> None:
         )
 
 
-def test_the_fast_decoder_is_chosen_for_qwen3_only() -> None:
-    assert isinstance(decoder_for(tiny()), Qwen3Decoder)
+def test_layers_are_known_of_qwen3_only() -> None:
+    assert in_layers(tiny())
     llama = LlamaConfig(
         vocab_size=31, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
-    assert isinstance(decoder_for(AutoModelForCausalLM.from_config(llama)), ModelDecoder)
-
-
-def test_a_model_with_adapters_goes_through_its_own_forward() -> None:
-    from peft import LoraConfig, get_peft_model
-
-    wrapped = get_peft_model(tiny(), LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
-    assert isinstance(decoder_for(wrapped), ModelDecoder)
+    assert not in_layers(AutoModelForCausalLM.from_config(llama))

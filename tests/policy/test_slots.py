@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernelwright.policy import slots
-from kernelwright.policy.decode import ModelDecoder, Qwen3Decoder, decoder_for
+from kernelwright.policy.decode import in_layers
 from kernelwright.policy.hf import HFPolicy
 from kernelwright.records import Message, Prompt
 
@@ -28,14 +28,14 @@ def said(policy: HFPolicy, **options: Any) -> list[list[tuple[Any, ...]]]:
 def test_the_number_of_slots_changes_nothing(model: Any, tokenizer: Any, rows: int, options: Any) -> None:
     plain = HFPolicy(model, tokenizer, continuous=False)
     slots.release(model)
-    refilled = HFPolicy(model, tokenizer, batch=rows, continuous=True)
+    refilled = HFPolicy(model, tokenizer, batch=rows)
     assert slots.engine_for(model, rows, 64, 20, jobs=12).rows == min(rows, 12)
     assert said(refilled, **options) == said(plain, **options)
 
 
 def test_log_probs_are_those_of_the_other_path(model: Any, tokenizer: Any) -> None:
     plain = HFPolicy(model, tokenizer, continuous=False).generate(PROMPTS, 2, seed=1)
-    refilled = HFPolicy(model, tokenizer, batch=3, continuous=True).generate(PROMPTS, 2, seed=1)
+    refilled = HFPolicy(model, tokenizer, batch=3).generate(PROMPTS, 2, seed=1)
     for one, two in zip(chain(*plain), chain(*refilled), strict=True):
         torch.testing.assert_close(
             torch.tensor(one.logprobs), torch.tensor(two.logprobs), rtol=1e-4, atol=1e-5
@@ -44,7 +44,7 @@ def test_log_probs_are_those_of_the_other_path(model: Any, tokenizer: Any) -> No
 
 def test_every_sample_is_handed_on_once_as_soon_as_it_is_whole(model: Any, tokenizer: Any) -> None:
     judged: list[tuple[int, int]] = []
-    HFPolicy(model, tokenizer, batch=2, continuous=True).generate(
+    HFPolicy(model, tokenizer, batch=2).generate(
         PROMPTS, 3, on_completion=lambda row, sample, _: judged.append((row, sample))
     )
     assert sorted(judged) == [(row, sample) for row in range(4) for sample in range(3)]
@@ -55,7 +55,7 @@ def test_weights_are_those_of_now(tokenizer: Any, model: Any) -> None:
     import copy
 
     mine = copy.deepcopy(model)
-    policy = HFPolicy(mine, tokenizer, batch=4, continuous=True)
+    policy = HFPolicy(mine, tokenizer, batch=4)
     before = said(policy)
     engine = slots._ENGINES[mine]
     with torch.no_grad():
@@ -78,19 +78,18 @@ def test_adapters_are_merged_into_what_is_decoded_and_follow_training(tokenizer:
         r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"]
     )
     mine = get_peft_model(copy.deepcopy(model).double(), config).eval()
-    assert Qwen3Decoder.can_run(mine)
-    assert isinstance(decoder_for(mine), ModelDecoder), "which needs no second copy of the weights"
+    assert in_layers(mine)
     judged = []
     for _ in range(2):
         with torch.no_grad():
             for name, weight in mine.named_parameters():
                 if "lora_" in name:
                     weight.add_(torch.randn_like(weight) * 0.3)
-        judged.append(said(HFPolicy(mine, tokenizer, batch=3, continuous=True)))
+        judged.append(said(HFPolicy(mine, tokenizer, batch=3)))
         assert judged[-1] == said(HFPolicy(mine, tokenizer, continuous=False))
     assert judged[0] != judged[1]
     with mine.disable_adapter():
-        without = said(HFPolicy(mine, tokenizer, batch=3, continuous=True))
+        without = said(HFPolicy(mine, tokenizer, batch=3))
     assert without == said(HFPolicy(copy.deepcopy(model).double(), tokenizer, continuous=False))
 
 
@@ -100,13 +99,13 @@ def test_other_adapters_go_through_their_own_forward(model: Any) -> None:
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(r=4, target_modules=["q_proj"], use_dora=True)
-    assert not Qwen3Decoder.can_run(get_peft_model(copy.deepcopy(model), config))
+    assert not in_layers(get_peft_model(copy.deepcopy(model), config))
 
 
 def test_samples_are_distributed_as_generate_s(model: Any, tokenizer: Any) -> None:
     """The first two tokens of 4,000 samples each way: chi-squared of one count against the other."""
     count, prompt = 4000, PROMPTS[0].model_copy(update={"max_tokens": 2})
-    policy = HFPolicy(model, tokenizer, batch=500, continuous=True)
+    policy = HFPolicy(model, tokenizer, batch=500)
     [group] = policy.generate([prompt], count, temperature=0.5, seed=3)
     ids = torch.tensor([policy.encode(prompt)] * count)
     torch.manual_seed(0)

@@ -1,46 +1,18 @@
-"""Decoders: one forward pass over prompts, then one token at a time with a key-value cache.
+"""What decoding a causal LM needs of it: any model's own forward, token by token, or the layers of a Qwen3 model by themselves.
 
-`decoder_for(model)` picks `Qwen3Decoder`, which reads the weights of a Qwen3 model and runs it with fused
-projections and a preallocated cache (small models wait for Python, not for arithmetic: four times fewer
-operations a token is four times the speed), or `ModelDecoder`, which calls any causal LM of transformers.
-
-Both pad on the left, and both take a prompt once and repeat its cache for each of its samples.
+`ModelDecoder` calls a model of transformers with its cache: one forward pass over prompts, padded on the left, then one token at
+a time. A `Layer` has a Qwen3 layer's weights with fused projections: small models wait for Python, not for arithmetic, and four
+times fewer operations a token is four times the speed. `slots.py` decodes with those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-
-class Decoder(Protocol):
-    """The state of one batch while it is being decoded."""
-
-    def prefill(self, ids: Tensor, mask: Tensor, repeat: int, room: int) -> Tensor:
-        """Read prompts `ids` (P, S), left-padded where `mask` is False, and repeat each `repeat` times.
-
-        `room` is how many tokens will follow at most. Returns next-token logits (P * repeat, V).
-        """
-        ...
-
-    def step(self, tokens: Tensor) -> Tensor:
-        """Append `tokens` (B,) and return next-token logits (B, V)."""
-        ...
-
-    def select(self, rows: Tensor) -> None:
-        """Keep only these rows of the batch."""
-        ...
-
-
-def decoder_for(model: Any) -> Decoder:
-    """The fastest decoder that computes what `model` computes, without another copy of a large model's weights."""
-    if Qwen3Decoder.can_run(model) and not has_adapters(model):
-        return Qwen3Decoder(model)
-    return ModelDecoder(model)
 
 
 def has_adapters(model: Any) -> bool:
@@ -77,7 +49,9 @@ class ModelDecoder:
     def __init__(self, model: Any) -> None:
         self.model = model
 
-    def prefill(self, ids: Tensor, mask: Tensor, repeat: int, room: int) -> Tensor:
+    def prefill(self, ids: Tensor, mask: Tensor, repeat: int) -> Tensor:
+        """Read prompts `ids` (P, S), left-padded where `mask` is False, and repeat each `repeat` times. Returns next-token logits
+        (P * repeat, V)."""
         positions = (mask.long().cumsum(-1) - 1).clamp(min=0)
         out = self.model(input_ids=ids, attention_mask=mask.long(), position_ids=positions, use_cache=True)
         self.cache = out.past_key_values
@@ -87,6 +61,7 @@ class ModelDecoder:
         return out.logits[:, -1].repeat_interleave(repeat, 0)
 
     def step(self, tokens: Tensor) -> Tensor:
+        """Append `tokens` (B,) and return next-token logits (B, V)."""
         positions = self.mask.sum(-1, keepdim=True)
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], 1)
         out = self.model(
@@ -99,100 +74,26 @@ class ModelDecoder:
         return out.logits[:, -1]
 
     def select(self, rows: Tensor) -> None:
+        """Keep only these rows of the batch."""
         self.cache.batch_select_indices(rows)
         self.mask = self.mask[rows]
 
 
-class Qwen3Decoder:
-    """The Qwen3 architecture, straight from its weights.
-
-    Positions are columns of the left-padded batch. Rotary embeddings only see differences of positions, so
-    this computes the same as counting from each row's first token.
-    """
-
-    def __init__(self, model: Any) -> None:
-        model, config = unwrapped(model), model.config
-        self.heads, self.kv = config.num_attention_heads, config.num_key_value_heads
-        self.dim, self.eps = config.head_dim, config.rms_norm_eps
-        self.rotary, self.embed = model.model.rotary_emb, model.model.embed_tokens.weight
-        self.norm, self.head = model.model.norm.weight, model.lm_head.weight
-        self.layers = [_Layer(layer, self.heads, self.kv) for layer in model.model.layers]
-
-    @staticmethod
-    def can_run(model: Any) -> bool:
-        """True for a Qwen3ForCausalLM, with LoRA on its projections or without: no other adapters, sliding windows,
-        quantised or sharded weights."""
-        model = unwrapped(model)
-        config: Any = getattr(model, "config", None)
-        if type(model).__name__ != "Qwen3ForCausalLM" or "sliding_attention" in config.layer_types:
-            return False
-        if config.hidden_act != "silu" or config.rope_parameters["rope_type"] != "default":
-            return False
-        if (
-            type(model.lm_head) is not torch.nn.Linear
-            or type(model.model.embed_tokens) is not torch.nn.Embedding
-        ):
-            return False
-        return all(_is_plain(m) for name, m in model.named_modules() if name.endswith("_proj"))
-
-    def prefill(self, ids: Tensor, mask: Tensor, repeat: int, room: int) -> Tensor:
-        (count, size), device = ids.shape, ids.device
-        rows, total = count * repeat, size + room
-        self.cos, self.sin = self.rotary(self.embed[:1, :1], torch.arange(total, device=device)[None])
-        self.cos, self.sin = self.cos[0], self.sin[0]  # (total, dim)
-        shape = (len(self.layers), rows, self.kv, total, self.dim)
-        self.keys = torch.empty(shape, dtype=self.embed.dtype, device=device)
-        self.values = torch.empty_like(self.keys)
-        self.length = size
-
-        seen = torch.ones(size, size, dtype=torch.bool, device=device).tril() & mask[:, None, None, :]
-        # A padded position sees itself, or its softmax would be over nothing.
-        seen = seen | torch.eye(size, dtype=torch.bool, device=device)
-        x = F.embedding(ids, self.embed)
-        for index, layer in enumerate(self.layers):
-            q, k, v = layer.qkv(x, self.dim, self.eps, self.cos[:size, None], self.sin[:size, None])
-            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)  # (P, heads, S, dim)
-            self.keys[index, :, :, :size] = k.repeat_interleave(repeat, 0)
-            self.values[index, :, :, :size] = v.repeat_interleave(repeat, 0)
-            groups = self.heads // self.kv
-            k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-            x = layer.finish(x, out.transpose(1, 2).reshape(count, size, -1), self.eps)
-        self.bias = torch.zeros(rows, 1, 1, total, dtype=self.embed.dtype, device=device)
-        hidden = ~mask.repeat_interleave(repeat, 0)
-        self.bias[:, 0, 0, :size].masked_fill_(hidden, torch.finfo(self.embed.dtype).min)
-        return self._logits(x[:, -1]).repeat_interleave(repeat, 0)
-
-    def step(self, tokens: Tensor) -> Tensor:
-        rows, at = len(tokens), self.length
-        cos, sin = self.cos[at], self.sin[at]
-        bias = self.bias[..., : at + 1]
-        x = F.embedding(tokens, self.embed)
-        for index, layer in enumerate(self.layers):
-            q, k, v = layer.qkv(x, self.dim, self.eps, cos, sin)  # (B, heads, dim)
-            self.keys[index, :, :, at], self.values[index, :, :, at] = k, v
-            keys, values = self.keys[index, :, :, : at + 1], self.values[index, :, :, : at + 1]
-            # The heads that share keys are the rows of one small matrix product, so nothing is copied.
-            q = q.view(rows, self.kv, -1, self.dim) * self.dim**-0.5
-            scores = (q @ keys.transpose(-1, -2) + bias).softmax(-1)
-            x = layer.finish(x, (scores @ values).view(rows, -1), self.eps)
-        self.length += 1
-        return self._logits(x)
-
-    def select(self, rows: Tensor) -> None:
-        self.keys, self.values = self._pick(self.keys, rows), self._pick(self.values, rows)
-        self.bias = self.bias[rows]
-
-    def _pick(self, cache: Tensor, rows: Tensor) -> Tensor:
-        smaller = cache.new_empty((cache.shape[0], len(rows), *cache.shape[2:]))
-        smaller[:, :, :, : self.length] = cache[:, rows, :, : self.length]
-        return smaller
-
-    def _logits(self, x: Tensor) -> Tensor:
-        return F.linear(F.rms_norm(x, x.shape[-1:], self.norm, self.eps), self.head)
+def in_layers(model: Any) -> bool:
+    """True for a Qwen3ForCausalLM, with LoRA on its projections or without: no other adapters, sliding windows, quantised or
+    sharded weights."""
+    model = unwrapped(model)
+    config: Any = getattr(model, "config", None)
+    if type(model).__name__ != "Qwen3ForCausalLM" or "sliding_attention" in config.layer_types:
+        return False
+    if config.hidden_act != "silu" or config.rope_parameters["rope_type"] != "default":
+        return False
+    if type(model.lm_head) is not torch.nn.Linear or type(model.model.embed_tokens) is not torch.nn.Embedding:
+        return False
+    return all(_is_plain(m) for name, m in model.named_modules() if name.endswith("_proj"))
 
 
-class _Layer:
+class Layer:
     """One layer's weights, with the projections that read the same input stacked into one."""
 
     _WEIGHTS = ("before", "after", "in_proj", "qk_norm", "out_proj", "gate_up", "down")
@@ -210,13 +111,13 @@ class _Layer:
         self.gate_up = torch.cat([_weight(mlp.gate_proj), _weight(mlp.up_proj)])
         self.down = _weight(mlp.down_proj)
 
-    def to(self, dtype: torch.dtype) -> _Layer:
+    def to(self, dtype: torch.dtype) -> Layer:
         """Copies of the weights in `dtype`, apart from the model's."""
         for name in self._WEIGHTS:
             setattr(self, name, getattr(self, name).detach().to(dtype, copy=True))
         return self
 
-    def copy_(self, other: _Layer) -> None:
+    def copy_(self, other: Layer) -> None:
         """Take over another's weights, in place."""
         for name in self._WEIGHTS:
             getattr(self, name).copy_(getattr(other, name))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kernelwright.config import STAGES
 from kernelwright.errors import UserError
-from kernelwright.policy.decode import Qwen3Decoder, decoder_for
+from kernelwright.policy.decode import ModelDecoder, in_layers
 from kernelwright.policy.policy import OnCompletion
 from kernelwright.policy.slots import Job, engine_for, has_room
 from kernelwright.policy.text import prompt_ids, token_pieces
@@ -69,13 +69,12 @@ class HFPolicy:
         name: str = "",
         *,
         batch: int = 0,
-        continuous: bool | None = None,
+        continuous: bool = True,
         dtype: torch.dtype | None = None,
     ) -> None:
         """`batch` is the largest number of rows decoded at once; 0: what memory allows on a GPU, 64 elsewhere.
 
-        `continuous` decodes in slots that are refilled (see `slots.py`), where the architecture is known; by default
-        on a GPU. `dtype` is what slots compute in, the model's own by default.
+        `continuous` decodes in slots that are refilled (see `slots.py`), where the architecture is known. `dtype` is what slots compute in, the model's own by default.
         """
         self.model, self.tokenizer, self.batch, self.dtype = model, tokenizer, batch, dtype
         self.continuous = continuous
@@ -167,8 +166,7 @@ class HFPolicy:
         return [[completion for completion in group if completion is not None] for group in answers]
 
     def _in_slots(self) -> bool:
-        wanted = self.model.device.type == "cuda" if self.continuous is None else self.continuous
-        return wanted and Qwen3Decoder.can_run(self.model) and has_room(self.model)
+        return self.continuous and in_layers(self.model) and has_room(self.model)
 
     def _continuous(self, asked: _Request) -> None:
         """Decode everything in slots, the longest prompts first, and hand on each completion."""
@@ -212,8 +210,8 @@ class HFPolicy:
         limit = torch.tensor([budgets[r] for r, _ in owners], device=device)
         ends = torch.tensor(self.ends, device=device)
 
-        decoder = decoder_for(self.model)
-        logits = decoder.prefill(ids, mask, n, room)
+        decoder = ModelDecoder(self.model)
+        logits = decoder.prefill(ids, mask, n)
         live = torch.arange(len(owners), device=device)  # which owner each row of the decoder's batch is
         tokens = torch.full((len(owners), room), pad, device=device)
         logprobs = torch.zeros(len(owners), room, device=device)

@@ -5,7 +5,7 @@ shape, so that on CUDA a whole step is one replay of a graph; the host looks in 
 what is finished and fills the free slots with the next samples. A row's random numbers depend on the seed, its
 prompt and its sample alone, so neither the number of slots nor the order of refilling changes what it says.
 
-For models that `Qwen3Decoder` can run. Weights are copied in by `load`, LoRA's with those they are added to, so that
+For models in `decode.in_layers`. Weights are copied in by `load`, LoRA's with those they are added to, so that
 graphs survive training steps.
 """
 
@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernelwright.drawing import DRAWING
-from kernelwright.policy.decode import _Layer, has_adapters, unwrapped
+from kernelwright.policy.decode import Layer, has_adapters, unwrapped
 
 STRIDE = 8
 """Steps between looks at which rows are done: each costs a wait for the device."""
@@ -121,7 +121,7 @@ class Slots:
         self.fused = self.graphs and whole_head and dtype in (torch.float16, torch.bfloat16)
         """Whether `fused.py` does what lies between the matrix products."""
         with torch.no_grad():
-            self.layers = [_Layer(layer, self.heads, self.kv).to(dtype) for layer in model.model.layers]
+            self.layers = [Layer(layer, self.heads, self.kv).to(dtype) for layer in model.model.layers]
         self.embed = model.model.embed_tokens.weight.detach().to(dtype, copy=True)
         self.norm = model.model.norm.weight.detach().to(dtype, copy=True)
         self.tied = model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
@@ -148,7 +148,7 @@ class Slots:
         model = unwrapped(model)
         with torch.no_grad():
             for mine, layer in zip(self.layers, model.model.layers, strict=True):
-                mine.copy_(_Layer(layer, self.heads, self.kv))
+                mine.copy_(Layer(layer, self.heads, self.kv))
             self.embed.copy_(model.model.embed_tokens.weight)
             self.norm.copy_(model.model.norm.weight)
             if not self.tied:
