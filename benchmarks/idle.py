@@ -1,9 +1,9 @@
 """Share of a step in which the generator waits for verdicts, by how many steps ahead it may write.
 
-    python benchmarks/idle.py [--staleness 0,1,2] [--steps 6] [--turns 1] [--tiny] [KEY=VALUE]...
+    python benchmarks/idle.py [--staleness 0,1,2] [--steps 6] [--turns 1] [--base default] [--stage frontend] [--tiny] [KEY=VALUE]...
 
-The front end of recipes/default_model.toml goes on from the model that ships, on the built-in tasks, judged by values on the CPU
-cores of the same machine. `--tiny` is a model of 40 k random weights and a judge that takes `--seconds` for a candidate and has
+A stage of recipes/default_model.toml goes on from `--base`, a model folder: the front end on the built-in tasks, judged by values on
+the CPU cores of the same machine, or the mid-end on `data.examples`, clocked on the GPUs of `verify.devices`. `--tiny` is a model of 40 k random weights and a judge that takes `--seconds` for a candidate and has
 `--workers`: what it measures is the order of things, no machine. What is judged is not looked at: see the runs for that.
 """
 
@@ -77,10 +77,11 @@ def recipe_of(asked: argparse.Namespace, home: Path, staleness: int) -> Recipe:
                 "verify": {"priced": False},
             }
         )
+    stage = asked.stage
     settings = [
-        'stages=["frontend"]', "model.init=pretrained", "model.base=default", f"data.tasks={home / 'tasks.jsonl'}",
-        f"data.examples={home / 'none.jsonl'}", "data.tokenizer=", f"frontend.steps={asked.steps}", f"frontend.staleness={staleness}",
-        f"frontend.turns={asked.turns}", f"frontend.refill={asked.refill}", "frontend.save_every=999", *asked.settings,
+        f'stages=["{stage}"]', "model.init=pretrained", f"model.base={asked.base}", f"data.tasks={home / 'tasks.jsonl'}",
+        f"data.examples={home / 'none.jsonl'}", "data.tokenizer=", f"{stage}.steps={asked.steps}", f"{stage}.staleness={staleness}",
+        f"{stage}.turns={asked.turns}", f"{stage}.refill={asked.refill}", f"{stage}.save_every=999", *asked.settings,
     ]  # fmt: skip
     return load_recipe(Path(__file__).parents[1] / "recipes" / "default_model.toml", settings)
 
@@ -91,10 +92,14 @@ def main() -> None:
     for name, default in (("steps", 6), ("turns", 1), ("refill", 0), ("workers", 4)):
         reader.add_argument(f"--{name}", type=int, default=default)
     reader.add_argument("--seconds", type=float, default=0.15)
+    reader.add_argument("--base", default="default")
+    reader.add_argument("--stage", default="frontend", choices=("frontend", "midend"))
     reader.add_argument("--tiny", action="store_true")
     reader.add_argument("settings", nargs="*")
     asked = reader.parse_args()
-    print(f"{'staleness':>9}{'idle':>8}{'step s':>8}{'write s':>9}{'wait s':>8}{'age':>6}")
+    print(
+        f"{'staleness':>9}{'idle':>8}{'step s':>8}{'write s':>9}{'wait s':>8}{'update s':>10}{'age':>6}{'verdicts/s':>12}{'steps':>7}"
+    )
     for staleness in map(int, asked.staleness.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
@@ -105,10 +110,12 @@ def main() -> None:
             # The first step has nothing written ahead, and waits for what is compiled once.
             lines = RunFolder(home / "run").lines("curves.jsonl")[1:]
         seconds = [line["seconds"] for line in lines]
+        judged = sum(sum(line["outcomes"].values()) for line in lines)
         print(
             f"{staleness:9}{mean(line['idle_share'] for line in lines):8.0%}{mean(s['step'] for s in seconds):8.2f}"
             f"{mean(s['generate'] for s in seconds):9.2f}{mean(s['verify'] for s in seconds):8.2f}"
-            f"{mean(line.get('staleness', 0.0) for line in lines):6.2f}"
+            f"{mean(s['update'] for s in seconds):10.2f}{mean(line.get('staleness', 0.0) for line in lines):6.2f}"
+            f"{judged / sum(s['step'] for s in seconds):12.1f}{len(lines):7}"
         )
         sys.stdout.flush()
 

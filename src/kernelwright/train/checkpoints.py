@@ -42,12 +42,9 @@ class AtomicCheckpoints:
         """What a trainer needs besides; every process is called, with the same folder."""
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """TRL's; of a split model, its whole weights."""
-        weights = whole_weights(self.model, on_cpu=True)
-        if weights is None:
+        """TRL's; of a split model nothing, for accelerate saves its whole weights beside those of the optimizer."""
+        if not sharded(self.model):
             super().save_model(output_dir, _internal_call)  # type: ignore[misc]
-        elif self.accelerator.is_main_process:
-            self._save(output_dir, state_dict=weights)  # type: ignore[attr-defined]
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         home, name = Path(self.args.output_dir), f"{PREFIX}{self.state.global_step}"
@@ -155,6 +152,11 @@ def sharded(model: Any) -> bool:
     from torch.distributed.tensor import DTensor
 
     return any(isinstance(parameter, DTensor) for parameter in model.parameters())
+
+
+def whole_tensor(parameter: Any) -> Any:
+    """A weight as it is without FSDP, in every process; each of them has to call it."""
+    return parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
 
 
 def whole_weights(model: Any, *, on_cpu: bool = False) -> dict[str, Any] | None:

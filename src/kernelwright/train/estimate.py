@@ -21,6 +21,7 @@ from kernelwright.records import Supervised, read_supervised
 from kernelwright.synth.ranking import target_here
 from kernelwright.train.architectures import known
 from kernelwright.train.processes import count as process_count
+from kernelwright.train.processes import split as splits
 from kernelwright.train.prompts import read_tasks
 
 GPU_GB = {"b200": 180, "h200": 141, "h100": 80, "a100": 80, "l40s": 48, "mi300x": 192}
@@ -35,6 +36,8 @@ VERDICTS_S = 3.6
 """Kernels that one GPU verifies in a second, however many workers it has (H200, sixteen workers)."""
 HOST = 8
 """GPUs of one machine."""
+SLOTS_SHARE = 8
+"""A whole copy of a split model has the generator's slots beside it where it takes this share of a GPU at most: 1 / so many."""
 HEAD_TOKENS, HEAD_COLUMNS = 4096, 32768
 """The tile of logits that TRL's fused head makes at a time."""
 ASSUMPTIONS = (
@@ -130,7 +133,7 @@ class StageEstimate:
     def bytes(self) -> int:
         """The most that is held at once: generation and update take turns, but the generator's own weights and cache stay
         where it has its own."""
-        held = sum(self.memory[name] for name in ("weights", "gradients", "optimizer"))
+        held = sum(self.memory.get(name, 0) for name in ("weights", "gradients", "optimizer", "whole copy"))
         together = self.memory["activations"] + self.memory.get("vllm", 0)
         cache, copied = self.memory.get("KV cache", 0), self.memory.get("generator", 0)
         return held + (together + cache + copied if copied else max(together, cache))
@@ -160,7 +163,7 @@ def estimate(recipe: Recipe, out: Path, on: str = "here") -> Estimate:
     """
     parts = device_named(on), measure(recipe), *_data(recipe, out)
     processes = process_count()
-    split = processes if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
+    split = processes if splits() else 1
     return _estimate(recipe, *parts, processes, split)
 
 
@@ -217,7 +220,7 @@ def check_fits(recipe: Recipe, stage: str) -> None:
     if base and known(base) is None and not (Path(base) / "config.json").exists():
         return
     device, model = device_named("here"), measure(recipe)
-    split = process_count() if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else 1
+    split = process_count() if splits() else 1
     sure = _held(recipe, model, stage, split)
     if sum(sure.values()) > device.bytes:
         raise UserError(
@@ -313,6 +316,25 @@ def _activations(recipe: Recipe, model: Model, rows: int, length: int, scored: i
     return rows * length * kept + tile + head
 
 
+def _copies(recipe: Recipe, model: Model, device: Device, split: int) -> dict[str, int]:
+    """Of the weights, for the generator: where FSDP splits them a whole one, and the slots' own unless it is large."""
+    own = (model.weights - model.trained * bool(recipe.lora.rank)) * _compute_bytes(recipe)
+    if split == 1:
+        return {"generator": own}
+    whole = model.weights * _BYTES[recipe.model.dtype]
+    return {"whole copy": whole} | ({"generator": own} if SLOTS_SHARE * whole <= device.bytes else {})
+
+
+def _gathered(recipe: Recipe, model: Model, split: int) -> int:
+    """What FSDP puts together to compute with: a layer and the next, embedding and head, and as many gradients."""
+    if split == 1:
+        return 0
+    ends = 2 * model.vocab * model.hidden
+    layer = max(0, model.weights - ends) // model.layers
+    kinds = 1 if recipe.lora.rank else 2
+    return kinds * (2 * layer + ends) * _BYTES[recipe.model.dtype]
+
+
 def _sft(
     recipe: Recipe, model: Model, device: Device, epoch: Epoch, processes: int, split: int
 ) -> StageEstimate:
@@ -326,7 +348,7 @@ def _sft(
     )
     tokens = round(samples * epoch.length)
     memory = _held(recipe, model, "sft", split) | {
-        "activations": _activations(recipe, model, rows, longest, longest)
+        "activations": _activations(recipe, model, rows, longest, longest) + _gathered(recipe, model, split)
     }
     limit = COMPILED_TOKENS_S if config.compile else TOKENS_S
     seconds = {"train": _train_seconds(recipe, model, device, tokens, limit) / processes}
@@ -344,7 +366,7 @@ def _rl(
     rows = min(rl.minibatch or total, max(1, total // rl.updates // processes))
     scored = rl.max_tokens if rl.history == "answers" else said
     memory = _held(recipe, model, stage, split) | {
-        "activations": _activations(recipe, model, rows, length, scored)
+        "activations": _activations(recipe, model, rows, length, scored) + _gathered(recipe, model, split)
     }
     if rl.beta and not recipe.lora.rank:
         memory["weights"] *= 2
@@ -353,9 +375,7 @@ def _rl(
         at_once = min(mine, recipe.generation.rows or (mine if device.target else 64))
         memory["KV cache"] = at_once * length * model.cache_per_token
         if model.fused and device.target:
-            memory["generator"] = (model.weights - model.trained * bool(recipe.lora.rank)) * _compute_bytes(
-                recipe
-            )
+            memory |= _copies(recipe, model, device, split)
     elif recipe.generation.engine == "vllm-colocate":
         memory["vllm"] = int(recipe.generation.memory_share * device.bytes)
         at_once = mine

@@ -24,6 +24,11 @@ def first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def split() -> bool:
+    """Whether the launcher has FSDP split the model among the processes."""
+    return os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
+
+
 def together() -> None:
     """Wait until every process has come here."""
     if count() > 1:

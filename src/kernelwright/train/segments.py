@@ -42,10 +42,11 @@ from kernelwright.train.advantages import (
     spread,
 )
 from kernelwright.train.ahead import Steps, Work
-from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint, whole_weights
+from kernelwright.train.checkpoints import AtomicCheckpoints, last_checkpoint, whole_tensor
 from kernelwright.train.credit import CODE, PLAN, Conversation, agree, repaid, returns, row, turn_row
 from kernelwright.train.curriculum import Curriculum
 from kernelwright.train.curves import Curves, rollout_curve, tracked
+from kernelwright.train.estimate import SLOTS_SHARE
 from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
 from kernelwright.train.prompts import Ask, judge_of
@@ -184,9 +185,14 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         return f"{self.stage}/{step + 1}/{place}"
 
     def refresh(self) -> None:
-        """Have samples written by the weights as they are now."""
+        """Have samples written by the weights as they are now. Of a split model one weight after another is put together, and
+        only those that are trained: a whole model more would not fit beside it."""
         if self._writer is not None:
-            self._writer.load_state_dict(whole_weights(self.model) or self.model.state_dict())
+            copies = dict(self._writer.named_parameters())
+            with torch.no_grad():
+                for name, trained in self.model.named_parameters():
+                    if trained.requires_grad:
+                        copies[name].copy_(whole_tensor(trained))
 
     @functools.cached_property
     def policy(self) -> HFPolicy:
@@ -198,7 +204,8 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         if self.args.use_vllm:
             return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
         half = torch.bfloat16 if self.recipe.model.autocast and model.device.type == "cuda" else None
-        return HFPolicy(model, self.processing_class, name, batch=rows, dtype=half)
+        slots = None if self._writer is None else slots_beside(model)
+        return HFPolicy(model, self.processing_class, name, batch=rows, dtype=half, continuous=slots)
 
     def _converse(
         self, work: Work, asks: Sequence[tuple[int, Ask]], step: int, again: int
@@ -441,6 +448,15 @@ def _plan_ids(talk: Conversation, turns: int) -> list[int]:
     said = [" ".join(rollout.candidate.plan.split()) for rollout in talk.turns]
     ids = [int.from_bytes(hashlib.sha256(plan.encode()).digest()[:7], "big") for plan in said]
     return ids + [0] * (turns - len(ids))
+
+
+def slots_beside(model: Any) -> bool:
+    """Whether a whole copy of a split model writes in slots, which hold its weights once more: where they are an eighth of the GPU or
+    less."""
+    if model.device.type != "cuda":
+        return False
+    held = sum(parameter.nbytes for parameter in model.parameters())
+    return SLOTS_SHARE * held <= torch.cuda.get_device_properties(model.device).total_memory
 
 
 def _whole_copy(model: Any) -> Any:

@@ -23,7 +23,7 @@ from kernelwright.train.heldout import HeldOut, held_out
 from kernelwright.train.lean import LeanSteps
 from kernelwright.train.model import adapters, compile_layers
 from kernelwright.train.optimizers import ChosenOptimizer
-from kernelwright.train.processes import PATIENCE_S, count, share_of
+from kernelwright.train.processes import PATIENCE_S, count, share_of, split
 from kernelwright.train.timed import Stop, Timed
 
 PAD_TO = 32
@@ -120,8 +120,6 @@ def sft_trainer(
         "max_length": None,
         "dataset_kwargs": {"skip_prepare_dataset": True},
         "remove_unused_columns": False,
-        # Else a batch that is copied to the GPU waits for all that the GPU was asked before.
-        "accelerator_config": {"non_blocking": cuda},
     }
     collate = Collator(rows, tokenizer.pad_token_id, PAD_TO if cuda else 1, recipe.model.context)
     trainer = Trainer(
@@ -147,7 +145,13 @@ def common_args(
 
     cuda = torch.cuda.is_available()
     check_trackers(recipe)
+    # Else a batch that is copied to the GPU waits for all that the GPU was asked before.
+    accelerator: dict[str, Any] = {"non_blocking": cuda}
+    if split():
+        # Else every process holds whole gradients from the first minibatch of an update on.
+        accelerator["gradient_accumulation_kwargs"] = {"sync_each_batch": True}
     return {
+        "accelerator_config": accelerator,
         "output_dir": str(steps_dir),
         "seed": recipe.seed,
         "data_seed": recipe.seed,

@@ -9,6 +9,7 @@ of later steps, which will be made again, are removed.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -54,6 +55,7 @@ def train(
     checkpoint = Path()
     for stage in recipe.stages:
         checkpoint = train_stage(recipe, run, stage, verifier=verifier, quiet=quiet)
+        _let_go()
         if after_stage is not None:
             after_stage(stage, checkpoint)
     return checkpoint
@@ -232,6 +234,15 @@ def _forget_after(run: RunFolder, stage: str, step: int) -> None:
     """Remove the log lines of `stage` that belong to steps after the last checkpoint."""
     for name in ("curves.jsonl", "rollouts.jsonl"):
         run.keep_rows(name, lambda row: row["stage"] != stage or row["step"] <= step)
+
+
+def _let_go() -> None:
+    """Give back what a stage's trainer held, whose parts hold one another: large models do not fit twice."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _quieten(recipe: Recipe) -> None:

@@ -1,0 +1,170 @@
+"""Verdicts a second of the judge's pool, by how many GPUs it has, and of the service and of Ray beside it.
+
+    python benchmarks/spread.py [pool:1 pool:2 service:2 ray:2] [--verdicts 120] [--workers 14] [--backend cuda]
+
+Golds of the built-in tasks under names of their own, so that none finds its binary or its verdict; `--verdicts` and `--workers` are for
+each GPU. A first pass over the tasks makes references and baselines and is not counted. All ways judge under `strict` with the
+service's own settings, and every verdict has to be `correct`. A way is held against itself with fewer GPUs, and against the pool with
+as many. Not measured: several machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from verify import renamed
+
+from kernelwright import tasks
+from kernelwright.records import Candidate, Task
+from kernelwright.verify import opened
+from kernelwright.verify.remote import RemotePool
+
+TOKEN = "benchmark"
+
+
+@contextmanager
+def pool(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
+    with opened.judge(None, asked.backend, "strict", asked.target, asked.workers * gpus, 60.0) as made:
+        yield made
+
+
+@contextmanager
+def service(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
+    workers = asked.workers * gpus
+    command = [sys.executable, "-m", "kernelwright", "serve", "--port", "0", "--token", TOKEN, "--backend", asked.backend,
+               "--target", asked.target, "--workers", str(workers), "--deadline-s", "60", "--queue", "1024",
+               "--per-token", "1024"]  # fmt: skip
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert server.stdout is not None
+    try:
+        found = next(filter(None, (re.search(r"http://[\d.]+:\d+", line) for line in server.stdout)))
+        with RemotePool(found.group(), TOKEN, workers=2 * workers) as made:
+            yield made
+    finally:
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+@contextmanager
+def cluster(asked: argparse.Namespace, gpus: int) -> Iterator[Any]:
+    import ray
+
+    from kernelwright.verify.cluster import ClusterPool
+
+    workers, on_gpus = asked.workers * gpus, gpus if asked.backend == "cuda" else 0
+    ray.init(
+        num_cpus=workers,
+        num_gpus=on_gpus,
+        include_dashboard=False,
+        log_to_driver=False,
+        object_store_memory=2e8,
+    )
+    try:
+        options: dict[str, Any] = {
+            "backend": asked.backend,
+            "target": asked.target,
+            "deadline_s": 60.0,
+            "kept": True,
+        }
+        with ClusterPool(at_once=workers, **options) as made:
+            yield made
+    finally:
+        ray.shutdown()
+
+
+WAYS = {"pool": pool, "service": service, "ray": cluster}
+
+
+def pairs(suffix: str, count: int) -> list[tuple[Task, Candidate]]:
+    suite = tasks.load_suite("wright")[::4]
+    chosen = [suite[number % len(suite)] for number in range(count)]
+    code = [renamed(tasks.gold(task.id), f"{suffix}{number}") for number, task in enumerate(chosen)]
+    return [(task, Candidate(code=text)) for task, text in zip(chosen, code, strict=True)]
+
+
+def measure(asked: argparse.Namespace, way: str, gpus: int) -> dict[str, Any]:
+    if asked.backend == "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(gpus)))
+    count, began = asked.verdicts * gpus, time.perf_counter()
+    with WAYS[way](asked, gpus) as judge:
+        judge.verify_many(pairs(f"{way[0]}{gpus}w", len(tasks.load_suite("wright")[::4])))
+        warm = time.perf_counter() - began
+        began = time.perf_counter()
+        verdicts = judge.verify_many(pairs(f"{way[0]}{gpus}x", count))
+        seconds = time.perf_counter() - began
+    outcomes = dict(Counter(verdict.outcome.value for verdict in verdicts))
+    return {
+        "way": way,
+        "gpus": gpus,
+        "verdicts": count,
+        "a_second": count / seconds,
+        "first_pass_s": warm,
+        "outcomes": outcomes,
+    }
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    reader.add_argument(
+        "ways", nargs="*", default=["pool:1", "pool:2", "service:2", "ray:2"], metavar="WAY:GPUS"
+    )
+    for name, default in (("backend", "cuda"), ("target", "h100")):
+        reader.add_argument(f"--{name}", default=default)
+    for name, number in (("verdicts", 120), ("workers", 14)):
+        reader.add_argument(f"--{name}", type=int, default=number)
+    reader.add_argument("--json", type=Path)
+    reader.add_argument(
+        "--here", action="store_true", help="measure one way in this process, and print its row"
+    )
+    asked = reader.parse_args()
+    if asked.here:
+        way, gpus = asked.ways[0].split(":")
+        print("ROW" + json.dumps(measure(asked, way, int(gpus))), flush=True)
+        return 0
+    rows: list[dict[str, Any]] = []
+    print(
+        f"{'way':10}{'GPUs':>5}{'verdicts':>10}{'a second':>10}{'first pass s':>14}{'beside':>24}", flush=True
+    )
+    given = [f"--{name}={getattr(asked, name)}" for name in ("backend", "target", "verdicts", "workers")]
+    for way in asked.ways:
+        # CUDA takes a number of GPUs once a process.
+        done = subprocess.run(
+            [sys.executable, __file__, way, "--here", *given], stdout=subprocess.PIPE, text=True
+        )
+        found = [json.loads(text[3:]) for text in done.stdout.splitlines() if text.startswith("ROW")]
+        rows += found
+        print(line(rows) if found else f"{way} failed: {done.returncode}", flush=True)
+        if asked.json:
+            asked.json.write_text(json.dumps(rows, indent=1))
+    return int(any(set(row["outcomes"]) != {"correct"} for row in rows))
+
+
+def line(rows: list[dict[str, Any]]) -> str:
+    """The last row, and what of the rows before it is its measure."""
+    row, beside = rows[-1], []
+    for other in rows[:-1]:
+        fewer = other["way"] == row["way"] and other["gpus"] < row["gpus"]
+        if fewer or (other["way"] == "pool" and other["gpus"] == row["gpus"]):
+            beside.append(f"{row['a_second'] / other['a_second']:.2f} x {other['way']}:{other['gpus']}")
+    wrong = {name: count for name, count in row["outcomes"].items() if name != "correct"}
+    return (f"{row['way']:10}{row['gpus']:5}{row['verdicts']:10}{row['a_second']:10.2f}{row['first_pass_s']:14.1f}"
+            f"{', '.join(beside):>24}{'  ' + str(wrong) if wrong else ''}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())
