@@ -204,7 +204,7 @@ class SegmentTrainer(ChosenOptimizer, Timed, AtomicCheckpoints, trl.GRPOTrainer)
         if self.args.use_vllm:
             return VllmPolicy(self.vllm_generation, model, self.processing_class, name)
         half = torch.bfloat16 if self.recipe.model.autocast and model.device.type == "cuda" else None
-        slots = None if self._writer is None else slots_beside(model)
+        slots = self._writer is None or slots_beside(model)
         return HFPolicy(model, self.processing_class, name, batch=rows, dtype=half, continuous=slots)
 
     def _converse(
@@ -452,9 +452,9 @@ def _plan_ids(talk: Conversation, turns: int) -> list[int]:
 
 def slots_beside(model: Any) -> bool:
     """Whether a whole copy of a split model writes in slots, which hold its weights once more: where they are an eighth of the GPU or
-    less."""
+    less. On a CPU always."""
     if model.device.type != "cuda":
-        return False
+        return True
     held = sum(parameter.nbytes for parameter in model.parameters())
     return SLOTS_SHARE * held <= torch.cuda.get_device_properties(model.device).total_memory
 
