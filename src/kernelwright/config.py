@@ -117,6 +117,8 @@ class DataConfig(Section):
     """Dimensions that their reductions go over; none: any."""
     names: tuple[str, ...] = ()
     """How their values are named, such as `["drawn"]`, by operators; none: in all styles."""
+    varied: float = Field(0.0, ge=0, le=1)
+    """Share of the graphs that are made more like parts of modules."""
     most_operators: int = Field(12, ge=1)
     precisions: Mapping[PrecisionName, Annotated[float, Field(ge=0)]] = {}
     """How often each is drawn, such as `{ ieee = 1 }`; none: as `CorpusSettings` says."""

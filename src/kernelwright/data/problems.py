@@ -18,6 +18,7 @@ import torch
 from kernelwright import faults
 from kernelwright.data.naming import named
 from kernelwright.data.settings import CorpusSettings
+from kernelwright.data.variety import varied
 from kernelwright.errors import UserError
 from kernelwright.graph import sizes, stitch
 from kernelwright.graph.draws import Draw, describe
@@ -141,8 +142,11 @@ def _drawn(
         within = Within(settings.operators, settings.ranks, settings.reduced)
         made = random_graph(rng, dtype, form if len(settings.forms) < 11 else None, within)
         drawn, source, family = made, "random", made.form  # type: ignore[assignment]
-    plain, names = named(drawn.graph, rng, settings.names)
-    graph = with_symbols(plain, [(names[name], dim) for name, dim in drawn.kept if name in names])
+    graph, kept = drawn.graph, drawn.kept
+    if settings.varied and rng.random() < settings.varied:
+        graph, kept = varied(graph, kept, rng)
+    plain, names = named(graph, rng, settings.names)
+    graph = with_symbols(plain, [(names[name], dim) for name, dim in kept if name in names])
     if too_large(graph):
         raise NotDrawn("too many elements")
     described: dict[str, Draw] = {

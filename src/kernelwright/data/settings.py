@@ -38,6 +38,8 @@ class CorpusSettings(BaseModel):
     """Dimensions that reductions of random graphs go over and drop, such as `[0]`; none: any, one or several, kept at times."""
     names: tuple[NameStyle, ...] = ()
     """Styles in which values are named (`data/naming.py`); none: all."""
+    varied: float = Field(0.0, ge=0, le=1)
+    """Share of the graphs that are made more like parts of modules (`data/variety.py`)."""
     most_operators: int = Field(12, ge=1)
     """Nodes of a graph at most."""
     schedules: int = Field(5, ge=1)
