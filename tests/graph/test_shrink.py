@@ -199,6 +199,21 @@ RULES: dict[str, tuple[Any, tuple[torch.Tensor, ...], int]] = {
 }
 
 
+def test_what_is_put_or_gathered_has_the_sizes_of_where() -> None:
+    places = torch.tensor([0, 2, 1, 3, 3])
+    put = general(
+        lambda x, at, y: x.index_put([at], y, accumulate=True), torch.zeros(6, 4), places, torch.randn(5, 4)
+    )
+    assert shape(put, "x1")[1] == shape(put, "x3")[1]
+    assert shape(put, "x2")[0] == shape(put, "x3")[0]
+    read = general(
+        lambda x, at: x.gather(1, at), torch.randn(5, 7), places[:, None].expand(5, 3).contiguous()
+    )
+    assert shape(read, "x1")[0] == shape(read, "x2")[0]
+    added = general(lambda x, at, y: x.scatter_add(0, at, y), torch.zeros(9), places, torch.randn(5))
+    assert shape(added, "x2") == shape(added, "x3") != shape(added, "x1")
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_these_operators_leave_their_sizes_free(name: str) -> None:
     function, given, free = RULES[name]

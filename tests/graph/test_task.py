@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from graph.building import Builder
 from modules import Decoder, examples
 
 from kernelwright.graph.agree import agree
 from kernelwright.graph.capture import capture
+from kernelwright.graph.draws import index_bounds
 from kernelwright.graph.execute import execute
-from kernelwright.graph.shrink import shrink
+from kernelwright.graph.shrink import generalise, shrink
 from kernelwright.graph.task import to_task
 from kernelwright.graph.text import to_text
 from kernelwright.graph.types import Graph, TensorType
@@ -167,3 +169,15 @@ def test_integers_that_any_operator_takes_are_drawn_at_random() -> None:
     captured = capture(lambda x, at: x * at, (torch.randn(4), torch.tensor([1, 2, 3, 4])))
     text = to_task(captured.graph, "t/times", values=captured.part.arguments).source
     assert "torch.randint(1, 5, (4,)" in text
+
+
+def test_what_indexes_several_tables_is_bounded_by_the_smallest() -> None:
+    def looked_up(at: torch.Tensor, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return F.embedding(at, a) + F.embedding(at, b) + F.embedding(at, c)
+
+    part = capture(
+        looked_up, (torch.tensor([0, 3]), torch.rand(6, 4), torch.rand(6, 4), torch.rand(6, 4))
+    ).part
+    graph = generalise(part.graph)
+    rows = [graph.types()[name].shape[0] for name in ("x2", "x3", "x4")]  # type: ignore[union-attr]
+    assert index_bounds(graph)["x1"] == f"min({', '.join(map(str, rows))})"

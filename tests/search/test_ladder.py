@@ -35,6 +35,12 @@ def test_the_fastest_of_the_rungs_is_kept_and_each_says_what_came_of_it() -> Non
     assert entry.tried == {"compiler": "verified", "library": "verified", "model": "not asked"}
 
 
+def test_a_rung_with_a_bug_costs_that_rung() -> None:
+    entry = ladder(Says("library", TypeError("no such number")), Says("compiler", kernel(0.5))).search(GRAPH)
+    assert entry.best is not None
+    assert entry.tried == {"library": "it raised TypeError: no such number", "compiler": "verified"}
+
+
 def test_a_rung_that_was_asked_is_not_asked_again_and_others_are(tmp_path: Path) -> None:
     slow, fast = Says("compiler", kernel(0.5)), Says("library", kernel(0.25))
     ladder(slow, cache=tmp_path).search(GRAPH)

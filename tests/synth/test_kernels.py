@@ -87,6 +87,8 @@ GRAPHS = {
                                   b.input("w", "float32", (8,)), b.input("c", "float32", (8,))), RowSchedule()),
     "two results": (lambda b: b.op("aten.var_mean.correction", b.input("x", "float32", (60, 70)), [1], correction=1),
                     RowSchedule()),
+    "numbers made tensors": (lambda b: b.op("aten.where.self", b.op("aten.gt.Scalar", b.input("x", "float32", (3, 50)), 0.5),
+        b.op("aten.scalar_tensor.default", 2.5), b.op("aten.scalar_tensor.default", -1.0)), MapSchedule(block=64)),
     "halves": (lambda b: b.op("aten.glu.default", b.input("x", "float32", (2, 8, 4, 5)), 1), MapSchedule(block=64)),
     "joined": (lambda b: b.op("aten.cat.default", [b.input("x", "float32", (2, 3, 9)), b.input("y", "float32", (2, 4, 9))], 1),
                MapSchedule(block=64)),

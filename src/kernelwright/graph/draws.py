@@ -135,10 +135,7 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
             argument = source.get(name)
             kind = types[argument] if argument else None
             if argument and isinstance(kind, TensorType) and kind.dtype in ("int64", "int32"):
-                old = bounds.get(argument)
-                if isinstance(old, int) and isinstance(size, int):
-                    size = min(old, size)
-                bounds[argument] = size if old is None or isinstance(size, int) else old
+                bounds[argument] = _least(bounds.get(argument, size), size)
 
     def shape(value: Any) -> tuple[Dim, ...]:
         kind = types[value.ref] if isinstance(value, Ref) else None
@@ -176,6 +173,25 @@ def index_bounds(graph: Graph) -> dict[str, Dim]:
             if carried and len(read) == 1 and value is not None:
                 source[value.name] = source.get(next(iter(read)), "")
     return bounds
+
+
+def _least(one: Dim, other: Dim) -> Dim:
+    """The smaller of two sizes."""
+    if isinstance(one, int) and isinstance(other, int):
+        return min(one, other)
+    return (
+        one if one == other or str(other) in _parts(one) else f"min({', '.join([*_parts(one), str(other)])})"
+    )
+
+
+def _parts(size: Dim) -> list[str]:
+    """The sizes that `_least` took the smallest of."""
+    text = str(size)
+    return (
+        text[4:-1].split(", ")
+        if text.startswith("min(") and text.endswith(")") and text.count("(") == 1
+        else [text]
+    )
 
 
 def _draw(argument: Argument, type: TensorType, value: Any, bound: Dim | None) -> Draw:

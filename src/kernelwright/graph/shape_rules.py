@@ -581,7 +581,37 @@ def _gather(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
         x, dim = rules.shape(node.args[0]), _at(node.args[1], 0)
         x[dim] = (rules.shape(node.args[2]) or [as_expr(1)])[0]
         return [x], node.args
-    return [rules.shape(node.args[2])], node.args
+    index = rules.shape(node.args[2])
+    _alike(rules, rules.shape(node.args[0]), index, _at(node.args[1], 0))
+    return [index], node.args
+
+
+def _put(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """index_put: values lie where an index would read."""
+    [[read], _] = _index(rules, node)
+    rules.broadcast(read, rules.shape(node.args[2]))
+    return [rules.shape(node.args[0])], node.args
+
+
+def _scatter(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
+    """scatter, scatter_add: as many values as places; index_add, index_copy: whole rows at each."""
+    x, index, values = (rules.shape(node.args[at]) for at in (0, 2, 3))
+    dim = _at(node.args[1], 0) % max(1, len(x))
+    if operators.packet(node.op).startswith("index"):
+        _alike(rules, x, values, dim)
+        _alike(rules, index, values[dim : dim + 1])
+    else:
+        _alike(rules, x, index, dim)
+        _alike(rules, index, values)
+    return [x], node.args
+
+
+def _alike(rules: Rules, one: Shape, other: Shape, apart: int | None = None) -> None:
+    """Dimensions that have one size, but for the one at `apart`, have it everywhere."""
+    for at, (left, right) in enumerate(zip(one, other, strict=False)):
+        other_dim = apart is None or at != apart % len(one)
+        if other_dim and rules.unknowns.hint(left) == rules.unknowns.hint(right):
+            rules.same(left, right)
 
 
 def _pad(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
@@ -664,6 +694,8 @@ _RULES: dict[str, Rule] = {
     "replication_pad1d": _pad, "replication_pad2d": _pad, "replication_pad3d": _pad, "repeat": _repeat,
     "pixel_shuffle": _shuffle, "pixel_unshuffle": _shuffle, "glu": _glu,
     "embedding": _embedding, "index": _index, "_unsafe_index": _index, "gather": _gather, "index_select": _gather,
+    **dict.fromkeys(("index_put", "_unsafe_index_put"), _put),
+    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), _scatter),
     "sort": _sides, "topk": _sides, "tril": _like_first, "triu": _like_first,
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
     **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), _pool),

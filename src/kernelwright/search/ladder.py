@@ -17,7 +17,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kernelwright.errors import UserError
+from kernelwright.errors import InfrastructureError, UserError
 from kernelwright.graph import Graph
 from kernelwright.graph.stitch import candidate
 from kernelwright.graph.task import to_task
@@ -230,6 +230,10 @@ class _Asked:
             return None
         except (CannotWrite, UserError) as why:  # UserError: of the graph, as it is posed
             return one_line(str(why))
+        except InfrastructureError:
+            raise
+        except Exception as error:  # a bug of ours costs this rung, and not what the others find
+            return one_line(f"it raised {type(error).__name__}: {error}")
 
     def judge(self, codes: Sequence[str]) -> list[Verdict | None]:
         """Judges kernels and keeps the best."""

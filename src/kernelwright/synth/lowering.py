@@ -314,7 +314,7 @@ def _pad(call: Call) -> Val:
 def _full(call: Call) -> Val:
     fill = {"zeros": 0, "ones": 1, "zeros_like": 0, "ones_like": 1}.get(call.op)
     if fill is None:
-        fill = call.arg(1, "fill_value")
+        fill = call.arg(0) if call.op == "scalar_tensor" else call.arg(1, "fill_value")
     return call.b.add("full", (fill,), call.out.dtype, call.out.shape)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from interpreted import said
-from torch.nn import functional
+from torch.nn import functional as F
 
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
 from kernelwright.graph.capture import capture
@@ -208,16 +208,22 @@ INTERPRETED: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
     "buckets open to the right": (lambda x, edges: torch.bucketize(x, edges, right=True) + 1, (X8.view(-1), EDGES)),
     "rows with edges of their own": (lambda edges, x: torch.searchsorted(edges, x) * 2, (X8.cumsum(-1), X8 * 3)),
     "sums of bags": (
-        lambda table, at, offsets: functional.embedding_bag(at, table, offsets, mode="sum").relu(),
+        lambda table, at, offsets: F.embedding_bag(at, table, offsets, mode="sum").relu(),
         (torch.randn(9, 8), torch.arange(10) % 9, OFFSETS),
     ),
     "means of bags": (
-        lambda table, at, offsets: functional.embedding_bag(at, table, offsets) * 2,
+        lambda table, at, offsets: F.embedding_bag(at, table, offsets) * 2,
         (torch.randn(9, 8), torch.arange(10) % 9, OFFSETS),
     ),
     "distances": (lambda x, y: torch.cdist(x, y) + 1, (X8, X8[:, :5] * 2)),
     "sums of differences": (lambda x, y: torch.cdist(x, y, p=1.0), (X8, X8[:, :5] * 2)),
     "writes into slices of slices": (_nested, (X8,)),
+    "the largest": (lambda x: sum(x.topk(3, 1)), (X8,)),
+    "the smallest of columns with equal ones": (lambda x: (x * 3).round().topk(2, 0, largest=False)[0] * 2, (X8,)),
+    "sorted rows": (lambda x: sum((x * 4).round().sort(dim=-1, descending=True, stable=True)), (X8,)),
+    "remainders": (lambda x: torch.remainder(x - 0.5, 0.3) + torch.remainder(x, -0.7), (X8,)),
+    "remainders of integers": (lambda x: torch.remainder(x, 3) + torch.remainder(x, -4), (torch.arange(-9, 9),)),
+    "largest of a row's windows": (lambda x: F.max_pool1d(x, 3, 2, 1) * 2, (X8,)),
 }  # fmt: skip
 
 
@@ -239,3 +245,23 @@ print((made[0] if isinstance(made, tuple) else made).tolist())
     printed, wrong = said(script)
     assert printed, wrong
     torch.testing.assert_close(torch.tensor(eval(printed)), function(*args), check_dtype=False)
+
+
+def test_a_size_that_may_be_one_is_not_broadcast(compiler: Compiler) -> None:
+    """It is a plain number to Triton then."""
+    read = Ref(ref="h1")
+    given = graph(
+        ("aten.index.Tensor", (X, (Ref(ref="at"),)), tensor("m", "k")),
+        ("aten.cat.default", ((read, read), 1), tensor("m", "2*k")),
+        x=tensor("n", "k"),
+        at=tensor("m", dtype="int64"),
+    )
+    found = compiler.answer(given)
+    assert found.code, found.reason
+    assert "broadcast_to(" not in found.code
+
+
+def test_functions_of_cudas_library_stay(compiler: Compiler) -> None:
+    code = compiler.answer(capture(lambda x: torch.atanh(x) + torch.lgamma(x), (X8,)).graph).code
+    assert "from triton.language.extra import libdevice" in code
+    assert "libdevice.atanh(" in code

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernelwright.policy.compiler import convolutions, pooling
+from kernelwright.policy.compiler import convolutions, pooling, ranks
 from kernelwright.policy.compiler.reasons import CannotCompile
 
 
@@ -26,6 +26,7 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
         "aten.avg_pool1d.default": pooling.average(1),
         "aten.avg_pool2d.default": pooling.average(2),
         "aten.avg_pool3d.default": pooling.average(3),
+        "aten.max_pool1d.default": _max_pool1d,
         "aten.max_pool2d.default": pooling.largest(2),
         "aten.max_pool3d.default": pooling.largest(3),
         "aten.max_pool2d_with_indices.default": pooling.largest_with_indices(2),
@@ -34,6 +35,11 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
         "aten._embedding_bag.default": _embedding_bag,
         "aten._embedding_bag_forward_only.default": _embedding_bag,
         "aten._cdist_forward.default": _distances,
+        "aten.sort.default": ranks.sort,
+        "aten.sort.stable": ranks.sort,
+        "aten.topk.default": ranks.topk,
+        "aten.remainder.Scalar": _remainder,
+        "aten.remainder.Tensor": _remainder,
         **{f"aten.{name}.vec": _enlarged(name) for name in _INTERPOLATIONS},
     }
     if contractions == "auto":
@@ -104,6 +110,29 @@ def _embedding_bag(
         count = rows.new_zeros([bags.shape[0]]).index_add(0, bag, ones)
         made = made / count.clamp(min=1.0).unsqueeze(-1)
     return made.to(weight.dtype), bag, bags, bags
+
+
+def _max_pool1d(
+    x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Any:
+    """Of a row of pixels: torch's own for the CPU takes one size only."""
+    import torch
+
+    (size,), (edge,), (apart,) = (pooling.wide(one, 1) for one in (kernel, padding, dilation))
+    (step,) = pooling.wide(stride or kernel, 1)
+    windows = [1, size], [1, step], [0, edge], [1, apart], ceil_mode
+    found = pooling.largest(2)(x.unsqueeze(-2), *windows)
+    if found is NotImplemented:
+        found = torch.ops.aten.max_pool2d_with_indices.default(x.unsqueeze(-2), *windows)[0]
+    return found.squeeze(-2)
+
+
+def _remainder(x: Any, divisor: Any) -> Any:
+    """With the divisor's sign; Inductor's own asks for sign bits."""
+    import torch
+
+    rest = torch.fmod(x, divisor)
+    return torch.where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
 
 
 def _distances(x: Any, y: Any, p: float, _mode: Any = None) -> Any:

@@ -59,7 +59,9 @@ def write(lowered: Lowered) -> str:
         texts += [_function(combine) for combine in one.combines if combine.name in mentioned]
         texts.append(_function(one.function))
     parts = ["import torch\nimport triton\nimport triton.language as tl"]
-    parts += [f"@triton.jit\n{helpers.SOURCES[name]}" for name in used]
+    if helpers.LIBDEVICE in used:
+        parts[0] += "\nfrom triton.language.extra import libdevice"
+    parts += [f"@triton.jit\n{helpers.SOURCES[name]}" for name in used if name in helpers.SOURCES]
     parts += [*texts, "\n".join(host.kernel())]
     return "\n\n\n".join(parts) + "\n"
 
@@ -152,7 +154,9 @@ class _Host:
         """New names of parameters and tiles, by old name."""
         kernel = use.kernel
         reduces = "reduction" in kernel.kind
-        names = Names(set(helpers.SOURCES) | {"tl", "triton", "min", "max", "range", "float"})
+        names = Names(
+            set(helpers.SOURCES) | {helpers.LIBDEVICE, "tl", "triton", "min", "max", "range", "float"}
+        )
         found: dict[str, str] = {}
         for name, value in use.arguments.items():
             if isinstance(value, Tensor):

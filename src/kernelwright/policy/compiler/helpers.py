@@ -1,13 +1,15 @@
 """What Inductor's helper functions are in plain Triton, on syntax trees.
 
 `plain` replaces calls of `triton_helpers`, `libdevice` and `tl_math` by `tl` operations, by formulas, or by calls of
-a helper whose source then travels in the module (`SOURCES`). A helper that has none raises CannotCompile. NaN is not
+a helper whose source then travels in the module (`SOURCES`). Other functions of libdevice stay; a helper that has no form raises
+CannotCompile. NaN is not
 propagated where Inductor's maximum and minimum would.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -164,8 +166,11 @@ _COMBINES = {
 _ELEMENTWISE = {"maximum": "maximum", "minimum": "minimum"}
 
 
+LIBDEVICE = "libdevice"
+
+
 class Plain(ast.NodeTransformer):
-    """The replacement; `used` gathers names of `SOURCES`, in order of use."""
+    """The replacement; `used` gathers names of `SOURCES`, in order of use, and LIBDEVICE where something of it stays."""
 
     def __init__(self) -> None:
         self.used: dict[str, None] = {}
@@ -220,9 +225,14 @@ class Plain(ast.NodeTransformer):
             positive = ast.Compare(first, [ast.GtE()], [ast.Constant(0)])
             sides = [ast.Call(_tl(way), [first], []) for way in ("floor", "ceil")]
             return ast.Call(_tl("where"), [positive, *sides], [])
+        if name == "fmod":
+            return ast.BinOp(first, ast.Mod(), node.args[1])
         if name == "tan":
             return ast.BinOp(ast.Call(_tl("sin"), [first], []), ast.Div(), ast.Call(_tl("cos"), [first], []))
-        raise CannotCompile("helper", f"libdevice.{name}")
+        if name not in _libdevice():
+            raise CannotCompile("helper", f"libdevice.{name}")
+        self.used[LIBDEVICE] = None
+        return ast.Call(ast.Attribute(ast.Name(LIBDEVICE, ast.Load()), name, ast.Load()), node.args, [])
 
     def _helper(self, node: ast.Call, name: str) -> ast.AST:
         if name in _ELEMENTWISE:
@@ -255,6 +265,14 @@ class Plain(ast.NodeTransformer):
         if name == "promote_to_tensor":
             return node.args[0]
         raise CannotCompile("helper", f"triton_helpers.{name}")
+
+
+@functools.cache
+def _libdevice() -> frozenset[str]:
+    """Functions of CUDA's library that Triton shows, but for those that ask for a number's bits: a literal has none."""
+    from triton.language.extra import libdevice
+
+    return frozenset(vars(libdevice)) - {"signbit"}
 
 
 def _tl(name: str) -> ast.Attribute:

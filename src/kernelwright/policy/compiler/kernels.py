@@ -59,7 +59,7 @@ class Kernel:
     scalars: dict[str, ast.expr] = field(default_factory=dict)
     """Float parameters that the launch computes, as expressions over size parameters."""
     helpers: dict[str, None] = field(default_factory=dict)
-    """Names in `helpers.SOURCES` that it calls."""
+    """Names in `helpers.SOURCES` that it calls, and `helpers.LIBDEVICE`."""
     combines: list[ast.FunctionDef] = field(default_factory=list)
     """Functions that Inductor wrote for its scans and reductions."""
     swapped: bool = False

@@ -80,6 +80,11 @@ class Facts:
         self._types: dict[str, str | None] = {}
         self._axes: dict[str, frozenset[int] | None] = {}
 
+    @property
+    def sizes(self) -> set[str]:
+        """Parameters that are numbers."""
+        return self.parameters - set(self.types)
+
     def literal(self, name: str) -> ast.Constant | None:
         """The constant that a name stands for."""
         return _literal(self.values.get(name))
@@ -218,6 +223,8 @@ class Fold(ast.NodeTransformer):
         left, right = _literal(node.left), _literal(node.comparators[0])
         if left and right and len(node.ops) == 1 and type(node.ops[0]) in _FOLDED:
             return ast.Constant(_FOLDED[type(node.ops[0])](left.value, right.value))
+        if right and right.value is False and isinstance(node.ops[0], ast.NotEq) and _is_test(node.left):
+            return node.left
         return node
 
     def visit_If(self, node: ast.If) -> Any:
@@ -240,6 +247,10 @@ class Fold(ast.NodeTransformer):
             rank = len(shape.elts) if isinstance(shape, (ast.List, ast.Tuple)) else -1
             if self.facts.axes(node.args[0]) == frozenset(range(rank)):
                 return node.args[0]
+            if isinstance(node.args[0], ast.Name) and node.args[0].id in self.facts.sizes:
+                return ast.Call(
+                    _tl("full"), [shape, node.args[0], _tl("int64")], []
+                )  # a size of 1 is a plain number
         if name in ("zeros", "full") and node.args and isinstance(node.args[0], ast.Attribute):
             like = _literal(node.args[0].value)  # the tile of what has become a number
             if like is not None and node.args[0].attr == "shape":
@@ -248,6 +259,8 @@ class Fold(ast.NodeTransformer):
                     if name == "full"
                     else ast.Constant(0.0 if isinstance(like.value, float) else 0)
                 )
+        if name == "where" and len(node.args) == 3 and isinstance(node.args[0], ast.Constant):
+            return node.args[1 if node.args[0].value else 2]
         if name == "where" and len(node.args) == 3 and _literal(node.args[1]) is not None:
             first, second = map(ast.dump, node.args[1:])
             if first == second:
@@ -261,8 +274,7 @@ class Fold(ast.NodeTransformer):
                 if isinstance(node.args[1], ast.Call) and called(node.args[1]) == "float":
                     return node.args[1]
             if value is not None and value.value == 0 and not _is(node.args[1], True):
-                return ast.Call(ast.Attribute(ast.Name("tl", ast.Load()), "zeros", ast.Load()),
-                                [node.args[0], node.args[2]], [])  # fmt: skip
+                return ast.Call(_tl("zeros"), [node.args[0], node.args[2]], [])
         return node
 
     def _cast(self, node: ast.Call, value: ast.expr, wanted: str | None) -> ast.AST:
@@ -272,7 +284,7 @@ class Fold(ast.NodeTransformer):
         if self.facts.type_of(value) == wanted and wanted is not None:
             return value
         names = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
-        if names and wanted is not None and names <= self.facts.parameters - set(self.facts.types):
+        if names and wanted is not None and names <= self.facts.sizes:
             # A size of 1 is a plain number to Triton, which has no casts.
             whole = wanted.startswith(("int", "uint"))
             return value if whole else ast.BinOp(value, ast.Mult(), ast.Constant(1.0))
@@ -568,6 +580,15 @@ def _is(node: ast.AST, value: Any) -> bool:
 
 def _whole(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _is_test(node: ast.AST) -> bool:
+    """Whether an expression is a truth value."""
+    return isinstance(node, ast.Compare)
+
+
+def _tl(name: str) -> ast.Attribute:
+    return ast.Attribute(ast.Name("tl", ast.Load()), name, ast.Load())
 
 
 def _is_tl(node: ast.AST) -> bool:
