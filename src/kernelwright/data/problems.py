@@ -149,6 +149,8 @@ def _drawn(
     graph = with_symbols(plain, [(names[name], dim) for name, dim in kept if name in names])
     if too_large(graph):
         raise NotDrawn("too many elements")
+    if not graph.symbols:
+        raise NotDrawn("no size that varies")
     described: dict[str, Draw] = {
         **describe(graph),
         **{names[name]: draw for name, draw in drawn.draws.items()},
