@@ -41,7 +41,8 @@ def loaded(trace: Trace, before: State, after: State) -> bool:
         held = trace.blobs[blob].view(torch.uint8).reshape(-1)
         if held.numel() % channel.DTYPES[kind].itemsize:
             continue
-        found = places.laid_out(held.clone().view(channel.DTYPES[kind]))
+        flat = held.clone().view(channel.DTYPES[kind])
+        found = places.side_by_side(flat) or places.laid_out(flat)
         if found is None:
             return False
         values, names = found
@@ -68,6 +69,7 @@ class _Places:
         new = [after[name].reshape(-1).to(dtype).double() for name in floats]
         empty = torch.empty(0, dtype=torch.float64)
         self._names, self._dtype = floats, dtype
+        self._whole = [(name, before[name].to(dtype), after[name].to(dtype)) for name in floats]
         self._old, order = torch.cat([*old, empty]).sort(stable=True)
         self._new = torch.cat([*new, empty])[order]
         owners = [torch.full((value.numel(),), at) for at, value in enumerate(old)]
@@ -75,6 +77,31 @@ class _Places:
         same = self._old[1:] == self._old[:-1]
         differs = same & (self._new[1:] != self._new[:-1])
         self._twice = self._old[1:][differs].unique()
+
+    def side_by_side(self, held: Any) -> tuple[Any, set[str]] | None:
+        """As `laid_out`, of memory that holds whole weights one after the other and nothing else, as they are or transposed: in half
+        precision many single values are equal, and whole weights are not."""
+        forms = [(name, one.reshape(-1), other.reshape(-1)) for name, one, other in self._whole]
+        forms += [
+            (name, one.mT.reshape(-1), other.mT.reshape(-1))
+            for name, one, other in self._whole
+            if one.ndim == 2
+        ]
+        found: list[Any] = []
+        names: set[str] = set()
+        at = 0
+        while at < held.numel():
+            fits = [
+                (name, new)
+                for name, old, new in forms
+                if old.numel() and torch.equal(held[at : at + old.numel()], old)
+            ]
+            if not fits or any(not torch.equal(new, fits[0][1]) for _, new in fits[1:]):
+                return None
+            names.add(fits[0][0])
+            found.append(fits[0][1])
+            at += fits[0][1].numel()
+        return (torch.cat(found), names) if found else None
 
     def laid_out(self, held: Any) -> tuple[Any, set[str]] | None:
         """What memory holds under the new weights, and whose they are; None where that is not clear."""

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 TWICE, CROSSED, NESTED = "twice", "crossed", "nested"
 SPREAD = "spread"
 """Layout of one number for all elements."""
+_ALONE = 5
+"""Calls in which one gradient alone is wanted, at most."""
 _START = "gradients="
 _OTHERS = ("turned", "stepped", "padded", "expanded")
 
@@ -70,7 +72,7 @@ class GradientWay:
 
 def drawn(given: int, wanted: int, outputs: int, dice: random.Random) -> list[str]:
     """Ways for a task with so many tensors that are given, gradients that are wanted and outputs that have one: each gradient is
-    frozen in one of two calls, and each output unused in one of two others."""
+    frozen in one of two calls, and each output unused in one of two others; some are wanted alone, where there are several."""
     first = _some(wanted, dice)
     unused = _some(outputs, dice)
     layouts = [SPREAD, dice.choice(_OTHERS)]
@@ -83,6 +85,8 @@ def drawn(given: int, wanted: int, outputs: int, dice: random.Random) -> list[st
         ways.append(GradientWay(frozen=frozen, layout=layout, given=given))
     for left, order in zip((unused, _rest(unused, outputs)), orders, strict=True):
         ways.append(GradientWay(unused=left, order=order, given=given))
+    for lone in dice.sample(nothing, min(wanted, _ALONE)) if wanted > 2 else ():
+        ways.append(GradientWay(frozen=tuple(one for one in nothing if one != lone), given=given))
     return list(map(str, ways))
 
 

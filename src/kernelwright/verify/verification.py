@@ -607,7 +607,9 @@ class Verification:
             repeated = causality.repeated_by_torch(trace.tape)
             for index, pair in enumerate(zip(tensors[len(case.expected) :], case.expected, strict=True)):
                 what = label(index, case.structure)  # a small gradient is hidden among large ones
-                lone = max(causality.unmarked([pair[0]], [pair[1]], kept), repeated[index]) if what else 0.0
+                lone = causality.unmarked([pair[0]], [pair[1]], kept) if what else 0.0
+                lone = max(lone, repeated[index])
+                what = what or f"output {index}"
                 if lone > causality.MOST_OF_A_GRADIENT and case.aliases[index] < 0:
                     detail = f"torch copies {lone:.0%} of {what}"
                     raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)

@@ -1,7 +1,7 @@
 """Weights as a checkpoint brings them: what a constructor drew or filled says nothing of them.
 
 Layers that begin as copies differ then, gains that begin positive have either sign, rows of zeros hold numbers, and a
-buffer of zeros is none. `brought` draws such values for a reference's state: of learnable parameters, and of buffers
+buffer of zeros is none; whole channels are pruned. `brought` draws such values for a reference's state: of learnable parameters, and of buffers
 that are saved and either begin as one number (integers and truth values, too) or are drawn at random. Tables that a
 constructor computes from sizes (a
 mask, angles), statistics of norms and frozen parameters that nobody draws stay: they are part of the program.
@@ -26,8 +26,8 @@ _OUTLIERS, _GREATER = 1 / 16, (0.6, 2.0)
 """Share of a vector's elements (gains, biases) that are far greater, and by which powers of ten."""
 _WIDTH = 0.5
 """Standard deviation of what begins as zeros throughout."""
-_SMALL_BYTES, _STEPS = 8, 3
-"""Size of a buffer of integers that is left alone, and how far others are moved."""
+_STEPS = 3
+"""How far integers are moved."""
 _MOST_ALONE = 64
 """Tensors that are tried one by one, where all at once are not taken."""
 
@@ -41,8 +41,9 @@ def brought(
     wild, near = _proposals(module, another, generator)
     if not wild:
         return None
-    if takes(_with(module, wild)):
-        return wild
+    for proposed in (_pruned(wild, generator), wild):
+        if takes(_with(module, proposed)):
+            return proposed
     alone = {
         name: value for name, value in list(wild.items())[:_MOST_ALONE] if takes(_with(module, {name: value}))
     }
@@ -104,11 +105,24 @@ def _proposals(
     return wild, near
 
 
+def _pruned(values: State, generator: torch.Generator) -> State:
+    """The values with whole rows and columns of matrices 0, the first ones among them, as where channels were pruned."""
+    made = dict(values)
+    for name, value in values.items():
+        if value.is_floating_point() and value.ndim > 1:
+            made[name] = value = value.clone()
+            for axis in (0, 1):
+                if value.shape[axis] >= _SEVERAL:
+                    gone = torch.rand(value.shape[axis], generator=generator) < _ZEROS
+                    gone[0] = True
+                    value.index_fill_(axis, gone.nonzero()[:, 0], 0.0)
+    return made
+
+
 def _begins_alike(value: torch.Tensor, parameter: bool) -> bool:
-    """Whether integers or truth values of a buffer are one number throughout: zero points, a mask that prunes nothing. A single
-    number counts calls, or says how many there are of something."""
-    large = value.numel() > 1 and value.numel() * value.element_size() > _SMALL_BYTES
-    return large and not parameter and bool((value == value.reshape(-1)[0]).all())
+    """Whether integers or truth values of a buffer are one number throughout: zero points, a mask that prunes nothing. A number
+    without an axis counts calls, or says how many there are of something."""
+    return value.ndim > 0 and not parameter and bool((value == value.reshape(-1)[0]).all())
 
 
 def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -118,6 +132,7 @@ def _other_integers(value: torch.Tensor, generator: torch.Generator) -> tuple[to
         return value ^ some.bool(), value ^ some.bool()
     limits = torch.iinfo(value.dtype)
     steps = torch.randint(-_STEPS, _STEPS + 1, value.shape, generator=generator)
+    steps = torch.where(steps == 0, 1, steps) if value.numel() == 1 else steps
     return tuple((value.long() + one).clamp(limits.min, limits.max).to(value.dtype) for one in (steps, some))  # type: ignore[return-value]
 
 

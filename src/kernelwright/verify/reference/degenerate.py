@@ -7,6 +7,8 @@
              variance of products, where E[y^2] - m^2 cancels and a sum of squares around the mean does not
 `apart`      one ordinary number in a row and all others below -10^6.3, rows that lie near -10^9 throughout, as where all is
              masked, rows with one such number, and planes of it, where windows have rows: of a reference that orders or picks
+`near`       the second of two inputs of one form lies near the first, as a prediction does beside its target: without products, a
+             difference keeps its digits then, and what is made of three sums (a^2 - 2ab + b^2) keeps none
 
 Inputs that have zeros, infinities or one sign, and symmetric matrices, stay as they are drawn: they may be masks or shares.
 """
@@ -20,7 +22,7 @@ import torch
 
 from kernelwright.verify.structures import convert, flatten
 
-KINDS = ("degenerate", "level", "apart")
+KINDS = ("degenerate", "level", "apart", "near")
 _OPPOSED, _OPPOSED_HALF = 300.0, 8.0
 _NEAR = 400
 """Roundings that points which nearly meet are apart at most."""
@@ -28,6 +30,8 @@ _MEAN, _SPREAD, _STEPS = 128.0, 3.0, 8.0
 """Of numbers on a level: the mean, how far they reach, and how many there are to one (in bfloat16 one)."""
 _APART = (6.3, 8.0)
 """Powers of ten."""
+_BESIDE, _ROUNDINGS = 2.0**-12, 3
+"""How far numbers are from those of another input, in steps of their own size and at least of a rounding; and the most steps."""
 _BANISHED = -1e9
 """What models add to a score that is not to count."""
 
@@ -39,6 +43,7 @@ def changed(inputs: Any, kind: str, generator: torch.Generator) -> Any:
         "degenerate": _degenerate,
         "level": _level,
         "apart": _apart,
+        "near": _near,
     }[kind]
 
     def special(tensor: torch.Tensor) -> torch.Tensor:
@@ -47,6 +52,12 @@ def changed(inputs: Any, kind: str, generator: torch.Generator) -> Any:
         return change(tensor, usual, generator).to(tensor.dtype).to(tensor.device)
 
     return convert(inputs, special)
+
+
+def pairs(inputs: Any) -> bool:
+    """Whether two of the inputs have one form and could lie near one another."""
+    forms = [(tensor.shape, tensor.dtype) for tensor in flatten(inputs) if _usual(tensor)]
+    return len(set(forms)) < len(forms)
 
 
 def _usual(tensor: torch.Tensor) -> bool:
@@ -94,6 +105,15 @@ def _level(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Gen
     steps = 1.0 if tensor.dtype == torch.bfloat16 else _STEPS
     near = (made / made.std(correction=0)).clamp(-_SPREAD, _SPREAD)
     return _MEAN + (near * steps).round() / steps
+
+
+def _near(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:
+    first = next(one for one in usual if (one.shape, one.dtype) == (tensor.shape, tensor.dtype))
+    if tensor is first:
+        return tensor
+    steps = torch.randint(-_ROUNDINGS, _ROUNDINGS + 1, tensor.shape, generator=generator)
+    made, _ = _rows(first)
+    return made * (1.0 + steps * max(_BESIDE, torch.finfo(tensor.dtype).eps))
 
 
 def _apart(tensor: torch.Tensor, usual: list[torch.Tensor], generator: torch.Generator) -> torch.Tensor:

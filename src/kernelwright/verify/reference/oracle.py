@@ -524,7 +524,7 @@ def special_cases(
     any_kind, asked = kinds is None, kinds
     kinds = special_kinds(module, found, drawn, position, kinds)
     if reference.task.gradients:  # at a kink, or among ties, a gradient is a choice
-        kinds = [kind for kind in kinds if kind in ("far", "offset", "integers")]
+        kinds = [kind for kind in kinds if kind in ("far", "offset", "integers", "masks")]
     for kind in kinds:
         if kind in ("masks", "padding") and not _random_masks(drawn, reference.inputs(seed + 1)):
             continue
@@ -543,6 +543,8 @@ def special_cases(
             case = make(closed=False)
         if case is not None:
             _held_to(kind, case, found, usual, direct)
+            if kind == "masks" and reference.task.gradients:
+                _away_from_kinks(case)
             tried.append(case.inputs)
             yield case
     if reference.task.gradients and position == 0 and any_kind:

@@ -19,7 +19,7 @@
 `bounds`    nothing but numbers that the reference names, where it compares or counts in bins
 `sparse`    beside a product, half of each input's elements 0, as behind a ReLU
 `faint`     beside a product, the first input as small as 1e-8 throughout
-`degenerate`, `level`, `apart` (also of maxima): see `degenerate.py`
+`degenerate`, `level`, `apart` (also of maxima), `near`: see `degenerate.py`
 `reach`     scaled so that values in the middle of a chain cross a bound that nothing else crosses
 
 Several patterns share a case, a row each, so that a case more is a run more and no ten. What the reference makes of them is
@@ -132,6 +132,8 @@ def kinds(
     picks = _among(names - {"maximum", "clamp_max", "fmax"}, _PICKS)
     if floating and picks and not _among(names, _VARIANCES):
         found.append("apart")
+    if smooth and degenerate.pairs(inputs):
+        found.append("near")
     # More of them may be put another way (Horner's rule), which is as right and overflows elsewhere.
     direct = floating and inexact(operators) <= _DIRECT
     if elementwise and direct:

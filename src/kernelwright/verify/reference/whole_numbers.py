@@ -215,6 +215,10 @@ def _changes(
         return
     if tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor) and _climbs(other):
         yield lambda old: torch.cat([old[:1], drawn(low, high)[1:].sort().values])
+        first = int(torch.randint(1, high - low + 1, (), generator=generator)) if high > low else 0
+        yield lambda old: old.clamp_min(
+            low + first // 2
+        )  # nothing says that the first one begins at the beginning
         return
     below = [number for number in named if number < 0]
     rare = [number for number in named if low <= number <= high]
