@@ -118,6 +118,8 @@ class Run:
     """Draws how reductions are bracketed: equal ones bracket alike."""
     configuration: int = 0
     """Of those that autotuning may choose among, how many places after the one that the model prices lowest."""
+    tuning: bool = False
+    """The first call, in which configurations are tried."""
 
     def body(self) -> dict[str, Any]:
         """As it travels."""

@@ -710,9 +710,16 @@ class Verification:
         return worst, answer, outputs[: len(case.expected)]
 
     def _other_configurations(self, device: Confined, gate: Gate, key: str, case: Case, tried: int) -> None:
-        """Those that autotuning may choose and no case has met are right as well. Raises Stop."""
+        """Those that autotuning may choose and no case has met are right as well, and so is the call in which they are tried.
+        Raises Stop."""
         for number in range(tried, min(self._configurations, _MOST_CONFIGURATIONS)):
             self._interpret(device, gate, Run(key, configuration=number), case, 0, 0)
+        if self._configurations > 1 and self.protocol.honesty:
+            try:
+                self._interpret(device, gate, Run(key, tuning=True), case, 0, 0)
+            except Stop as stop:
+                detail = f"at the first call, in which configurations are tried: {stop.detail}"
+                raise Stop(stop.outcome, stop.gate, detail, **stop.evidence) from None
 
     def _not_summed_in_half(self, where: str) -> None:
         """Products may not be summed in half precision, whatever little that does at small sizes. Raises Stop."""

@@ -79,8 +79,12 @@ class InterpretedSession(Session):
         """As `Run.configuration`."""
         self.configurations = 1
         """Most that were met."""
+        self.tuning = False
+        """What is tuned is tried before it is launched, as at a first call."""
 
     def step(self, operation: Operation, place: int) -> None:
+        if self.tuning and operation.kind == "launch":
+            self._try(operation)
         super().step(operation, place)
         if operation.kind == "copy" and self.engine.marks is not None:
             target, source = operation.fields["target"], operation.fields["source"]
@@ -111,6 +115,19 @@ class InterpretedSession(Session):
         others = [number for number in usable if number != best]
         self._launch(kernel, launches[others[self.configuration % len(usable) - 1]])
         del self.engine.launches[before:]  # compiled is what is priced
+
+    def _try(self, operation: Operation) -> None:
+        """Launch what a tuner tries first; then the arguments that it restores are as they were."""
+        first, *others = operation.fields["launches"]
+        restored, before = operation.fields["restored"], len(self.engine.launches)
+        if not others or restored is None:
+            return
+        tensors = [self.tensor(view) for name, view in first.views() if name in restored]
+        were = [tensor.clone() for tensor in tensors]
+        self._launch(self.kernels[first.kernel], first)
+        for tensor, was in zip(tensors, were, strict=True):
+            tensor.copy_(was)
+        del self.engine.launches[before:]
 
     def _launch(self, kernel: object, launch: Launch) -> None:
         arguments = {name: self.argument(value) for name, value in launch.arguments.items()}
@@ -233,6 +250,7 @@ class InterpretDevice(Service):
         candidate, session = self.candidates[key], self.sessions[key]
         tape, views = candidate.tapes[play.call], candidate.inputs[play.call]
         session.ablated, session.configuration, session.configurations = play.ablate, play.configuration, 1
+        session.tuning = play.tuning
         self._begin(play)
         for view, tensor in zip(views, inputs, strict=True):
             session.bind(view, tensor)

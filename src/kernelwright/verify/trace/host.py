@@ -487,6 +487,8 @@ def _patch_triton(worker: HostWorker) -> None:
     def tune(tuner: autotuner.Autotuner, *args: object, **kwargs: object) -> object:
         tuner.cache.clear()  # every tape carries its alternatives
         tuner.__dict__["_launched"] = None  # nobody but Triton looks at the results meanwhile
+        if worker.recorder is not None:
+            worker.recorder.restored = _restored(tuner)
         given = original(tuner, *args, **kwargs)
         tuner.__dict__["_launched"] = worker.recorder and worker.recorder.chosen
         return given
@@ -498,6 +500,14 @@ def _patch_triton(worker: HostWorker) -> None:
     jit.JITFunction.device_caches = property(_unknown, lambda function, value: None)
     for name in ("best_config", "configs_timings"):
         setattr(autotuner.Autotuner, name, _noticed(name))
+
+
+def _restored(tuner: autotuner.Autotuner) -> list[str] | None:
+    """Arguments that are as they were after a configuration was tried; None where hooks of its own may see to that."""
+    hooks = [getattr(tuner, f"user_defined_{when}_hook", True) for when in ("pre", "post")]
+    if any(hooks) or any(config.pre_hook is not None for config in tuner.configs):
+        return None
+    return [*tuner.reset_to_zero, *tuner.restore_value]
 
 
 def _unknown(function: jit.JITFunction) -> object:

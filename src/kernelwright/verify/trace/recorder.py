@@ -52,6 +52,8 @@ class Recorder(TorchDispatchMode):
         self._next = 0
         self._alternatives: list[dict[str, object]] | None = None
         self._tuned: list[dict[str, object]] = []
+        self.restored: list[str] | None = None
+        """Arguments that the tuner at hand puts back after each try; None where it does what nobody knows."""
         self.chosen: tuple[dict[str, object], dict[str, object]] | None = None
         """The last launch, and its operation on the tape."""
 
@@ -219,7 +221,8 @@ class Recorder(TorchDispatchMode):
             return
         tuned, self._tuned = self._tuned, []
         found = [item for item in tuned if item["kernel"] == record["kernel"]]
-        self.add("launch", launches=found if record in found else [record, *found])
+        launches = found if record in found else [record, *found]
+        self.add("launch", launches=launches, restored=self.restored if found else None)
         self.chosen = record, self.operations[-1]
 
     def _argument(self, name: str, value: object) -> Any:

@@ -192,7 +192,8 @@ class Operation:
 
     alloc   storage, bytes, dtype (of the poison)      fill    view, value
     arange  view, start, step                          copy    target, source, casts
-    aten    name, arguments, results                   launch  launches (several: choose by trying)
+    aten    name, arguments, results                   launch  launches (several: choose by trying), restored
+                                                               (arguments that a tuner puts back after each try; None: nobody knows)
     """
 
     kind: Kind
@@ -379,7 +380,8 @@ def _operation(step: Any, known: dict[int, int]) -> Operation:
         for launch in launches:
             for _, view in launch.views():
                 _inside(view, known)
-        return Operation(kind, {"launches": launches})
+        restored = step.get("restored")
+        return Operation(kind, {"launches": launches, "restored": restored and list(map(str, restored))})
     name = str(step["name"])
     if len(name) > 100 or not _OPERATOR.fullmatch(name):
         raise TapeError("bad operator")
