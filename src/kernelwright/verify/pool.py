@@ -225,12 +225,12 @@ class VerifierPool(Pool):
     def _verified(self, task: Task, candidate: Candidate) -> Verdict:
         """One candidate under every protocol that was asked for."""
         verdict, verification = self._judged(task, candidate, self.judge)
-        for kept, names in kept_at_powers(task) if asks_for_powers(verdict) else ():
+        for kept, names in kept_at_powers(task) if asks_for_powers(verdict.outcome, verdict.detail) else ():
             try:
                 verdict, verification = self._judged(kept, candidate, self.judge)
             except UserError:  # the reference takes no such sizes
                 continue
-            if not asks_for_powers(verdict):
+            if not asks_for_powers(verdict.outcome, verdict.detail):
                 task, said = kept, f"judged at powers of two of {', '.join(names)} alone: it takes no other"
                 verdict = verdict.model_copy(update={"detail": said}) if verdict.correct else verdict
                 break

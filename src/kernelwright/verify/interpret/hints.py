@@ -6,7 +6,7 @@ false one is taken at its word: `taken` gives the numbers that the promise says.
 to tell (a row index that wraps at the end of a matrix is promised to be contiguous in many published kernels, and
 what its last lanes load is never stored).
 
-Not covered: promises about pointers.
+Of pointers single ones are looked at: a promise counts bytes there. Not covered: promises about blocks of pointers.
 """
 
 from __future__ import annotations

@@ -67,6 +67,8 @@ Path = tuple[int, ...]
 SAMPLED_PROGRAMS = 4
 ROUNDED = "whole numbers lose digits as floats"
 """As what is decided in a line."""
+_STAGES = 3
+"""Of a launch that names none."""
 _SEVERAL = 3
 """Rounds of a loop: what the second hands on, the third takes."""
 PLANNED_STEPS = 1000
@@ -193,6 +195,8 @@ class Engine:
         """Units of arithmetic that were used, as `hardware.Target` names them."""
         self._watch: Races | None = None
         self._pipelines: list[Pipeline] = []
+        self._stages = 0
+        """As `num_stages` of the launch at hand."""
         """Loops that are running, of those that say how many stages they have, the innermost last."""
         self._stored: dict[object, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
@@ -260,6 +264,7 @@ class Engine:
         if traced.programs == 0:
             return
         self.memory = Memory()
+        self._stages = int(options.get("num_stages", _STAGES))
         arguments = {
             name: value if self._compiled_in(parameters[name], value) else self._argument(name, value)
             for name, value in values.items()
@@ -570,13 +575,12 @@ class Engine:
             self.sampled.reads(region, partial(_offsets, ptrs.data, mask.data), mask.data, dtype_np.itemsize)
         if self._watch is not None and self._watch.minds(region):
             self._watch.read(ptrs.data, mask.data, dtype_np.itemsize, volatile)
-        if self._pipelines and not volatile:
-            self._pipelines[-1].load(ptrs.data, mask.data, dtype_np.itemsize)
         fallback = self._undefined(ptrs.data.shape, dtype, dtype_np) if other is None else other.data
         real = self.memory.translate(ptrs.data, region)
-        return interpreter.TensorHandle(
-            interpreter._interpreter.load(real, mask.data, fallback, dtype_np), dtype
-        )
+        found = interpreter._interpreter.load(real, mask.data, fallback, dtype_np)
+        if self._pipelines and not volatile:
+            self._pipelines[-1].load(ptrs.data, mask.data, found)
+        return interpreter.TensorHandle(found, dtype)
 
     def _undefined(self, shape: tuple[int, ...], dtype: tl.dtype, dtype_np: np.dtype) -> np.ndarray:
         """What masked lanes hold where a load names no `other`: anything, says Triton. Here NaN or a number drawn for the
@@ -681,8 +685,8 @@ class Engine:
             self._note(ROUNDS)
         for outer in self._pipelines:
             outer.whole = False  # only the innermost is pipelined
-        if self.mode == "execute" and stages > 1:
-            yield from self._pipelined(values, Pipeline(stages))
+        if self.mode == "execute" and (stages or self._stages) > 1:
+            yield from self._pipelined(values, Pipeline(stages or self._stages, all=stages > 1))
             return
         traffic = self.traffic
         middle = len(values) - LOOP_HEAD - LOOP_TAIL
@@ -712,6 +716,12 @@ class Engine:
         finally:
             self._pipelines.remove(loop)
 
+    def multiply(self, a: Handle, b: Handle) -> None:
+        """A product of blocks, at which the lanes of the running instance meet."""
+        if self._pipelines:
+            self._pipelines[-1].multiply(a.data, b.data)
+        self.barrier()
+
     def meet(self) -> None:
         """A barrier that the kernel asks for."""
         if self._pipelines:
@@ -728,7 +738,7 @@ class Engine:
     def promise(self, kind: hints.Kind, units: Sequence[int], handle: Handle) -> Handle:
         """A hint to the compiler: noted where it is false, or taken at its word. Raises AssertionError for a single number
         of which it is false, whatever is made of it."""
-        if handle.dtype.is_ptr():
+        if handle.dtype.is_ptr() and (handle.data.size > 1 or kind != "divisibility"):
             return handle
         made = hints.taken(kind, units, handle.data)
         if made is handle.data:
@@ -736,6 +746,8 @@ class Engine:
         if handle.data.size == 1:
             raise AssertionError(
                 f"tl.{hints.NAMES[kind]} promises a multiple of {units[0]}, and the value is {handle.data.item()}"
+                if not handle.dtype.is_ptr()
+                else f"tl.{hints.NAMES[kind]} promises a multiple of {units[0]} bytes, and the address is none"
             )
         self.false_hints = True
         return interpreter.TensorHandle(made, handle.dtype) if self.believing else handle

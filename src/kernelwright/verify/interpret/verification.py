@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Backend, Binary, Candidate, Cost, Task, Timing
 from kernelwright.verify.confined import Confined, Stop
 from kernelwright.verify.messages import LOADED, ROUNDS, TINY, WHOLE_SIZE, Launched, Run
-from kernelwright.verify.reference.hidden_sizes import full_sizes
+from kernelwright.verify.reference.hidden_sizes import RATIO, asks_for_powers, full_sizes
 from kernelwright.verify.traced import Trace
 from kernelwright.verify.verification import LATER, LONG_PROGRAMS, Verification, explain
 
@@ -117,7 +118,10 @@ class InterpretedVerification(Verification):
             host, device = self._summon("host"), self._summon("interpret")
             host.ask(Gate.LOAD, {"command": "load", "code": self.candidate.code})
         with self._timed(Gate.TRACE):
-            pairs = [self._small(host, shape, position) for position, shape in enumerate(shapes)]
+            pairs = []
+            for position, shape in enumerate(shapes):
+                with self._may_decline(shape):
+                    pairs.append(self._small(host, shape, position))
             pairs = [(shape, trace) for shape, trace in pairs if not self._idles(shape, trace)]
             for _, trace in pairs:
                 self._policy(trace)
@@ -135,7 +139,7 @@ class InterpretedVerification(Verification):
             with self._timed(Gate.SMALL):
                 self._open(device, shape, trace)
             for number, case in enumerate(shape.cases):
-                with self._timed(Gate.SMALL):
+                with self._timed(Gate.SMALL), self._may_decline(shape):
                     self._form(Gate.SMALL, trace, case)
                     # The first shape is watched in `_repeat`. A grid that is one program there may be more here.
                     watched = self.protocol.honesty and position > 0 and case is shape.cases[-1]
@@ -145,6 +149,16 @@ class InterpretedVerification(Verification):
                 if passed == 1:
                     modelled = self._model(device, full)
         return modelled
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _may_decline(shape: ShapeCases) -> Iterator[None]:
+        """A ratio of sizes that a task does not have is one that a kernel may refuse itself: then nothing is asked there."""
+        try:
+            yield
+        except Stop as stop:
+            if shape.name != RATIO or not asks_for_powers(stop.outcome, stop.detail):
+                raise
 
     def _habits(
         self, device: Confined, shapes: list[ShapeCases], traces: list[Trace], full: Trace | None

@@ -21,13 +21,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernelwright.outcomes import Outcome
 from kernelwright.parsing import parse
-from kernelwright.records import Task, Verdict
+from kernelwright.records import Task
 from kernelwright.shapes import constants
 
 ONE = "hidden_one"
 """The set in which one size is 1."""
-RELATED = ("hidden_turned", "hidden_equal")
-"""The sets in which the order of sizes is the contrary, or they are equal: of the task's own inputs only."""
+RATIO = "hidden_ratio"
+RELATED = ("hidden_turned", "hidden_equal", RATIO)
+"""The sets in which the order of sizes is the contrary, they are equal, or one is 3, 5 or 7 times another: of the task's own inputs
+only."""
+_RATIOS = (3, 5, 7)
+"""Of two sizes of which one is a power of two times the other in every set."""
 LEAST = "least"
 """Begins the names of sets of a family in which a size, or every size, is at its least."""
 _TURNED, _TURNED_LEAST = 79, 0.6
@@ -182,6 +186,8 @@ def hidden_sizes(
     if len(several) > 1:
         yield RELATED[0], _turned(task, base, several, dice)
         yield RELATED[1], _equal(base, several, dice)
+    if varied and (ratios := _of_ratio([*sets, full_sizes(task)], base, dice)):
+        yield RATIO, ratios
     ones = [name for name in varied if all(other.get(name, 0) > 1 for other in sets)]
     if ones:
         yield ONE, _of_one(base, ones, free, dice)
@@ -239,13 +245,13 @@ def inside(task: Task, sizes: Mapping[str, int]) -> bool:
     return all(least <= known[name] <= (most or known[name]) for name, (least, most) in task.ranges.items())
 
 
-def asks_for_powers(verdict: Verdict) -> bool:
+def asks_for_powers(outcome: Outcome, detail: str) -> bool:
     """Whether a candidate was refused where it refuses sizes itself: a block of the compiler's that is no power of two, or too
     narrow for a product, or an assertion."""
-    if verdict.outcome is Outcome.COMPILE_ERROR:
-        return any(said in verdict.detail for said in _OF_BLOCKS)
-    asserted = verdict.outcome is Outcome.RUNTIME_ERROR and "AssertionError" in verdict.detail
-    return asserted and not any(said in verdict.detail for said in _OF_HINTS)
+    if outcome is Outcome.COMPILE_ERROR:
+        return any(said in detail for said in _OF_BLOCKS)
+    asserted = outcome is Outcome.RUNTIME_ERROR and "AssertionError" in detail
+    return asserted and not any(said in detail for said in _OF_HINTS)
 
 
 def kept_at_powers(task: Task) -> Iterator[tuple[Task, list[str]]]:
@@ -339,6 +345,19 @@ def _equal(base: dict[str, int], free: list[str], dice: random.Random) -> list[d
         mean = math.prod(sizes) ** (1 / len(sizes))
         size = _odd(_within(math.ceil(math.sqrt(min(sizes) * mean)), mean, dice))
         found.append(base | dict.fromkeys(names, size))
+    return found
+
+
+def _of_ratio(
+    sets: Sequence[Mapping[str, int]], base: dict[str, int], dice: random.Random
+) -> list[dict[str, int]]:
+    """Of two sizes of which one is a power of two times the other in all sets, as heads are that share keys, an odd ratio."""
+    found = []
+    free = [name for name in base if any(one.get(name) != base[name] for one in sets)]
+    for long, short in itertools.permutations(free, 2):
+        pairs = [(one[long], one[short]) for one in sets if long in one and short in one]
+        if all(b > 0 and a > b and a % b == 0 and _power(a // b) for a, b in pairs):
+            found += [base | {long: ratio * base[short]} for ratio in dice.sample(_RATIOS, len(_RATIOS))]
     return found
 
 

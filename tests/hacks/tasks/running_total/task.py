@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 
-N = 4194304
+N = 3145728
 
 
 class Model(nn.Module):
