@@ -424,7 +424,7 @@ class Judge:
             dice = random.Random(f"{self._secret}:{task.digest}:{index}")
             with _ours("what an output depends on"):
                 return all(
-                    periodic.needs_all(shape.cases[0], index, dice)
+                    periodic.needs_all(shape.first_as_drawn(), index, dice)
                     for shape in self.cases(task)
                     if shape.name.startswith("small")
                 )

@@ -440,7 +440,10 @@ def _arena_bytes(shape: GpuCases, trace: Trace) -> int:
     """Room for the inputs and outputs of one case and the clock's fresh inputs, or for the weights: whichever is more."""
     weights = [v.numel() * v.element_size() for v in shape.state.values()]
     weights += [blob.numel() for blob in trace.blobs]
-    tensors = [view.end for view in (*trace.inputs, *trace.tape.outputs())]
+    tensors = [view.end for view in trace.inputs]
+    tensors += [
+        max(view.end, view.numel * view.itemsize) for view in trace.tape.outputs()
+    ]  # one row may stand for all
     if shape.full:
         tensors += [min(view.end, UNSEEN_BYTES) for view in trace.inputs]
     return max(_padded(weights), _padded(tensors)) + (4 << 20)

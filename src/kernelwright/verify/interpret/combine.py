@@ -10,6 +10,7 @@ Not guaranteed: a function that branches on a single value is still applied from
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,8 +32,12 @@ def reduce(
 ) -> object:
     """What `tl.reduce` gives. `drawn` decides on the brackets; `own` is Triton's reduction, for what it does at once."""
     if operator.axis is None or at_once(operator.combine_fn):
-        if drawn & 3 and any(operator.combine_fn is getattr(tl.standard, one, None) for one in _ANY_OF_EQUAL):
-            return _last_of_equal(operator, values, own)
+        for name in _ANY_OF_EQUAL:
+            if operator.combine_fn is getattr(tl.standard, name, None):
+                # Triton 3.6 does at once what takes the first of equal elements only.
+                operator = copy.copy(operator)
+                operator.combine_fn = getattr(tl.standard, name.replace("fast", "left"))
+                return _last_of_equal(operator, values, own) if drawn & 3 else own(operator, values)
         return own(operator, values)
     axis, blocks = operator.axis, [value.handle.data for value in values]
     kinds = [value.dtype for value in values]

@@ -36,6 +36,8 @@ _TOUCHED_SHARE = 0.5
 """Of an output: where fewer elements than that have an error, those that are right were computed with all digits."""
 _MOVED, _HALF_MOVED = 8.0, 1.0
 """Multiples of what roundings move an element by."""
+_DECIDED = 1e-3
+"""Of whole numbers and truth values: the share of a chunk that a rounding may decide."""
 MANY = 256
 """Elements from which the error of one honest run says what another's may be."""
 _SPREAD_FROM = 32
@@ -150,7 +152,9 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
         value = values[number]
         judged, infinite, moved = (part[number] if part is not None else None for part in pieces[1:])
         if not expected.dtype.is_floating_point:
-            found.add(number, piece != value, piece, value, torch.zeros_like(value, dtype=torch.float64))
+            allowed = torch.zeros_like(value, dtype=torch.float64) if moved is None else moved
+            wrong = _undecided(piece, value, moved) if moved is not None else piece != value
+            found.add(number, wrong, piece, value, allowed)
             continue
         reference, allowed = value.double(), allowed_error(expected, value, protocol, moved)
         error = (piece.double() - reference).abs()
@@ -189,6 +193,13 @@ def _explained(position: int, got: torch.Tensor, expected: Expected, protocol: P
     if not found.count:
         return Comparison(worst)
     return _named(found, position, expected, protocol)
+
+
+def _undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+    """Whole numbers that are wrong: no rounding decides them, or such are more than a few."""
+    wrong = got != value
+    near = wrong & ((got.double() - value.double()).abs() <= moved)
+    return wrong & ~near if int(near.sum()) <= max(1.0, _DECIDED * near.numel()) else wrong
 
 
 def _named(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:

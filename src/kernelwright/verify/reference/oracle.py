@@ -55,7 +55,7 @@ INIT_SEED = 20_231
 """Weights are drawn under this where they are not secret: for protocols that vary none, and where no value counts."""
 
 _RUNS, _REDUCED = 4, 4
-_FEW = 1 << 24
+_FEW, _FEW_ON_GPU = 1 << 24, 1 << 26
 """Elements of inputs and outputs up to which roundings are looked at."""
 _FAR, _FAR_SLACK = 3.0, 8.0
 _FINITE, _FINITE_ENOUGH = 0.05, 4096
@@ -119,6 +119,8 @@ class Case:
     """The reference."""
     precision: Precision
     """In which it is asked."""
+    special: bool = False
+    """Whether its inputs are special values: exact ties are asked there, which roundings would break."""
     part: tuple[Case, Sequence[int]] | None = None
     """Of which case these are some outputs, and which."""
     _rounded: list[Expected] | None = dataclasses.field(default=None, init=False, repr=False)
@@ -134,7 +136,8 @@ class Case:
         """Whether it has its inputs, and so few elements that roundings can be looked at."""
         given = flatten(self.inputs)
         held = (*given, *(item.value for item in self.expected))
-        return bool(given) and sum(tensor.numel() for tensor in held) <= _FEW
+        most = _FEW_ON_GPU if any(tensor.is_cuda for tensor in held) else _FEW
+        return bool(given) and sum(tensor.numel() for tensor in held) <= most
 
     def with_roundings(self) -> list[Expected]:
         """What is expected, with how far roundings move it; as it is where elements are not `few`."""
@@ -145,7 +148,10 @@ class Case:
             exact = [item.value.reshape(item.shape) for item in self.expected]
             with _running(self.inputs, Precision("ieee", False, False)):
                 far = roundings.moved(self.module, self.inputs, exact)
-            self._rounded = [dataclasses.replace(e, moved=m) for e, m in zip(self.expected, far, strict=True)]
+            self._rounded = [
+                dataclasses.replace(e, moved=m) if e.dtype.is_floating_point or not self.special else e
+                for e, m in zip(self.expected, far, strict=True)
+            ]
         return self._rounded or self.expected
 
 
@@ -172,6 +178,13 @@ class ShapeCases:
     def as_built(self) -> ShapeCases:
         """The same under the weights that the constructor gave. Made when a candidate first asks for it: most take others."""
         return self.make_as_built() if self.make_as_built is not None else self
+
+    def first_as_drawn(self) -> Case:
+        """The first case under weights as the constructor draws them: where a checkpoint has zeros an input does not matter."""
+        case = self.cases[0]
+        if not self.drawn:
+            return case
+        return dataclasses.replace(case, module=checkpoint.load(copy.deepcopy(case.module), self.drawn))
 
     @functools.cached_property
     def twin(self) -> Case | None:
@@ -1071,7 +1084,7 @@ def make_case(
     aliases, shared = run.aliases, sharing(run.outputs)
     return Case(
         name, None if drawn else inputs, run.structure, expected, aliases, shared, run.changed, run.written, after,
-        scale, module, protocol.precision,
+        scale, module, protocol.precision, special,
     )  # fmt: skip
 
 

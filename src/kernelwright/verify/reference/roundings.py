@@ -23,6 +23,8 @@ from torch.utils._pytree import tree_map_only
 from kernelwright.verify.structures import Args, Kwargs, Op, convert, flatten
 
 RUNS = 16
+_STEPS = ("round", "floor", "ceil", "trunc", "sign", "heaviside")
+"""Operators that give whole numbers, which roundings behind them do not move."""
 
 
 def _log1p(x: torch.Tensor) -> torch.Tensor:
@@ -66,6 +68,8 @@ class _Rounding(TorchDispatchMode):
         super().__init__()
         self._seed = seed
         self._generators: dict[torch.device, torch.Generator] = {}
+        self._whole: list[torch.Tensor] = []
+        """Floats that are whole numbers, made by a step or of such."""
 
     def __torch_dispatch__(self, func: Op, types: object, args: Args = (), kwargs: Kwargs = None) -> object:
         kwargs = kwargs or {}
@@ -74,12 +78,26 @@ class _Rounding(TorchDispatchMode):
                 return spelled(*args, **kwargs)
         held = {t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)}
         result = func(*args, **kwargs)
+        if self._stays(func, args, result):
+            return result
 
         def off(tensor: torch.Tensor) -> torch.Tensor:
             view = tensor.untyped_storage()._cdata in held and not func._schema.is_mutable
             return tensor if view else self.off(tensor)
 
         return tree_map_only(torch.Tensor, off, result)
+
+    def _stays(self, func: Op, args: Args, result: object) -> bool:
+        """Whether a result is of whole numbers, as a step and what is done to its results gives them."""
+        if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            return False
+        stepped = func._schema.name.removeprefix("aten::").rstrip("_") in _STEPS
+        if not stepped and not any(one is known for one in args for known in self._whole):
+            return False
+        if not bool((result == result.round()).all()):
+            return False
+        self._whole.append(result)
+        return True
 
     def off(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor itself, changed."""
@@ -99,10 +117,12 @@ def _summed_off(tensor: torch.Tensor, rounding: _Rounding) -> torch.Tensor:
 
 
 def moved(module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor]) -> list[torch.Tensor]:
-    """By output, the most that each element moves away from `exact` (fp64) in `RUNS` runs; 0 where that is no number.
+    """By output, the most that each element moves away from `exact` (fp64; whole numbers as they are) in `RUNS` runs; 0 where that is
+    no number.
 
     The inputs, of which copies are handed over, are a rounding off as well: so are sums of them, in whatever order. Not
-    those in half precision, which are summed in single. Outputs that are no floating-point numbers do not move.
+    those in half precision, which are summed in single. Whole numbers and truth values move where a rounding decides a step or a
+    comparison.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     for run in range(RUNS):
@@ -113,7 +133,6 @@ def moved(module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor]) -> li
         with rounding:
             outputs = flatten(fresh(*given))
         for index, (output, right) in enumerate(zip(outputs, exact, strict=True)):
-            if right.is_floating_point():
-                strayed = (output.detach().double() - right.double()).abs_()
-                largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, 0.0, 0.0))
+            strayed = (output.detach().double() - right.double()).abs_()
+            largest[index] = torch.maximum(largest[index], strayed.nan_to_num_(0.0, 0.0, 0.0))
     return largest
