@@ -7,7 +7,7 @@ in, both fail with "recursion depth mismatch" (python/cpython#106905).
 import ast
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -37,21 +37,6 @@ def constructor_of(node: ast.ClassDef) -> ast.FunctionDef | None:
     """The class's `__init__`, where it has one."""
     functions = (one for one in node.body if isinstance(one, ast.FunctionDef))
     return next((one for one in functions if one.name == "__init__"), None)
-
-
-def first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
-    """The place, from 0, of the line that a definition begins with, its decorators included."""
-    return min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1
-
-
-def text_of(node: ast.FunctionDef | ast.ClassDef, lines: Sequence[str]) -> str:
-    """A definition as it stands in `lines`, with its decorators."""
-    return "\n".join(lines[first_line(node) : node.end_lineno]).rstrip()
-
-
-def words(text: str) -> set[str]:
-    """Everything in a text that could be a name."""
-    return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
 def spans(code: str) -> Callable[[ast.AST], Span]:

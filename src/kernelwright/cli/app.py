@@ -368,12 +368,10 @@ def show_task(
 ) -> int:
     """A task's source, or its gold kernel."""
     from kernelwright.tasks import gold as gold_of
-    from kernelwright.tasks import load_suite
+    from kernelwright.tasks import load_task
 
-    found = load_suite(task)
-    if len(found) != 1:
-        raise UserError(f"{task} names {len(found)} tasks; name one, such as {found[0].id}")
-    typer.echo(gold_of(found[0].id) if gold else found[0].source)
+    found = load_task(task)
+    typer.echo(gold_of(found.id) if gold else found.source)
     return 0
 
 

@@ -18,7 +18,7 @@ from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.runs import write_text
 from kernelwright.shapes import constants
-from kernelwright.tasks import load_suite, small_shapes
+from kernelwright.tasks import load_suite, load_task, small_shapes
 from kernelwright.tasks.form import read_text
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ def one_task(spec: str, precision: str = "default") -> Task:
     GPU."""
     from kernelwright.cli import fit
 
-    found = load_suite(spec)
-    if len(found) != 1:
-        raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
-    task = small_shapes(found[0])
+    task = small_shapes(load_task(spec))
     if not task.shape_sets("small"):
         if why := fit.raised(task):
             raise UserError(f"task {task.id}: Model.forward {why}; mend the task")
@@ -59,10 +56,7 @@ def case(spec: str, settings: Settings) -> Case:
     from kernelwright.search.cases import of_task
 
     if not names_object(spec):
-        found = load_suite(spec)
-        if len(found) != 1:
-            raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
-        task = asked_in(small_shapes(found[0]), settings.precision)
+        task = asked_in(small_shapes(load_task(spec)), settings.precision)
         return of_task(task, settings.contractions, large=bool(settings.gpu))
     return _live_case(spec)
 

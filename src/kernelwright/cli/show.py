@@ -41,9 +41,8 @@ def told(tried: Tried) -> None:
 
 def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
     """One row a distinct group of a module: share of time, who wrote its kernel, and how fast that is; the whole; notes."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("group", "operators", "times", "share", "rung", "us", "over eager", "over compile"):
-        table.add_column(name, justify="left" if name in ("operators", "rung") else "right")
+    columns = ("group", "operators", "times", "share", "rung", "us", "over eager", "over compile")
+    found = table(*columns, right=[name for name in columns if name not in ("operators", "rung")])
 
     def times(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}x"
@@ -51,14 +50,14 @@ def groups(rows: Sequence[Row], whole: Verdict | None) -> Group:
     for row in rows:
         us = "" if row.ms is None else f"{1e3 * row.ms:.1f}"
         cells = (str(row.number), plain(row.operators)[:60], str(row.count), f"{row.share:.0%}", row.rung, us)
-        table.add_row(*cells, times(row.over_eager), times(row.over_compile))
+        found.add_row(*cells, times(row.over_eager), times(row.over_compile))
     timing = whole.timing if whole else None
     if timing is not None:
         us = f"{1e3 * timing.candidate_ms:.1f}"
         over = times(timing.speedup("compile")) if "compile" in timing.baseline_ms else ""
         said = f"{timing.kind} on {timing.target}"
-        table.add_row("whole", said, "", "", "", us, times(timing.speedup()), over, style="bold")
-    return Group(table, *(f"group {row.number}: {plain(row.detail)[:80]}" for row in rows if row.detail))
+        found.add_row("whole", said, "", "", "", us, times(timing.speedup()), over, style="bold")
+    return Group(found, *(f"group {row.number}: {plain(row.detail)[:80]}" for row in rows if row.detail))
 
 
 def plain(text: str) -> str:
@@ -187,11 +186,6 @@ def unsolved(to: Console, reason: str, tries: Sequence[Rollout]) -> None:
         to.print(tried(tries))
         last = rejected(tries)[0] if rejected(tries) else tries[0]
         to.print(f"\nfurthest:\n{plain(feedback(last.verdict)) or plain(last.verdict.detail)}", style="dim")
-
-
-def code(text: str) -> Text:
-    """A kernel's source, indented."""
-    return Text("\n".join(f"    {line}".rstrip() for line in plain(text).rstrip().splitlines()) + "\n")
 
 
 def metrics(

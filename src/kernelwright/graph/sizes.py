@@ -235,15 +235,6 @@ def resized(graph: Graph, change: Callable[[Dim], Dim]) -> Graph:
     return graph.model_copy(update={"arguments": tuple(map(argument, graph.arguments)), "nodes": nodes})
 
 
-def sizes_in(operand: Operand) -> Iterator[str]:
-    """Size expressions in an operator's argument, however deep."""
-    if isinstance(operand, Size):
-        yield operand.size
-    elif isinstance(operand, tuple):
-        for one in operand:
-            yield from sizes_in(one)
-
-
 def independent(graph: Graph) -> Graph:
     """The graph with symbols that its own arguments tell: named by place, products that only occur whole as one symbol.
 

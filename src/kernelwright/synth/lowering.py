@@ -14,7 +14,7 @@ from typing import Any
 from kernelwright.graph.types import DtypeArg, Graph, Node, NumberType, Other, Ref, Size, TensorType
 from kernelwright.synth.backward import convolution_backward
 from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduced, slice_of
-from kernelwright.synth.moves import MOVES
+from kernelwright.synth.moves import MOVES, before
 from kernelwright.synth.pointwise import RULES
 from kernelwright.synth.primitives import Builder, Prim, Unsupported, Val
 from kernelwright.synth.statistics import STATISTICS
@@ -148,6 +148,11 @@ def _flat(operands: tuple[Any, ...]) -> Iterator[Any]:
             yield one
 
 
+def _by(rule: str, *places: int) -> Callable[[Call], Val]:
+    """An operator as a row of the table of elementwise rules, of its arguments at these places."""
+    return lambda call: call.b.map(rule, *map(call.arg, places), dtype=call.out.dtype)
+
+
 def _scaled(call: Call) -> Val:
     """`add(x, y, alpha)`, `sub(x, y, alpha)`."""
     left, right, alpha = call.arg(0), call.arg(1), call.kwargs.get("alpha", call.arg(2, default=1))
@@ -164,10 +169,6 @@ def _div(call: Call) -> Val:
     mode = call.kwargs.get("rounding_mode", call.arg(2))
     rule = {None: "div", "floor": "div_floor", "trunc": "div_trunc"}[mode]
     return call.b.map(rule, call.arg(0), call.arg(1), dtype=call.out.dtype)
-
-
-def _floor_divide(call: Call) -> Val:
-    return call.b.map("div_floor", call.arg(0), call.arg(1), dtype=call.out.dtype)
 
 
 def _gelu(call: Call) -> Val:
@@ -208,11 +209,6 @@ def _pow(call: Call) -> Val:
     if integer:
         raise Unsupported("pow of integers")
     return call.b.map("pow", x, by, dtype=call.out.dtype)
-
-
-def _cast(call: Call) -> Val:
-    x = call.x
-    return call.b.map("alias", x, dtype=call.out.dtype)
 
 
 def _prelu(call: Call) -> Val:
@@ -302,13 +298,9 @@ def _flip(call: Call) -> Val:
 
 
 def _pad(call: Call) -> Val:
-    pads, value = call.arg(1), call.arg(2, "value", 0.0)
-    rank = len(call.x.shape)
-    before = [0] * rank
-    for place in range(len(pads) // 2):
-        before[rank - 1 - place] = pads[2 * place]
+    value = call.arg(2, "value", 0.0)
     fill = 0 if value is None else value
-    return call.b.add("pad", (call.x, fill), call.x.dtype, call.out.shape, before=tuple(before))
+    return call.b.add("pad", (call.x, fill), call.x.dtype, call.out.shape, before=before(call))
 
 
 def _full(call: Call) -> Val:
@@ -332,14 +324,6 @@ def _triangle(call: Call) -> Val:
     col = call.b.add("iota", (), "int64", x.shape, dim=rank - 1, start=0, step=1)
     kept = call.b.map("le" if call.op == "tril" else "ge", col, row, dtype="bool")
     return call.b.map("where", kept, x, 0, dtype=x.dtype)
-
-
-def _masked_fill(call: Call) -> Val:
-    return call.b.map("where", call.arg(1), call.arg(2), call.x, dtype=call.out.dtype)
-
-
-def _where(call: Call) -> Val:
-    return call.b.map("where", *call.args[:3], dtype=call.out.dtype)
 
 
 def _addmm(call: Call) -> Val:
@@ -434,7 +418,7 @@ def _var(call: Call) -> Val | tuple[Val, ...]:
     dims = call.dims(1)
     if len(call.args) > 1 and isinstance(call.args[1], bool):
         dims, correction = tuple(range(len(x.shape))), int(call.args[1])
-    if len(call.args) > 2 and isinstance(call.args[2], bool) and call.op != "var_mean":
+    if len(call.args) > 2 and isinstance(call.args[2], bool) and not call.op.endswith("_mean"):
         correction = int(call.args[2])
     correction = 1 if correction is None else correction
     keep = bool(call.kwargs.get("keepdim", False))
@@ -442,11 +426,9 @@ def _var(call: Call) -> Val | tuple[Val, ...]:
     centred = b.map("sub", x, mean, name=b.name("centred"))
     squares = b.reduce("sum", b.map("mul", centred, centred), dims, keep)
     var = b.map("div", squares, b.count(x, dims, float(correction)), dtype=call.out.dtype)
-    if call.op == "std":
-        return b.map("sqrt", var, dtype=call.out.dtype)
-    if call.op == "var_mean":
-        return var, mean if keep else b.view(mean, var.shape)
-    return var
+    if call.op.startswith("std"):
+        var = b.map("sqrt", var, dtype=call.out.dtype)
+    return (var, mean if keep else b.view(mean, var.shape)) if call.op.endswith("_mean") else var
 
 
 def _softmax(call: Call) -> Val:
@@ -600,7 +582,7 @@ def _adaptive(call: Call) -> Val:
 _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["add", "sub", "rsub"], _scaled),
     **dict.fromkeys(["clamp", "clamp_min", "clamp_max"], _clamp),
-    **dict.fromkeys(["to", "_to_copy", "convert_element_type", "clone", "contiguous", "detach", "float", "type_as", "lift_fresh_copy", "dropout_eval"], _cast),
+    **dict.fromkeys(["to", "_to_copy", "convert_element_type", "clone", "contiguous", "detach", "float", "type_as", "lift_fresh_copy", "dropout_eval"], _by("alias", 0)),
     **dict.fromkeys(["view", "_unsafe_view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as"], _view),
     **dict.fromkeys(["permute", "transpose", "t", "numpy_T"], _permute),
     **dict.fromkeys(["expand", "broadcast_to", "expand_as"], _expand),
@@ -611,7 +593,7 @@ _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["addmm", "baddbmm"], _addmm),
     **dict.fromkeys(["convolution", "conv1d", "conv2d", "conv3d"], _conv),
     **dict.fromkeys(["sum", "amax", "amin", "prod", "any", "all", "argmax", "argmin", "max", "min"], _reduction),
-    **dict.fromkeys(["var", "std", "var_mean"], _var),
+    **dict.fromkeys(["var", "std", "var_mean", "std_mean"], _var),
     **dict.fromkeys(["softmax", "_softmax", "log_softmax", "_log_softmax"], _softmax),
     **dict.fromkeys(["layer_norm", "native_layer_norm"], _layer_norm),
     **dict.fromkeys(["batch_norm", "_native_batch_norm_legit_no_training"], _batch_norm),
@@ -620,9 +602,9 @@ _LOWERINGS: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(["index_select", "embedding"], _take),
     **dict.fromkeys(["max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"], _pool),
     **dict.fromkeys(["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"], _adaptive),
-    "convolution_backward": convolution_backward, "div": _div, "floor_divide": _floor_divide, "gelu": _gelu, "pow": _pow, "lerp": _lerp, "glu": _glu, "prelu": _prelu,
+    "convolution_backward": convolution_backward, "div": _div, "floor_divide": _by("div_floor", 0, 1), "gelu": _gelu, "pow": _pow, "lerp": _lerp, "glu": _glu, "prelu": _prelu,
     "slice": _slice, "select": _select, "cat": _cat, "stack": _stack, "flip": _flip, "constant_pad_nd": _pad,
-    "arange": _arange, "masked_fill": _masked_fill, "where": _where, "scaled_dot_product_attention": _attention,
+    "arange": _arange, "masked_fill": _by("where", 1, 2, 0), "where": _by("where", 0, 1, 2), "scaled_dot_product_attention": _attention,
     **MOVES, **STATISTICS,
     "mean": _mean, "logsumexp": _logsumexp, "rms_norm": _rms_norm, "group_norm": _group_norm, "gather": _gather,
 }  # fmt: skip

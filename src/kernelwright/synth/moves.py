@@ -61,20 +61,14 @@ def _roll(call: Call) -> Val:
     return x
 
 
-def _pixel_shuffle(call: Call) -> Val:
-    x, r = call.x, call.arg(1)
-    b, c, h, w = x.shape
-    made = call.b.view(x, (b, c // (r * r), r, r, h, w))
-    made = call.b.permute(made, (0, 1, 4, 2, 5, 3))
-    return call.b.view(made, call.out.shape)
-
-
-def _pixel_unshuffle(call: Call) -> Val:
-    x, r = call.x, call.arg(1)
-    b, c, h, w = x.shape
-    made = call.b.view(x, (b, c, h // r, r, w // r, r))
-    made = call.b.permute(made, (0, 1, 3, 5, 2, 4))
-    return call.b.view(made, call.out.shape)
+def _pixels(call: Call) -> Val:
+    """Channels to pixels, or back."""
+    (b, c, h, w), r = call.x.shape, call.arg(1)
+    if call.op == "pixel_shuffle":
+        shape, order = (b, c // (r * r), r, r, h, w), (0, 1, 4, 2, 5, 3)
+    else:
+        shape, order = (b, c, h // r, r, w // r, r), (0, 1, 3, 5, 2, 4)
+    return call.b.view(call.b.permute(call.b.view(call.x, shape), order), call.out.shape)
 
 
 def _channel_shuffle(call: Call) -> Val:
@@ -85,14 +79,16 @@ def _channel_shuffle(call: Call) -> Val:
     return call.b.view(made, x.shape, like=x)
 
 
+def before(call: Call) -> tuple[int, ...]:
+    """What a padding puts before each dimension; its pads are pairs, the last dimension first."""
+    low = call.arg(1)[::2]
+    return (*(0,) * (len(call.x.shape) - len(low)), *reversed(low))
+
+
 def _border(call: Call) -> Val:
     """Reflection and replication padding."""
-    pads, rank = call.arg(1), len(call.x.shape)
-    before = [0] * rank
-    for place in range(len(pads) // 2):
-        before[rank - 1 - place] = pads[2 * place]
     how = "reflect" if call.op.startswith("reflection") else "replicate"
-    return call.b.add("border", (call.x,), call.x.dtype, call.out.shape, before=tuple(before), how=how)
+    return call.b.add("border", (call.x,), call.x.dtype, call.out.shape, before=before(call), how=how)
 
 
 def _select_scatter(call: Call) -> Val:
@@ -127,8 +123,8 @@ def _unbind(call: Call) -> tuple[Val, ...]:
 
 
 MOVES: dict[str, Callable[[Call], Any]] = {
-    "repeat": _repeat, "repeat_interleave": _repeat_interleave, "roll": _roll, "pixel_shuffle": _pixel_shuffle,
-    "pixel_unshuffle": _pixel_unshuffle, "channel_shuffle": _channel_shuffle, "select_scatter": _select_scatter,
+    "repeat": _repeat, "repeat_interleave": _repeat_interleave, "roll": _roll, "pixel_shuffle": _pixels,
+    "pixel_unshuffle": _pixels, "channel_shuffle": _channel_shuffle, "select_scatter": _select_scatter,
     "index": _index, "_unsafe_index": _index, "take": _take_flat, "unbind": _unbind,
     **dict.fromkeys(["upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"], _upsample_nearest),
     **dict.fromkeys(["reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from kernelwright.synth.call import Call, affine, mean_of, norm_of, reduced
+from kernelwright.synth.call import Call, affine, norm_of, reduced
 from kernelwright.synth.primitives import Unsupported, Val
 
 
@@ -44,17 +44,6 @@ def _aminmax(call: Call) -> tuple[Val, Val]:
     dims = (call.kwargs["dim"],) if call.kwargs.get("dim") is not None else tuple(range(len(call.x.shape)))
     keep = bool(call.kwargs.get("keepdim", False))
     return tuple(call.b.reduce(one, call.x, dims, keep, call.x.dtype) for one in ("amin", "amax"))  # type: ignore[return-value]
-
-
-def _std_mean(call: Call) -> tuple[Val, Val]:
-    b, x, dims = call.b, call.x, call.dims(1)
-    correction = call.kwargs.get("correction", 1)
-    keep = bool(call.kwargs.get("keepdim", False))
-    mean = mean_of(b, x, dims, True)
-    centred = b.map("sub", x, mean, name=b.name("centred"))
-    squares = b.reduce("sum", b.map("mul", centred, centred), dims, keep)
-    var = b.map("div", squares, b.count(x, dims, float(1 if correction is None else correction)))
-    return b.map("sqrt", var, dtype=call.out.dtype), mean if keep else b.view(mean, call.out.shape)
 
 
 # -- losses -----------------------------------------------------------------------------------------------------
@@ -180,7 +169,7 @@ def _loss_backward(call: Call) -> Val:
 
 STATISTICS: dict[str, Callable[[Call], Any]] = {
     "norm": _power_norm, "linalg_vector_norm": _power_norm, "count_nonzero": _count_nonzero, "nansum": _nansum,
-    "nan_to_num": _nan_to_num, "aminmax": _aminmax, "std_mean": _std_mean, "cross_entropy_loss": _cross_entropy,
+    "nan_to_num": _nan_to_num, "aminmax": _aminmax, "cross_entropy_loss": _cross_entropy,
     "binary_cross_entropy": _bce, "binary_cross_entropy_with_logits": _bce_logits, "kl_div": _kl_div,
     "soft_margin_loss": _soft_margin, "outer": _outer, "instance_norm": _instance_norm, "gelu_backward": _gelu_backward,
     "elu_backward": _elu_backward, **dict.fromkeys(["dot", "vdot", "linalg_vecdot"], _vecdot),

@@ -13,7 +13,7 @@ from kernelwright.tasks import builtin, files, kernelbench, tritonbench
 from kernelwright.tasks.builtin import gold
 from kernelwright.tasks.shapes import small_shapes
 
-__all__ = ["gold", "left_out", "load_suite", "small_shapes"]
+__all__ = ["gold", "left_out", "load_suite", "load_task", "small_shapes"]
 
 SPECS = (
     "wright, wright/FAMILY-OR-NAME[,...], kernelbench:PATH[/level1[/3,5-9]], tritonbench:PATH[/NAME[,...][/K]], "
@@ -52,6 +52,14 @@ def load_suite(spec: str) -> list[Task]:
         return files.load_jsonl(path)
     hint = did_you_mean(head.split(":")[0], [builtin.SUITE, "kernelbench", "tritonbench"])
     raise UserError(f"unknown suite {spec!r}{hint}; valid: {SPECS}")
+
+
+def load_task(spec: str) -> Task:
+    """The one task that `spec` names. Raises UserError where it names several, and as `load_suite`."""
+    found = load_suite(spec)
+    if len(found) != 1:
+        raise UserError(f"{spec} names {len(found)} tasks; name one, such as {found[0].id}")
+    return found[0]
 
 
 def left_out(spec: str) -> list[tritonbench.Left]:

@@ -11,10 +11,11 @@ Any size may be symbolic. Everything else is left to the template, which wants w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from kernelwright.policy.compiler.pooling import product, symbolic, wide, windows
+from kernelwright.policy.compiler.pooling import symbolic, wide, windows
 
 _MOST_TAPS = 1024
 """Largest window of a depthwise convolution that is summed as it stands."""
@@ -37,7 +38,7 @@ def convolution(
         return _transposed(x, weight, bias, stride, padding, dilation, output_padding, groups)
     kernel = list(weight.shape[2:])
     free = any(symbolic(size) for size in (*kernel, *stride, *padding, *dilation, groups))
-    if _is(weight.shape[1], 1) and _is(groups, x.shape[1]) and (free or product(kernel) <= _MOST_TAPS):
+    if _is(weight.shape[1], 1) and _is(groups, x.shape[1]) and (free or math.prod(kernel) <= _MOST_TAPS):
         return _depthwise(x, weight, bias, stride, padding, dilation)
     if free or any(step != 1 for step in dilation):
         return _by_windows(x, weight, bias, stride, padding, dilation, groups)
@@ -81,7 +82,7 @@ def _by_windows(
     seen = windows(x, kernel, stride, dilation, [(edge, edge) for edge in padding], 0.0)
     batch, channels, *places = seen.shape[: 2 + rank]
     out = weight.shape[0]
-    rows, taps = batch * product(places), product(kernel)
+    rows, taps = batch * math.prod(places), math.prod(kernel)
     seen = seen.reshape(batch, groups, channels // groups, *places, *kernel)
     order = [1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank)]
     left = seen.permute(order).reshape(groups, rows, channels // groups * taps)
@@ -106,7 +107,7 @@ def _transposed(
     kernel = list(weight.shape[2:])
     batch, channels, *places = x.shape
     each = weight.shape[1]
-    rows, taps = batch * product(places), product(kernel)
+    rows, taps = batch * math.prod(places), math.prod(kernel)
     exact = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     left = x.reshape(batch, groups, channels // groups, *places)
     left = left.permute(1, 0, *range(3, 3 + rank), 2).reshape(groups, rows, channels // groups).to(exact)

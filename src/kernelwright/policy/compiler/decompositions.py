@@ -11,7 +11,8 @@ operator's own way is the better one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelwright.policy.compiler import convolutions, pooling, ranks
@@ -69,7 +70,7 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
     import torch
 
     lead = list(x.shape[:-1])
-    rows = x if x.dim() == 2 else x.reshape(-1 if not lead else _product(lead), x.shape[-1])
+    rows = x if x.dim() == 2 else x.reshape(-1 if not lead else math.prod(lead), x.shape[-1])
     found = torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
     return found if x.dim() == 2 else found.reshape([*lead, weight.shape[0]])
 
@@ -277,7 +278,7 @@ def _mean_and_spread(
     import torch
 
     axes = [axis % x.dim() for axis in (dim or range(x.dim()))]
-    count = _product([x.shape[axis] for axis in axes])
+    count = math.prod([x.shape[axis] for axis in axes])
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     mean = wide.sum(axes, keepdim=True) / count
     centred = wide - mean
@@ -302,10 +303,3 @@ def _whole_product(otherwise: Any) -> Callable[..., Any]:
         return NotImplemented if otherwise is None else otherwise(left, right)
 
     return product
-
-
-def _product(sizes: Sequence[Any]) -> Any:
-    found = 1
-    for size in sizes:
-        found = found * size
-    return found

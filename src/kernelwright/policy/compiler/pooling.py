@@ -5,6 +5,7 @@ Sizes may be symbolic; windows, strides and paddings are integers. Small windows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,20 +63,16 @@ def average(rank: int) -> Callable[..., Any]:
         import torch
 
         kernel, step, edge = _given(rank, kernel_size, stride, padding)
-        if any(map(symbolic, (*kernel, *step, *edge))) or (product(kernel) <= _SMALL and rank < 3):
+        if any(map(symbolic, (*kernel, *step, *edge))) or (math.prod(kernel) <= _SMALL and rank < 3):
             return NotImplemented
-        beyond = [
-            _beyond(x.shape[axis - rank], kernel[axis], step[axis], edge[axis], ceil_mode)
-            for axis in range(rank)
-        ]
-        edges = [(before, before + more) for before, more in zip(edge, beyond, strict=True)]
+        edges, beyond = _edges(x, kernel, step, edge, ceil_mode)
         exact = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         seen = windows(exact, kernel, step, [1] * rank, edges, 0.0)
         total = seen.sum(tuple(range(seen.dim() - rank, seen.dim())))
         if divisor_override is not None:
             return (total / divisor_override).to(x.dtype)
-        if (not any(edge) and not any(beyond)) or (count_include_pad and not any(beyond)):
-            return (total / product(kernel)).to(x.dtype)
+        if not beyond and (count_include_pad or not any(edge)):
+            return (total / math.prod(kernel)).to(x.dtype)
         for axis in range(rank):
             place = axis - rank
             size, pad = x.shape[place], edge[axis] if count_include_pad else 0
@@ -112,18 +109,14 @@ def largest_with_indices(rank: int) -> Callable[..., Any]:
     ) -> Any:
         kernel, step, edge = _given(rank, kernel_size, stride, padding)
         apart = wide(dilation, rank)
-        if product(kernel) <= _SMALL and all(one == 1 for one in apart):
+        if math.prod(kernel) <= _SMALL and all(one == 1 for one in apart):
             return NotImplemented
         if not x.is_floating_point() or any(map(symbolic, (*kernel, *step, *edge, *apart))):
             return NotImplemented
         spans = [one * (size - 1) + 1 for one, size in zip(apart, kernel, strict=True)]
-        beyond = [
-            _beyond(x.shape[axis - rank], spans[axis], step[axis], edge[axis], ceil_mode)
-            for axis in range(rank)
-        ]
-        edges = [(before, before + more) for before, more in zip(edge, beyond, strict=True)]
+        edges, _ = _edges(x, spans, step, edge, ceil_mode)
         seen = windows(x, kernel, step, apart, edges, float("-inf"))
-        flat = seen.reshape([*seen.shape[: seen.dim() - rank], product(kernel)])
+        flat = seen.reshape([*seen.shape[: seen.dim() - rank], math.prod(kernel)])
         best = flat.argmax(-1)
         return flat.amax(-1), _place(best, x, kernel, step, edge, apart)
 
@@ -153,6 +146,15 @@ def _given(rank: int, kernel: Any, stride: Any, padding: Any) -> tuple[list[int]
     return sizes, wide(stride, rank) if stride not in (None, [], ()) else sizes, wide(padding, rank)
 
 
+def _edges(
+    x: Any, spans: Sequence[int], step: Sequence[int], edge: Sequence[int], ceil: bool
+) -> tuple[list[tuple[int, int]], bool]:
+    """(padding before and after by axis, whether windows of `ceil_mode` reach beyond it)."""
+    rank = len(spans)
+    beyond = [_beyond(x.shape[at - rank], spans[at], step[at], edge[at], ceil) for at in range(rank)]
+    return [(before, before + more) for before, more in zip(edge, beyond, strict=True)], any(beyond)
+
+
 def _beyond(size: Any, span: int, step: int, edge: int, ceil: bool) -> int:
     """Elements that the last window of `ceil_mode` reaches beyond the padding."""
     if not ceil:
@@ -179,11 +181,3 @@ def symbolic(size: Any) -> bool:
 
 def _zero(size: Any) -> bool:
     return isinstance(size, int) and size == 0
-
-
-def product(sizes: Sequence[Any]) -> Any:
-    """Of sizes, of which some may be symbolic."""
-    found = 1
-    for size in sizes:
-        found = found * size
-    return found
