@@ -15,6 +15,12 @@ class InfrastructureError(Exception):
     """The judge itself failed (a dead zygote, a full disk, a lost GPU). Never the candidate's failure."""
 
 
+def one_line(said: BaseException | str, most: int = 200) -> str:
+    """What an exception or a text says, without line breaks, cut off; an exception's class where it says nothing."""
+    text = " ".join(str(said).split())[:most]
+    return text if text or isinstance(said, str) else type(said).__name__
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean relu?)` for `rleu`, or nothing where no known name is near."""
     near = difflib.get_close_matches(name, list(known), n=1)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 
 FORM = "my_file.py:function"
 
@@ -71,5 +71,5 @@ def _where(error: Exception) -> str:
     """`TypeError: ... (line 3)`."""
     frames = traceback.extract_tb(error.__traceback__)
     line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else None
-    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())[:200]
+    text = one_line(error.msg if isinstance(error, SyntaxError) else error)
     return f"{type(error).__name__}: {text} (line {line})"

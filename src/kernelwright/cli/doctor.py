@@ -26,6 +26,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelwright.errors import one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -100,8 +102,8 @@ def examine(kernelbench: str = "") -> Iterator[tuple[str, Check]]:
             for check in checks():
                 yield title, check
         except Exception as error:
-            text = " ".join(f"{type(error).__name__}: {error}".split())
-            yield title, Check(title.lower(), f"could not be looked at: {text[:200]}", False)
+            said = one_line(f"{type(error).__name__}: {error}")
+            yield title, Check(title.lower(), f"could not be looked at: {said}", False)
 
 
 def run(console: Console, as_json: bool = False, kernelbench: str = "") -> int:
@@ -251,8 +253,8 @@ def targets() -> Iterator[Check]:
             binary = crosscompile.assemble(assembly, sheet)
             yield Check(label, f"{names}: a kernel compiles ({binary.registers} registers)")
         except Exception as error:
-            text = " ".join(str(error).split())[:160]
-            yield Check(label, f"{names}: {type(error).__name__}: {text}", False, "reinstall triton")
+            said = f"{names}: {type(error).__name__}: {one_line(error, 160)}"
+            yield Check(label, said, False, "reinstall triton")
 
 
 def assemblers() -> Iterator[Check]:
@@ -299,9 +301,8 @@ def gpus() -> Iterator[Check]:
         try:
             free, total = torch.cuda.mem_get_info(index)
         except RuntimeError as error:
-            text = " ".join(str(error).split())[:120]
             mend = "see nvidia-smi; a GPU that was lost needs a reset, a full one needs other programs ended"
-            yield Check(f"GPU {index}", f"{sheet.name} does not answer: {text}", False, mend)
+            yield Check(f"GPU {index}", f"{sheet.name} does not answer: {one_line(error, 120)}", False, mend)
             continue
         found = (
             f"{sheet.name}, sm_{sheet.major}{sheet.minor}, {free / 1e9:.0f} GB free of {total / 1e9:.0f} GB"

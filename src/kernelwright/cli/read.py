@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.errors import UserError, did_you_mean
+from kernelwright.errors import UserError, did_you_mean, one_line
 from kernelwright.precision import asked_in, precision_of
 from kernelwright.records import Candidate, Task
 from kernelwright.runs import write_text
@@ -112,7 +112,7 @@ def live(home: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
                 made = made.eval() if isinstance(made, torch.nn.Module) else made
             given = there.get_inputs()
     except Exception as error:  # the user's own code
-        raise UserError(f"{home}:{name} raises {type(error).__name__}: {_one_line(error)}; mend it") from None
+        raise UserError(f"{home}:{name} raises {type(error).__name__}: {one_line(error)}; mend it") from None
     if isinstance(given, dict):
         return made, (), given
     return made, tuple(given) if isinstance(given, list | tuple) else (given,), {}
@@ -141,12 +141,8 @@ def _imported(home: str) -> Any:
         ) from None
     except Exception as error:  # the user's own code
         raise UserError(
-            f"{home} raises {type(error).__name__} when imported: {_one_line(error)}; mend it"
+            f"{home} raises {type(error).__name__} when imported: {one_line(error)}; mend it"
         ) from None
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def with_ranges(task: Task, text: str) -> Task:

@@ -24,7 +24,7 @@ from kernelwright.config import STAGES
 from kernelwright.errors import UserError
 from kernelwright.models import DEFAULT_FOLDER, place_of
 from kernelwright.records import FASTER
-from kernelwright.runs import new_folder, write_text
+from kernelwright.runs import new_folder, read_json, write_text
 
 MOST = 32 << 20
 """Bytes of the weights."""
@@ -299,14 +299,8 @@ def _times(speedup: dict[str, Any] | None, timing: str | None) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty where there is no such file."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not readable as JSON ({error}); mend or remove it") from None
-    return value if isinstance(value, dict) else {}
+    """The object in a JSON file; empty where there is no such file. Raises UserError for another content."""
+    return read_json(path) or {}
 
 
 def _template() -> jinja2.Template:

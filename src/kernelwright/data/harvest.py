@@ -23,7 +23,7 @@ import torch
 from kernelwright import extensions
 from kernelwright.children import forked
 from kernelwright.data.streams import Progress, Stream
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.graph import operators
 from kernelwright.graph.capture import capture
 from kernelwright.graph.partition import partition
@@ -112,7 +112,7 @@ def origins_of(name: str, build: Build) -> list[Origin]:
         model, args, kwargs = build()
         taken = submodules(model, args, kwargs, whole=True)
     except Exception as error:  # whatever a package's model raises: it gives no tasks
-        return [Origin(model=name, left=(f"does not run: {_line(error)}",))]
+        return [Origin(model=name, left=(f"does not run: {one_line(error, 80)}",))]
     return [_origin(name, one) for one in taken]
 
 
@@ -122,7 +122,7 @@ def _origin(name: str, called: Called) -> Origin:
     try:
         graph = capture(called.module, called.args, called.kwargs).graph
     except UserError as error:
-        left.append(f"not captured: {_line(error)}")
+        left.append(f"not captured: {one_line(error, 80)}")
     else:
         for number, group in enumerate(partition(graph).groups):
             try:
@@ -134,7 +134,7 @@ def _origin(name: str, called: Called) -> Origin:
                     )
                 )
             except (NotDrawn, Unsupported, UserError) as error:
-                left.append(_line(error))
+                left.append(one_line(error, 80))
     return Origin(
         model=name, path=called.path, package=package, version=version, licence=licence, tasks=tuple(tasks),
         left=tuple(left),
@@ -151,10 +151,6 @@ def _package(top: str) -> tuple[str, str, str]:
         ]
         return name, told["Version"], said[0].splitlines()[0] if said and said[0] else ", ".join(classified)
     return top, "", ""
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:80] or type(error).__name__
 
 
 def _task(graph: Graph, id: str, rng: random.Random) -> Task:

@@ -20,7 +20,7 @@ from typing import Any
 from kernelwright import migrate
 from kernelwright.data.decide import fair
 from kernelwright.data.streams import Progress, Stream
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.parsing import constructor_of, parse
 from kernelwright.records import Candidate, Example, Record, Task, Verdict
 from kernelwright.rollouts import Verifier
@@ -256,9 +256,8 @@ def _hub_rows(name: str) -> list[Mapping[str, Any]]:
     try:
         return list(datasets.load_dataset(name, split="train"))
     except Exception as error:  # offline, gone, gated: the library raises whatever its client does
-        said = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise UserError(
-            f"{name}: the hub did not give it ({said}); download its parquet file and name that"
+            f"{name}: the hub did not give it ({one_line(error, 160)}); download its parquet file and name that"
         ) from None
 
 

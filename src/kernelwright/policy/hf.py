@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kernelwright.config import STAGES
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.policy.decode import ModelDecoder, in_layers
 from kernelwright.policy.policy import OnCompletion
 from kernelwright.policy.slots import Job, engine_for, has_room
@@ -104,9 +104,8 @@ class HFPolicy:
             tokenizer = AutoTokenizer.from_pretrained(folder)
             model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
         except Exception as error:  # whatever a broken file makes the libraries below raise
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UserError(
-                f"policy {spec}: cannot be loaded ({reason[:200]}); name a local folder, or a hub name while online"
+                f"policy {spec}: cannot be loaded ({one_line(error)}); name a local folder, or a hub name while online"
             ) from None
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"

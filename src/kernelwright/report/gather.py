@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kernelwright.config import STAGES
 from kernelwright.errors import UserError
 from kernelwright.metrics import summarise
 from kernelwright.outcomes import Category, Outcome
 from kernelwright.records import Rollout, read_jsonl
 
-STAGES = ("sft", "frontend", "midend", "backend")
 _DEPTH = {outcome: depth for depth, outcome in enumerate(Outcome)}
 
 
@@ -209,7 +209,9 @@ def _rank(rollout: Rollout) -> tuple[bool, float, int]:
 
 
 def _stage_key(name: str) -> tuple[int, str]:
-    return (STAGES.index(name) if name in STAGES else -1 if name in ("base", "start") else len(STAGES)), name
+    return (
+        list(STAGES).index(name) if name in STAGES else -1 if name in ("base", "start") else len(STAGES)
+    ), name
 
 
 def _rollouts(path: Path, notes: list[str]) -> list[Rollout]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.records import Candidate, Task, Verdict
 from kernelwright.rollouts import Verifier
@@ -170,6 +170,6 @@ def _verdict_of(done: asyncio.Future[Verdict], task: Task, candidate: Candidate)
         task_id=task.id,
         outcome=Outcome.INFRASTRUCTURE_ERROR,
         gate=Gate.PARSE,
-        detail=" ".join(said.split())[:300],
+        detail=one_line(said, 300),
         candidate_digest=candidate.digest,
     )

@@ -168,10 +168,14 @@ class Emitter:
     ) -> Term:
         """A value at coordinates, one per dimension. `raw` leaves a loaded half-precision float as it is."""
         key = (value.name, coordinates, guard, raw)
+        return self._once(key, lambda: self._value(value, coordinates, guard, raw))
+
+    def _once(self, key: Any, make: Callable[[], Term]) -> Term:
+        """What an open scope has under a key, else made, and kept in the scope that it needs."""
         for scope in reversed(self.scopes):
             if key in scope.memo:
                 return scope.memo[key]
-        term = self._value(value, coordinates, guard, raw)
+        term = make()
         self.scope_of(term.loops).memo[key] = term
         return term
 
@@ -283,7 +287,7 @@ class Emitter:
         for place, one in enumerate(terms):
             wanted = "bool" if prim.op == "where" and place == 0 else dtype
             term = self.cast(one, wanted) if isinstance(one, Term) else Term(literal(one, wanted), wanted)
-            texts.append(term.text if _atomic(term.text) else f"({term.text})")
+            texts.append(_bound(term.text))
             parts.append(term)
         integral = rule.integer and dtype not in FLOATS
         template = rule.integer if integral else rule.template
@@ -328,16 +332,12 @@ class Emitter:
 
     def whole(self, index: Index, extent: Size) -> Index:
         """A compound index under a name of its own."""
-        key = ("index", index)
-        for scope in reversed(self.scopes):
-            if key in scope.memo:
-                break
-        else:
+
+        def named() -> Term:
             term = self.index_term(index)
-            made = self.assign("place", term.text, "int64", [term])
-            scope = self.scope_of(term.loops)
-            scope.memo[key] = made
-        term = scope.memo[key]
+            return self.assign("place", term.text, "int64", [term])
+
+        term = self._once(("index", index), named)
         return Index.whole(Base(term.text, extent, term.axes, term.masks, term.loops, index))
 
     def _emit_permute(
@@ -368,9 +368,7 @@ class Emitter:
     def _moved(self, text: str, index: Index, size: Size) -> Index:
         """A coordinate that is computed from another, as a variable."""
         term = self.index_term(index)
-        made = self.assign(
-            "place", text.format(term.text if _atomic(term.text) else f"({term.text})"), "int64", [term]
-        )
+        made = self.assign("place", text.format(_bound(term.text)), "int64", [term])
         return Index.whole(Base(made.text, size, made.axes, made.masks, made.loops))
 
     def _emit_roll(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
@@ -407,17 +405,16 @@ class Emitter:
         high = high and not (short and (index.offset == ZERO or index.offset.negative))
         if not low and not high:
             return None
-        key = ("inside", index, size, low, high)
-        for scope in reversed(self.scopes):
-            if key in scope.memo:
-                return _guard(scope.memo[key])
-        term = self.index_term(index)
-        text = term.text if _atomic(term.text) else f"({term.text})"
-        tests = [f"({text} >= 0)"] if low else []
-        tests += [f"({text} < {self.size(size, True)})"] if high else []
-        made = self.assign("inside", " & ".join(tests), "bool", [term])
-        self.scope_of(made.loops).memo[key] = made
-        return _guard(made)
+
+        def tested() -> Term:
+            term = self.index_term(index)
+            text = _bound(term.text)
+            tests = [f"({text} >= 0)"] if low else []
+            tests += [f"({text} < {self.size(size, True)})"] if high else []
+            return self.assign("inside", " & ".join(tests), "bool", [term])
+
+        made = self._once(("inside", index, size, low, high), tested)
+        return Guard(made.text, made.axes, made.loops)
 
     def _emit_pad(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         source, before = prim.args[0], prim.attr("before")
@@ -465,8 +462,7 @@ class Emitter:
         for place, part in enumerate(prim.args[0]):
             size = self.shapes.of[part.name][dim]
             moved = index + start * -1
-            text = self.text(index)
-            text = text if _atomic(text) else f"({text})"
+            text = _bound(self.text(index))
             tests = [f"({text} >= {self.size(start, True)})"] if place else []
             tests += [f"({text} < {self.size(start + size, True)})"] if place + 1 < len(prim.args[0]) else []
             test = self.condition(f"in_{part.name}", tests, index)
@@ -487,8 +483,7 @@ class Emitter:
     def _emit_iota(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         index = coordinates[prim.attr("dim")] * prim.attr("step") + prim.attr("start")
         term = self.index_term(index)
-        text = term.text if _atomic(term.text) else f"({term.text})"
-        return self.cast(dataclasses.replace(term, text=text), wide(prim.out.dtype))
+        return self.cast(dataclasses.replace(term, text=_bound(term.text)), wide(prim.out.dtype))
 
     def _emit_count(self, prim: Prim, coordinates: Coordinates, guard: tuple[Guard, ...], raw: bool) -> Term:
         shape = self.shapes.of[prim.args[0].name]
@@ -652,10 +647,6 @@ def place_tile(emitter: Emitter, m: str, n: str, group: int) -> None:
     emitter.line(f"in_n = n < {n}")
 
 
-def _guard(term: Term) -> Guard:
-    return Guard(term.text, term.axes, term.loops)
-
-
 def _calculated(prim: Prim, kind: str, tensors: list[str], numbers: list[Any]) -> str:
     """The type that an elementwise primitive is calculated in."""
     if kind == "logical":
@@ -699,6 +690,11 @@ def _number(text: str) -> Any:
         if not text.lstrip("-").isdigit()
         else int(text)
     )
+
+
+def _bound(text: str) -> str:
+    """A text that stands anywhere in an expression."""
+    return text if _atomic(text) else f"({text})"
 
 
 def _atomic(text: str) -> bool:

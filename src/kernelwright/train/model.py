@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from kernelwright.config import LoraConfig, ModelConfig
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.train.architectures import KNOWN, known
 
 
@@ -27,7 +27,7 @@ def load_tokenizer(spec: str) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(spec, padding_side="left")
     except (OSError, ValueError) as error:
         raise UserError(
-            f"tokenizer {spec} cannot be loaded ({_first_line(error)}); name a local folder, or go online"
+            f"tokenizer {spec} cannot be loaded ({one_line(error)}); name a local folder, or go online"
         ) from None
     if tokenizer.eos_token_id is None:
         raise UserError(f"tokenizer {spec} has no end-of-sequence token; set its eos_token")
@@ -65,7 +65,7 @@ def architecture_of(config: ModelConfig, vocab_size: int) -> Any:
         return AutoConfig.from_pretrained(config.base)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"model.base {config.base} has no config ({_first_line(error)}); name a local folder, a hub name while "
+            f"model.base {config.base} has no config ({one_line(error)}); name a local folder, a hub name while "
             f"online, or one whose sizes are known: {', '.join(KNOWN)}"
         ) from None
 
@@ -100,7 +100,7 @@ def load_model(spec: str, dtype: str) -> Any:
         )
     except (OSError, ValueError, ImportError, SafetensorError) as error:
         raise UserError(
-            f"model {spec} cannot be loaded ({_first_line(error)}); name a local folder, or a hub name while online"
+            f"model {spec} cannot be loaded ({one_line(error)}); name a local folder, or a hub name while online"
         ) from None
     except RuntimeError as error:
         if "size" not in str(error):
@@ -130,7 +130,7 @@ def attend(model: Any, how: str) -> None:
         inner.set_attn_implementation(how)
     except (ImportError, ValueError) as error:
         raise UserError(
-            f"model.attention = {how!r} cannot be had here ({_first_line(error)}); install its package, or leave it empty"
+            f"model.attention = {how!r} cannot be had here ({one_line(error)}); install its package, or leave it empty"
         ) from None
 
 
@@ -150,7 +150,7 @@ def load_adapted(folder: str, dtype: str) -> Any:
         return PeftModel.from_pretrained(model, folder, is_trainable=True)
     except (RuntimeError, ValueError) as error:
         raise UserError(
-            f"adapter {folder} does not fit {base} ({_first_line(error)}); it was trained on a base of another architecture"
+            f"adapter {folder} does not fit {base} ({one_line(error)}); it was trained on a base of another architecture"
         ) from None
 
 
@@ -184,8 +184,3 @@ def compile_layers(model: Any) -> None:
 def parameters(model: Any) -> int:
     """Number of weights, each counted once."""
     return sum(p.numel() for p in model.parameters())
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
