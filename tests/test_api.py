@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -392,6 +393,16 @@ BAD: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any], str]] = {
     "statistics in training": (lambda: nn.BatchNorm1d(8), lambda: (X,), "updates .* in training"),
     "statistics in evaluation": (
         lambda: Says(lambda x: x.add_(1)).eval(), lambda: (X.clone(),), "updates .* in place; return a new tensor",
+    ),
+    "an input changed in training": (
+        lambda: Says(lambda x: x.add_(1)), lambda: (X.clone(),), "updates .* in place; return a new tensor",
+    ),
+    "a number from data": (lambda: Says(lambda x: x * x.max().item()), lambda: (X,), "a number depends on the data"),
+    "lazy weights inside": (lambda: nn.Sequential(nn.LazyLinear(8)), lambda: (X,), "has no shape yet"),
+    "an object": (lambda: Says(lambda x, y: x * y.scale), lambda: (X, SimpleNamespace(scale=2)), "pass tensors and numbers"),
+    "nothing computed": (lambda: Says(lambda x: x), lambda: (X,), "computes nothing"),
+    "another dtype": (
+        lambda: nn.Linear(8, 8), lambda: (X.bfloat16(),), "the module itself raises RuntimeError: mat1 and mat2 must have",
     ),
     "random numbers": (lambda: nn.Sequential(nn.Linear(8, 8), nn.Dropout()), lambda: (X,), "draws random numbers"),
     "scripted": (lambda: torch.jit.script(nn.Linear(8, 8)), lambda: (X,), "TorchScript"),

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from kernelwright.drop_in import Optimized, VerifiedModule, arch_of, drop_in
@@ -31,7 +32,7 @@ from kernelwright.drop_in.fingerprint import hooked
 from kernelwright.drop_in.layer import export
 from kernelwright.errors import UserError
 from kernelwright.graph.agree import agree
-from kernelwright.graph.capture import Captured, capture
+from kernelwright.graph.capture import Captured, capture, run_itself
 from kernelwright.graph.execute import DTYPE_NAMES, DTYPES
 from kernelwright.graph.task import main_dtype
 from kernelwright.hardware import target as target_sheet
@@ -172,8 +173,13 @@ def case_of(module: nn.Module | Callable[..., Any], captured: Captured) -> Case:
     """A captured module as what is searched for; it is compared with its graph before anything is."""
 
     def check() -> None:
+        part = captured.part
         with _without_hooks(module):
-            agree(captured.part)
+            try:
+                agree(part)
+            except UserError:  # a call that the module does not take itself agrees with nothing
+                run_itself(part.module, *part.call.unbind(part.inputs))
+                raise
 
     return of_captured(captured, check)
 
@@ -234,7 +240,8 @@ def _refuse(module: nn.Module | Callable[..., Any]) -> str:
         raise UserError(f"{name} is a TorchScript module, which cannot be captured; pass the original")
     if isinstance(module, Optimized):
         raise UserError(f"{name} is optimized already; pass its .original to search again")
-    if isinstance(module, nn.Module) and (hook := hooked(module)):
+    lazy = isinstance(module, nn.Module) and any(map(is_lazy, (*module.parameters(), *module.buffers())))
+    if isinstance(module, nn.Module) and not lazy and (hook := hooked(module)):
         raise UserError(
             f"{name}: {hook} has hooks, which a kernel for the whole would not call; remove them first"
         )
@@ -263,7 +270,7 @@ def captured_of(
         )
     written = next((one for one in graph.arguments if one.mutated), None)
     if written is not None:
-        training = isinstance(module, nn.Module) and module.training
+        training = isinstance(module, nn.Module) and module.training and written.role != "input"
         mend = (
             "in training; call .eval() on it first" if training else "in place; return a new tensor instead"
         )
@@ -272,6 +279,8 @@ def captured_of(
         raise UserError(
             f"{name}: there is no tensor among the example inputs that it reads; pass what forward takes"
         )
+    if not graph.nodes:
+        raise UserError(f"{name} computes nothing: what it returns it was given, or knew before")
     return captured
 
 

@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import io
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -151,7 +152,7 @@ def capture(
                     return _captured(*found, called, args, kwargs, prefix, label)
                 except NotStatic as error:
                     reasons.append(error)
-        made = _runs(called, args, kwargs)
+        made = run_itself(called, args, kwargs)
         strangers = _strangers(made)
         for one in strangers:
             _register(one)
@@ -402,7 +403,8 @@ def _tracing(args: Any, kwargs: Any) -> Iterator[None]:
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     loggers = [
-        logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo", "torch.__trace")
+        logging.getLogger(name)
+        for name in ("torch.export", "torch.fx", "torch._dynamo", "torch._subclasses", "torch.__trace")
     ]
     levels = [one.level for one in loggers]
     for logger in loggers:
@@ -487,7 +489,7 @@ def _ordered(kwargs: dict[str, Any], spec: pytree.TreeSpec) -> dict[str, Any]:
     return {key: kwargs[key] for key in order} if set(order) == set(kwargs) else kwargs
 
 
-def _runs(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+def run_itself(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
     """What the module returns. Raises UserError where the module itself fails."""
     try:
         with state_kept(module):
@@ -547,6 +549,16 @@ def _explained(reasons: Sequence[Exception]) -> UserError:
     if "data-dependent" in text.lower() or "GuardOnDataDependent" in text or "DynamicOutputShape" in kinds:
         return UserError(
             "its shapes or branches depend on the values of tensors; leave that part outside, or use torch.where"
+        )
+    if stranger := re.search(r"Unsupported input type <class '([^']+)'>", text):
+        kind = stranger[1].rpartition(".")[2]
+        return UserError(
+            f"an input is a {kind}; pass tensors and numbers, alone or in tuples, lists, dicts or dataclasses"
+        )
+    if stranger := re.search(r"Found <class '([^']+)'> in output", text):
+        kind = stranger[1].rpartition(".")[2]
+        return UserError(
+            f"it returns a {kind}; return tensors, alone or in tuples, lists, dicts or dataclasses"
         )
     error = reasons[0]
     return UserError(

@@ -362,6 +362,10 @@ class _Translation:
             return Size(size=text) if isinstance(text, str) else text
         if isinstance(value, torch.SymFloat | torch.SymBool):
             expression = value.node.expr
+            if any(str(one).startswith(("u", "zuf")) for one in expression.free_symbols):
+                raise UserError(
+                    "a number depends on the data (item, tolist, float of a tensor); keep it a tensor, or leave that part outside"
+                )
             if not expression.is_number:
                 raise NotStatic(
                     f"a number is {expression}, which no size expression can say; capture with fixed sizes"
