@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from kernelwright import hardware
 from kernelwright.cli import doctor, main, show
 from kernelwright.cli.doctor import Check
 from kernelwright.errors import InfrastructureError
@@ -145,7 +146,7 @@ def test_a_full_disk_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_memory_is_what_may_be_used() -> None:
-    free, total = doctor.memory()
+    free, total = hardware.memory()
     assert 0 < free <= total
 
 

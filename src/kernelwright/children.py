@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Self, TypeVar
 
+from kernelwright import hardware
 from kernelwright.errors import InfrastructureError
 
 T = TypeVar("T")
@@ -156,7 +157,7 @@ def _read(pipe: Any, deadline: float) -> tuple[bytes, bool]:
 def on_all_cores(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     """`map(function, items)`, by forked processes where there are many items; `function` must not use a GPU. Neighbours go to the same
     process, 256 at a time, so that what `function` remembers of one serves the next."""
-    cores = min(len(os.sched_getaffinity(0)) // int(os.environ.get("WORLD_SIZE", "1")), 32)
+    cores = min(hardware.cores() // int(os.environ.get("WORLD_SIZE", "1")), 32)
     if len(items) < MANY or cores < 2:
         yield from map(function, items)
         return

@@ -1,9 +1,12 @@
-"""What each target GPU can do: the sheets of `hardware.toml`, which the cost model prices against.
+"""What each target GPU can do: the sheets of `hardware.toml`, which the cost model prices against; and what of this machine a
+process may use.
 
 Rates are the vendors' dense peak figures, not measurements; `launch_us` and `latency_ns` are typical
 values that the calibration of the cost model may replace.
 """
 
+import contextlib
+import os
 import tomllib
 from pathlib import Path
 
@@ -98,3 +101,27 @@ def target(name: str) -> Target:
         return TARGETS[name.lower()]
     except KeyError:
         raise UserError(f"unknown target '{name}': choose one of {', '.join(TARGETS)}") from None
+
+
+def cores() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> tuple[int, int]:
+    """(free, total) bytes, as far as this process may use them: a container's limit counts."""
+    values = {}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            values[line.split(":")[0]] = int(line.split()[1]) << 10
+    free, total = values.get("MemAvailable", 0), values.get("MemTotal", 0)
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            root = Path("/sys/fs/cgroup")
+            most = int((root / limit).read_text())
+            if most < total:
+                free, total = min(free, most - int((root / used).read_text())), most
+    return free, total

@@ -29,6 +29,7 @@ from pydantic import BaseModel
 
 from kernelwright import __version__
 from kernelwright.errors import UserError
+from kernelwright.hardware import cores
 from kernelwright.records import R, Record, read_jsonl
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -198,7 +199,7 @@ def environment() -> dict[str, Any]:
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),
-            "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "cpus": cores(),
         },
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelwright.errors import one_line
+from kernelwright.hardware import cores, memory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,8 +144,7 @@ def machine() -> Iterator[Check]:
     yield Check("system", here, fits, "the sandbox is written for Linux on x86_64")
     inside = PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1]
     yield Check("python", f"{platform.python_version()} (3.11 or 3.12)", inside, "install Python 3.12")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Check("cores", f"{cores}: so many candidates are judged at once by default (at most 16)")
+    yield Check("cores", f"{cores()}: so many candidates are judged at once by default (at most 16)")
     free, total = memory()
     mend = "end other programs: one verification needs about 1 GB"
     yield Check(
@@ -158,25 +158,6 @@ def machine() -> Iterator[Check]:
         yield folder(
             "compiled kernels", Path(named), "unset TRITON_CACHE_DIR, or name a folder that may be written"
         )
-
-
-def memory() -> tuple[int, int]:
-    """(free, total) bytes, as far as this process may use them: a container's limit counts."""
-    values = {}
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            values[line.split(":")[0]] = int(line.split()[1]) << 10
-    free, total = values.get("MemAvailable", 0), values.get("MemTotal", 0)
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        with contextlib.suppress(OSError, ValueError):
-            root = Path("/sys/fs/cgroup")
-            most = int((root / limit).read_text())
-            if most < total:
-                free, total = min(free, most - int((root / used).read_text())), most
-    return free, total
 
 
 def folder(name: str, path: Path, mend: str) -> Check:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from kernelwright.data.contamination import tasks_of
 from kernelwright.data.merge import merge
 from kernelwright.data.settings import CorpusSettings
 from kernelwright.data.streams import Progress
+from kernelwright.hardware import cores
 from kernelwright.runs import RunFolder
 
 if TYPE_CHECKING:
@@ -36,5 +36,5 @@ def build(
         next(tasks_of(place), None)  # a place that holds none is said now, not after hours
     run = RunFolder(folder)
     run.start(settings, resume=True)
-    make_parts(settings, folder, workers or len(os.sched_getaffinity(0)), verifier, progress)
+    make_parts(settings, folder, workers or cores(), verifier, progress)
     return merge(settings, folder, benchmarks=benchmarks, progress=progress)

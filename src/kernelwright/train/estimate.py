@@ -8,7 +8,6 @@ holds on the same GPU. Nothing is downloaded and no weights are made.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,7 +239,7 @@ def device_named(on: str) -> Device:
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
         return Device(properties.name, properties.total_memory, hardware.target(target_here()))
-    return Device("this machine's CPU", _ram())
+    return Device("this machine's CPU", hardware.memory()[1])
 
 
 def measure(recipe: Recipe) -> Model:
@@ -518,14 +517,3 @@ def _mend(recipe: Recipe, stage: StageEstimate) -> str:
 
 def _compute_bytes(recipe: Recipe) -> int:
     return 2 if recipe.model.autocast else _BYTES[recipe.model.dtype]
-
-
-def _ram() -> int:
-    """Memory of this machine, or less where a control group says so."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            limits.append(int(Path(path).read_text()))
-        except (OSError, ValueError):
-            continue
-    return min(limits)
