@@ -35,6 +35,11 @@ from kernelwright.records import R, Record, read_jsonl
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def write_records(path: Path, records: Iterable[Record]) -> Path:
+    """A JSONL file of records, whole or not at all."""
+    return write_text(path, "".join(record.model_dump_json() + "\n" for record in records))
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file, or None when there is no such file. Makes no folder. Raises UserError for another content."""
     try:

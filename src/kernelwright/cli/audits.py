@@ -20,7 +20,7 @@ def mutants(
     kinds: Annotated[str, typer.Option(help="Only these kinds of faults, separated by commas.")] = "",
     per_kind: Annotated[int, typer.Option(help="Faults of each kind in each gold, at most.", min=1)] = 2,
     backend: options.Backend = "auto",
-    protocol: Annotated[str, typer.Option(help="strict, kernelbench or toronto.")] = "strict",
+    protocol: options.OneProtocol = "strict",
     workers: options.Workers = 0,
     seed: Annotated[int, typer.Option(help="Of the choice of faults.")] = 0,
     json_file: options.JsonFile = None,

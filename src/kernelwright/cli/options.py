@@ -20,6 +20,7 @@ Backend = Annotated[str, typer.Option(help="auto, interpret or cuda.")]
 Protocol = Annotated[
     str, typer.Option(help="strict, kernelbench or toronto; of several, with commas, the first decides.")
 ]
+OneProtocol = Annotated[str, typer.Option("--protocol", help="strict, kernelbench or toronto.")]
 Precision = Annotated[
     str,
     typer.Option(

@@ -25,7 +25,7 @@ def serve(
         ),
     ] = None,
     backend: options.Backend = "auto",
-    protocol: Annotated[str, typer.Option(help="strict, kernelbench or toronto.")] = "strict",
+    protocol: options.OneProtocol = "strict",
     target: options.Target = "h200",
     workers: options.Workers = 0,
     deadline_s: Annotated[

@@ -30,7 +30,7 @@ from kernelwright.data.settings import CorpusSettings
 from kernelwright.data.streams import Progress
 from kernelwright.errors import InfrastructureError
 from kernelwright.records import Record, Task
-from kernelwright.runs import write_text
+from kernelwright.runs import write_records, write_text
 from kernelwright.tasks import load_suite
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def make_chunk(
             refused += decided.refused
             survivors += decided.survivors
             counts.update(decided.counts)
-    _write(parts / f"{chunk.name}.jsonl", made)
-    _write(parts / f"{chunk.name}.rejected.jsonl", refused)
+    write_records(parts / f"{chunk.name}.jsonl", made)
+    write_records(parts / f"{chunk.name}.rejected.jsonl", refused)
     if survivors:
-        _write(parts / f"{chunk.name}.survivors.jsonl", survivors)
+        write_records(parts / f"{chunk.name}.survivors.jsonl", survivors)
     told = {"counts": dict(counts), "seconds": round(time.perf_counter() - start, 2)}
     write_text(parts / f"{chunk.name}.done.json", json.dumps(told))
 
@@ -204,7 +204,3 @@ def parts_of(folder: Path, kind: str) -> Iterator[Path]:
     """The finished parts of a kind, in the order of their names."""
     for path in sorted((folder / "parts").glob(f"{kind}-*.done.json")):
         yield path.with_name(path.name.replace(".done.json", ".jsonl"))
-
-
-def _write(path: Path, records: Sequence[Record]) -> None:
-    write_text(path, "".join(record.model_dump_json() + "\n" for record in records))

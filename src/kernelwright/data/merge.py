@@ -29,7 +29,7 @@ from kernelwright.errors import UserError
 from kernelwright.graph.structure import structure
 from kernelwright.graph.types import Graph
 from kernelwright.records import Pair, Task, read_jsonl
-from kernelwright.runs import RunFolder, new_folder, write_text
+from kernelwright.runs import RunFolder, new_folder, write_records, write_text
 
 LEARNED = 6000
 """Texts that the tokenizer is learned from."""
@@ -59,10 +59,10 @@ def merge(
         kept, lengths = _tokenized(settings, folder, kept, dropped)
     heldout = {pair.structure for pair in kept if pair.split != "train"}
     tasks = list(_practice(folders, heldout))
-    write_text(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
+    write_records(folder / "tasks.jsonl", tasks)
     write_text(folder / "contamination.jsonl", "".join(json.dumps(one) + "\n" for one in forbidden.removed))
     # Last: where it is, the corpus is taken to be whole.
-    write_text(folder / "examples.jsonl", "".join(pair.model_dump_json() + "\n" for pair in kept))
+    write_records(folder / "examples.jsonl", kept)
     counts, seconds = summary(folders)
     card = {
         **cards.describe(kept),

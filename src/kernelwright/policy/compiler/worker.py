@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, Literal
 
 from kernelwright.children import Helper, forked, serve
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
-from kernelwright.graph.structure import structure
 from kernelwright.hardware import target as target_sheet
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Record, Task
@@ -33,8 +32,6 @@ class Answer(Record):
     reason: str = ""
     raw: str = ""
     """Inductor's own module; there, too, where it could not be rewritten."""
-    graph: str = ""
-    """Digest of a task's operators and their wiring, sizes apart."""
 
 
 class Compiler(Helper):
@@ -90,8 +87,7 @@ def module(task: Task, contractions: Contractions = "own") -> Answer:
     try:
         whole = tasks.read(task)
         found = answer(whole.graph, contractions, whole.sizes)
-        code = tasks.module(whole, found.code) if found.code else ""
-        return found.model_copy(update={"code": code, "graph": structure(whole.graph)})
+        return found.model_copy(update={"code": tasks.module(whole, found.code) if found.code else ""})
     except CannotCompile as reason:
         return Answer(reason=str(reason))
     except Exception as error:  # a reference may raise anything
