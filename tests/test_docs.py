@@ -16,6 +16,7 @@ PAGES = {
     path.name: path.read_text("utf-8") for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
 README = PAGES["README.md"]
+LINK = re.compile(r"\]\(([^)#\s]+\.md)")
 MAKE = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
 
 
@@ -108,6 +109,22 @@ def test_the_results_are_five_tables_of_short_cells() -> None:
 )
 def test_a_named_file_is_there(page: str, name: str) -> None:
     assert (ROOT / name).exists()
+
+
+SOUGHT = {
+    "optimize.md": "# Optimising a module",
+    "judge.md": "# How the judge works",
+    "extend.md": "## An operator",
+}
+
+
+@pytest.mark.parametrize("page", SOUGHT)
+@pytest.mark.parametrize("start", ["README.md", "index.md"])
+def test_what_readers_look_for_is_two_clicks_away(start: str, page: str) -> None:
+    near = {Path(link).name for link in LINK.findall(PAGES[start])}
+    further = {Path(link).name for name in near & set(PAGES) for link in LINK.findall(PAGES[name])}
+    assert page in near | further
+    assert SOUGHT[page] in PAGES[page].splitlines()
 
 
 def test_the_readme_shows_what_verify_prints(

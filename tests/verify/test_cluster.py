@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,10 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from kernelwright.data import CorpusSettings, build  # noqa: E402
 from kernelwright.errors import UserError  # noqa: E402
 from kernelwright.outcomes import Outcome  # noqa: E402
-from kernelwright.records import Candidate, Task  # noqa: E402
+from kernelwright.records import Candidate, Pair, Task, read_jsonl  # noqa: E402
 from kernelwright.tasks import gold, load_suite  # noqa: E402
 from kernelwright.verify.cluster import ClusterPool  # noqa: E402
 
@@ -66,6 +68,25 @@ def test_nothing_is_lost_and_nothing_doubled(cluster: Cluster) -> None:
             verdict.correct is candidate.code.endswith("\n") and candidate.code != "import torch\n"
         ) or not verdict.correct
         assert verdict.outcome is not Outcome.INFRASTRUCTURE_ERROR
+
+
+def test_a_shard_of_data_is_the_local_one(cluster: Cluster, tmp_path: Path) -> None:
+    settings = CorpusSettings(
+        graphs=8, practice=2, schedules=2, chunk=4, catalogue=1.0, heldout=0, validation=0
+    )
+    removed = cluster.list_all_nodes()[-1]
+    with ClusterPool(cluster.address, at_once=1, backend="interpret") as pool:
+        threading.Timer(4.0, lambda: cluster.remove_node(removed, allow_graceful=False)).start()
+        build(settings, tmp_path / "there", pool)
+    build(settings, tmp_path / "here", workers=1)
+    there, here = (read_pairs(tmp_path / name) for name in ("there", "here"))
+    assert there == here
+    assert len(set(there)) == len(there) > 8
+
+
+def read_pairs(folder: Path) -> list[tuple[str, str, str, float | None]]:
+    """What a corpus's pairs say, in order."""
+    return [(one.digest, one.plan, one.code, one.us) for one in read_jsonl(folder / "examples.jsonl", Pair)]
 
 
 def test_no_cluster_is_the_users_to_mend() -> None:

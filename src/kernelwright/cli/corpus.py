@@ -9,6 +9,7 @@ harvest -> graphs of models as their packages have them; distill -> kernels from
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,17 +38,20 @@ def make(
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes, each with a judge; 0: one a core.", min=0)] = 0,
     against: Against = None,
+    judge: options.JudgeAt = "",
 ) -> int:
     """Draw graphs, judge their kernels, and write the corpus with its card; resumable."""
     from kernelwright.config import apply_override
     from kernelwright.data import CorpusSettings, build
+    from kernelwright.verify import pool_at
 
     fields: dict[str, Any] = {}
     for setting in settings or ():
         apply_override(fields, setting)
     config = CorpusSettings.parse(fields)
-    with Steps() as steps:
-        made = build(config, folder, progress=steps, workers=workers, benchmarks=against or ())
+    asked = {"backend": "interpret", "target": config.target, "deadline_s": config.deadline}
+    with pool_at(judge, **asked) if judge else nullcontext() as pool, Steps() as steps:
+        made = build(config, folder, pool, steps, workers=workers, benchmarks=against or ())
     _say_card(folder, made)
     return 0
 
