@@ -62,7 +62,7 @@ test: lint types docs browser
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 # Each adapter against the real package, in an environment of its own beside ours (they cannot all live together).
-ADAPTERS := skyrl:skyrl-gym==0.4.0 inspect:inspect_ai==0.3.285 openenv:openenv==0.10.0 verifiers:verifiers==0.4.0 cluster:ray==2.60.0
+ADAPTERS := skyrl:skyrl-gym==0.4.0 inspect:inspect_ai==0.3.285 openenv:openenv==0.10.0 verifiers:verifiers==0.4.0 verl:verl==0.9.0 cluster:ray==2.60.0
 adapters: $(STAMP)
 	@for one in $(ADAPTERS); do name=$${one%%:*}; env=$(VENV)/adapters/$$name; \
 	  test -e $$env/.installed || { $(PYTHON) -m venv $$env && \

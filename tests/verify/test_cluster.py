@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -18,7 +19,7 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from kernelwright.data import CorpusSettings, build  # noqa: E402
 from kernelwright.errors import UserError  # noqa: E402
 from kernelwright.outcomes import Outcome  # noqa: E402
-from kernelwright.records import Candidate, Pair, Task, read_jsonl  # noqa: E402
+from kernelwright.records import Candidate, Pair, Task, Verdict, read_jsonl  # noqa: E402
 from kernelwright.tasks import gold, load_suite  # noqa: E402
 from kernelwright.verify.cluster import ClusterPool  # noqa: E402
 
@@ -52,15 +53,23 @@ def kill_an_actor() -> None:
 
 
 def test_nothing_is_lost_and_nothing_doubled(cluster: Cluster) -> None:
-    asked, seen = pairs(), list[int]()
+    asked, seen, at = pairs(), list[int](), list[float]()
+
+    def told(index: int, verdict: Verdict) -> None:
+        seen.append(index)
+        at.append(time.monotonic())
+
     removed = cluster.list_all_nodes()[-1]
     with ClusterPool(cluster.address, at_once=1, backend="interpret") as pool:
         assert pool.machines == 3
         threading.Timer(4.0, kill_an_actor).start()
         threading.Timer(8.0, lambda: cluster.remove_node(removed, allow_graceful=False)).start()
         began = time.monotonic()
-        verdicts = pool.verify_many(asked, on_result=lambda index, verdict: seen.append(index))
-        print(f"{len(verdicts)} verdicts in {time.monotonic() - began:.0f} s")
+        verdicts = pool.verify_many(asked, on_result=told)
+        pause = max(later - one for one, later in itertools.pairwise(at))
+        print(
+            f"{len(verdicts)} verdicts in {time.monotonic() - began:.0f} s, at most {pause:.1f} s without one"
+        )
     assert sorted(seen) == list(range(len(asked)))
     for (task, candidate), verdict in zip(asked, verdicts, strict=True):
         assert (verdict.task_id, verdict.candidate_digest) == (task.id, candidate.digest)
