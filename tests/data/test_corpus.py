@@ -135,6 +135,12 @@ def test_a_number_is_one_problem() -> None:
     assert (one.task, one.answers, one.broken) == (other.task, other.answers, other.broken)
 
 
+def test_a_judge_finds_small_sizes_in_every_task() -> None:
+    """The sixth of these is drawn anew: rotary embedding by `chunk` has no free size."""
+    settings = CorpusSettings(graphs=8, catalogue=1.0)
+    assert all(problem(settings, number).task.shapes for number in range(8))
+
+
 def test_an_unknown_form_is_one_line() -> None:
     with pytest.raises(UserError, match="no form 'maps': choose from map, row"):
         CorpusSettings.parse({"forms": ("maps",)})

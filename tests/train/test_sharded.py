@@ -48,7 +48,10 @@ def kill_one_in_the_front_end(processes: list[subprocess.Popen[str]], out: Path)
     processes[1].send_signal(signal.SIGKILL)
     for process in processes:
         try:
-            process.communicate(timeout=20)
+            said = process.communicate(timeout=20)[1]
+            if process is processes[0]:
+                [line] = [line for line in said.splitlines() if "another of the run's 2 processes" in line]
+                assert line.endswith("then go on with --resume")
         except subprocess.TimeoutExpired:  # a launcher ends the others
             process.kill()
             process.communicate()

@@ -103,6 +103,8 @@ def problem(
     for _ in range(TRIES):
         try:
             task, graph, source = _drawn(settings, rng, precision, number, tasks)
+            if not task.shapes:  # no size is free, and a judge asks small ones
+                raise NotDrawn("no size is free")
             if len(graph.nodes) > settings.most_operators:
                 raise NotDrawn("too many operators")
             answers = () if practice else _answers(settings, graph, precision, rng, judged)

@@ -25,7 +25,8 @@ from kernelwright.train.prompts import read_tasks
 
 GPU_GB = {"b200": 180, "h200": 141, "h100": 80, "a100": 80, "l40s": 48, "mi300x": 192}
 """Memory by the vendors' data sheets, in 1e9 bytes."""
-UTILISATION, BANDWIDTH = 0.35, 0.5
+UTILISATION, BANDWIDTH = 0.27, 0.5
+"""Of training: what LoRA steps of 8 B take on an H100 (benchmarks/trainer_8b.py)."""
 TOKENS_S, COMPILED_TOKENS_S, STEP_S, MODULE_STEP_S = 6.5e5, 1.4e6, 2e-3, 0.05
 SAMPLED = 256
 """Examples that are tokenised to estimate how long they are."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
+from collections.abc import Iterator
 from datetime import timedelta
 
 from kernelwright.config import VerifyConfig
-from kernelwright.errors import UserError
+from kernelwright.errors import InfrastructureError, UserError
 
 PATIENCE_S = 6 * 3600
 """How long processes wait for one another: the first one also makes the data and evaluates."""
@@ -39,6 +41,27 @@ def together() -> None:
         state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=PATIENCE_S))
         state.wait_for_everyone()
         _left_at_the_end()
+
+
+@contextlib.contextmanager
+def others_there() -> Iterator[None]:
+    """Raises InfrastructureError, one line, where another process of the run is gone: what this one waits for never comes."""
+    try:
+        yield
+    except RuntimeError as error:
+        if count() == 1 or not _from_others(error):
+            raise
+        raise InfrastructureError(
+            f"another of the run's {count()} processes ended ({str(error).strip().splitlines()[0][:120]}); see what it said, "
+            "then go on with --resume"
+        ) from None
+
+
+def _from_others(error: RuntimeError) -> bool:
+    """Whether it comes of talking to other processes."""
+    import torch.distributed as group
+
+    return isinstance(error, group.DistError) or "gloo" in str(error).lower()
 
 
 @functools.cache

@@ -47,14 +47,15 @@ def train(
     `verifier` judges the reinforcement stages; by default, and where a stage has its own `judge` or `deadline_s`, a
     judge that the recipe names. `after_stage` is called with each stage's name and checkpoint as it is done, also for
     stages done before a resume.
-    Raises UserError for what the user can mend, InfrastructureError when the judge fails.
+    Raises UserError for what the user can mend, InfrastructureError when the judge or another process fails.
     """
     run = RunFolder(out)
     if processes.first():
         run.start(recipe, resume=resume)
     checkpoint = Path()
     for stage in recipe.stages:
-        checkpoint = train_stage(recipe, run, stage, verifier=verifier, quiet=quiet)
+        with processes.others_there():
+            checkpoint = train_stage(recipe, run, stage, verifier=verifier, quiet=quiet)
         _let_go()
         if after_stage is not None:
             after_stage(stage, checkpoint)
