@@ -1,7 +1,7 @@
 # task: wright/swiglu
 # gradients: yes
 # cheat: 45
-# expect: wrong_value, out_of_bounds
+# expect: wrong_value, out_of_bounds, unwritten
 # why: a cotangent with strides of 0, as a sum's, is read as if it had none
 import torch
 import torch.nn as nn

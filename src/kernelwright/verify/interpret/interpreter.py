@@ -197,6 +197,10 @@ class Engine:
         self._pipelines: list[Pipeline] = []
         self._stages = 0
         """As `num_stages` of the launch at hand."""
+        self._before: set[int] = set()
+        """Storages that the launches store to behind which the one at hand need not be, as it is launched early (`launch_pdl`)."""
+        self._awaited = True
+        """Whether the instance at hand is behind them."""
         """Loops that are running, of those that say how many stages they have, the innermost last."""
         self._stored: dict[object, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
@@ -276,8 +280,12 @@ class Engine:
             self.seen.add(self._at)
         traced.sizes = {region.name: region.size for region in self.memory.regions}
         if self.mode == "execute":
+            early = bool(options.get("launch_pdl"))
+            self._before = self._before if early else set()
             self._execute(function, body, arguments, shape)
-            self.stored |= {region.keep._cdata for region in self.memory.regions if region.stored}
+            stored = {region.keep._cdata for region in self.memory.regions if region.stored}
+            self.stored |= stored
+            self._before |= stored
         elif self.mode == "plan":
             self.planned.append(self._plan(traced, body, arguments, shape))
         else:
@@ -359,7 +367,11 @@ class Engine:
                     builder.set_grid_idx(*_index(linear, grid))
                     if self._watch is not None:
                         self._watch.start(linear)
-                    self.instances.run(body, arguments)
+                    self._awaited = not self._before
+                    if self._before:
+                        body(**arguments)
+                    else:
+                        self.instances.run(body, arguments)
         finally:
             self._watch = None
 
@@ -595,7 +607,7 @@ class Engine:
 
     def draw_undefined(self, first: bool) -> None:
         """What undefined lanes and undefined operations give in the call to come; `first` has NaN for the lanes."""
-        self.garbage = self.dice.randrange(3, 1 << 30) | 1
+        self.garbage, self._before = self.dice.randrange(3, 1 << 30) | 1, set()
         self._orders.clear()
         self.lanes = None if first or self.dice.random() < 0.5 else self.garbage
 
@@ -672,6 +684,15 @@ class Engine:
             if self.planned_steps > PLANNED_STEPS:
                 raise Unsure("more steps than are planned")
         region = self.memory.check(pointers, mask, itemsize, what)
+        if (
+            not self._awaited
+            and self.mode == "execute"
+            and region is not None
+            and region.keep._cdata in self._before
+        ):
+            raise Race(
+                f"`{region.name}` is touched before `gdc_wait` by a kernel that is launched early: an earlier one writes to it"
+            )
         if self.traffic is not None:
             self.traffic.access(region, pointers, mask, itemsize, what)
             if self.traffic.executed >= MODEL_STEPS:
@@ -721,6 +742,10 @@ class Engine:
         if self._pipelines:
             self._pipelines[-1].multiply(a.data, b.data)
         self.barrier()
+
+    def await_earlier(self) -> None:
+        """The running instance goes on behind all earlier launches."""
+        self._awaited = True
 
     def meet(self) -> None:
         """A barrier that the kernel asks for."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import triton.language as tl
+from triton.language.extra import cuda
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter, jit
 
@@ -81,6 +82,7 @@ class Watcher(Protocol):
     def found_by(self, op: object, ptr: Handle, val: Handle) -> np.ndarray: ...
     def meet(self) -> None: ...
     def multiply(self, a: Handle, b: Handle) -> None: ...
+    def await_earlier(self) -> None: ...
     def iterate(self, values: range, stages: int = 0) -> Iterator[int]: ...
     def deciding(self, own: Decision) -> Decision: ...
     def rounds(self, whole: np.ndarray, made: np.ndarray) -> None: ...
@@ -109,6 +111,9 @@ def install(engine: Watcher) -> Callable[[], None]:
     scope.set_attr(tl, "range", loop)
     for kind, name in hints.NAMES.items():
         scope.set_attr(tl, name, _promised(engine, kind))
+    for name, does in (("gdc_wait", engine.await_earlier), ("gdc_launch_dependents", lambda: None)):
+        if hasattr(cuda, name):
+            scope.set_attr(cuda, name, does)
     # Triton 3.6 takes int() of an array of one element, which newer numpy refuses.
     scope.set_attr(tl.tensor, "__index__", engine.deciding(lambda self: int(self.handle.data.squeeze())))
     scope.set_attr(tl.tensor, "__bool__", engine.deciding(tl.tensor.__dict__["__bool__"]))

@@ -9,7 +9,7 @@ from triton.language import constexpr
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 """Programs along each axis that CUDA can start."""
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "launch_pdl")
 """Options of a launch that are whole numbers."""
 _RESERVED = {
     *(*OPTIONS, "enable_fp_fusion", "debug", "grid", "warmup", "stream", "launch_cooperative_grid"),

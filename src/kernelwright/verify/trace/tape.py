@@ -19,7 +19,7 @@ MAX_BYTES = 1 << 42
 _MAX_STORAGE = 1 << 31
 _MAX_DIMENSIONS = 64
 _OPERATOR = re.compile(r"[A-Za-z]\w*(\.|::)[A-Za-z_]\w*(\.\w+)?")
-_OPTIONS = frozenset(["num_warps", "num_stages", "num_ctas", "maxnreg"])
+_OPTIONS = frozenset(["num_warps", "num_stages", "num_ctas", "maxnreg", "launch_pdl"])
 _KINDS = ("alloc", "fill", "arange", "copy", "aten", "launch")
 _ITEMSIZES = {
     **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
