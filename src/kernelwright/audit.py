@@ -259,7 +259,7 @@ def _elements(reference: Any) -> int:
 
 
 def _measured(reference: Any, rules: Sequence[Protocol], first: bool) -> dict[str, Any]:
-    from kernelwright.verify.reference import oracle
+    from kernelwright.verify.reference import distributions, oracle
     from kernelwright.verify.structures import flatten
 
     module = reference.build()
@@ -267,7 +267,7 @@ def _measured(reference: Any, rules: Sequence[Protocol], first: bool) -> dict[st
     elements = sum(tensor.numel() for tensor in flatten(list(drawn[0])))
     ratios: dict[str, dict[str, float]] = {rule.name: {} for rule in rules}
     for scale in dict.fromkeys(scale for rule in rules for scale in rule.distributions):
-        one, two = (oracle.scaled(inputs, scale) for inputs in drawn)
+        one, two = (distributions.scaled(inputs, scale) for inputs in drawn)
         answers: dict[str, list[Any]] | None = None
         for calibrated in (False, True):
             chosen = [r for r in rules if r.calibrated is calibrated and scale in r.distributions]

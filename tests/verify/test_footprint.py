@@ -10,7 +10,7 @@ from kernelwright.records import Task
 from kernelwright.verify.cost import footprint
 from kernelwright.verify.cost.footprint import Live
 from kernelwright.verify.protocol import protocol
-from kernelwright.verify.reference import expected, gpu_cases, oracle
+from kernelwright.verify.reference import distributions, expected, gpu_cases, oracle
 from kernelwright.verify.reference.baseline import Baseline, baseline
 from kernelwright.verify.reference.comparison import judged
 from kernelwright.verify.reference.gpu_cases import GpuCases
@@ -90,7 +90,7 @@ def test_making_a_case_takes_what_is_promised(
 
     def make() -> None:
         def draw() -> Any:
-            return oracle.scaled(reference.inputs(3), 3.0)
+            return distributions.scaled(reference.inputs(3), 3.0)
 
         case = oracle.make_case("full", module, draw, STRICT, 3.0)
         assert case is not None

@@ -15,7 +15,7 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.protocol import BELOW_ZERO, PROTOCOLS, protocol
-from kernelwright.verify.reference import oracle
+from kernelwright.verify.reference import distributions, oracle
 from kernelwright.verify.reference.comparison import allowed_error, compare
 from kernelwright.verify.reference.expected import Expected, expected_of
 from kernelwright.verify.trace.pretend_cuda import poison_
@@ -96,14 +96,14 @@ def test_one_distribution_is_below_zero_throughout_and_largest_at_an_edge() -> N
 
 
 def test_of_several_inputs_below_zero_products_are_below_zero_too() -> None:
-    x, y = oracle.scaled([torch.randn(5, 7), torch.randn(7, 5)], BELOW_ZERO)
+    x, y = distributions.scaled([torch.randn(5, 7), torch.randn(7, 5)], BELOW_ZERO)
     assert bool((x < 0).all())
     assert bool((x @ y < -80).all())
 
 
 def test_zeros_and_strides_stay_below_zero() -> None:
     given = torch.randn(6, 4).t().tril()
-    (changed,) = oracle.scaled([given], BELOW_ZERO)
+    (changed,) = distributions.scaled([given], BELOW_ZERO)
     assert torch.equal(changed == 0, given == 0)
     assert changed.stride() == given.stride()
 
@@ -114,7 +114,7 @@ def test_a_part_of_an_uneven_input_has_not_the_mean_of_all(shape: tuple[int, ...
     torch.manual_seed(0)
     strayed: list[list[float]] = [[], []]
     for seed in range(15):
-        (given,) = oracle.uneven([torch.rand(shape)], seed)
+        (given,) = distributions.uneven([torch.rand(shape)], seed)
         parts = (given.flatten()[: given.numel() * 3 // 4], given[::2])
         for found, part in zip(strayed, parts, strict=True):
             found.append(abs(float(part.mean()) / float(given.mean()) - 1))
@@ -124,7 +124,7 @@ def test_a_part_of_an_uneven_input_has_not_the_mean_of_all(shape: tuple[int, ...
 def test_zeros_symmetry_integers_and_seeds_of_uneven_inputs() -> None:
     square = torch.rand(40, 40).tril()
     (triangle, symmetric, whole, one), again = (
-        oracle.uneven([square, square + square.t(), torch.arange(9), torch.ones(())], seed, -1.0)
+        distributions.uneven([square, square + square.t(), torch.arange(9), torch.ones(())], seed, -1.0)
         for seed in (3, 4)
     )
     assert torch.equal(triangle == 0, square == 0)

@@ -343,10 +343,10 @@ class Judge:
 
     def gpu_draws(self, full: bool, position: int) -> list[tuple[float, int]]:
         """(scale, seed) of each case of a shape set on a GPU, the `position`-th of its task."""
-        from kernelwright.verify.reference import oracle
+        from kernelwright.verify.reference import distributions
 
         rank = 0 if full and not self.protocol.honesty else min(position, 1) if full else position
-        plan = oracle.draws(self.protocol, self._secret, rank)
+        plan = distributions.draws(self.protocol, self._secret, rank)
         if full and self.protocol.honesty:
             # Far up as well, where a softmax needs its maximum. There is no room for the copies that inputs below zero
             # are made from, and the last one is uneven.

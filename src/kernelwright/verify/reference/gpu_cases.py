@@ -16,17 +16,15 @@ from kernelwright.errors import UserError
 from kernelwright.records import Task
 from kernelwright.verify.protocol import Protocol
 from kernelwright.verify.reference.comparison import Comparison, judged
+from kernelwright.verify.reference.distributions import case_name, scaled, uneven
 from kernelwright.verify.reference.expected import Expected, nbytes
 from kernelwright.verify.reference.oracle import (
     INIT_SEED,
     Case,
     Reference,
-    case_name,
     for_task,
     make_case,
-    scaled,
     twin,
-    uneven,
 )
 from kernelwright.verify.sandbox import channel
 from kernelwright.verify.structures import describe, flatten
@@ -40,7 +38,7 @@ _DRAWN_AGAIN = 64 << 20
 
 @dataclasses.dataclass(frozen=True)
 class _Draw:
-    """Of inputs: their factor and seed, and whether a few places carry half of them (`oracle.uneven`)."""
+    """Of inputs: their factor and seed, and whether a few places carry half of them (`distributions.uneven`)."""
 
     scale: float
     seed: int

@@ -28,11 +28,12 @@ from kernelwright.verify import narrow
 from kernelwright.verify.gpu.admission import ran_out
 from kernelwright.verify.gradients import attach, cotangents_of, learnable
 from kernelwright.verify.messages import Gradients
-from kernelwright.verify.protocol import BELOW_ZERO, Protocol
-from kernelwright.verify.reference import checkpoint, roundings, special_values, whole_numbers
+from kernelwright.verify.protocol import Protocol
+from kernelwright.verify.reference import allowances, checkpoint, roundings, special_values, whole_numbers
 from kernelwright.verify.reference.choices import Choices, chosen
 from kernelwright.verify.reference.comparison import MANY
 from kernelwright.verify.reference.disorder import WRITES, Disorder
+from kernelwright.verify.reference.distributions import case_name, draws, scaled
 from kernelwright.verify.reference.expected import COARSE, Expected, expected_of, nbytes, strayed
 from kernelwright.verify.reference.hidden_sizes import RELATED
 from kernelwright.verify.reference.operators import Operators, operators, sides
@@ -60,15 +61,11 @@ _FEW, _FEW_ON_GPU = 1 << 24, 1 << 26
 _FAR, _FAR_SLACK = 3.0, 8.0
 _FINITE, _FINITE_ENOUGH = 0.05, 4096
 """Share of an output that is finite at least, where the rest is masked; so many elements will do."""
-_BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
-"""Of inputs below zero: factor on the absolute value, and distance from zero."""
 _CAST_AUTOMATICALLY = 2.0**-5
 """Error, as a share of an output's usual size, that automatic casts may make."""
 _REACH = 1.4
 """Rounding steps that an output has at most, of how far TF32 with operands cut off (half a step each, on average) moves it."""
 _TWIN_SHARE, _TWIN_SEED = 1 / 16, 6151
-_HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 2.0
-"""Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their usual most in half precision."""
 
 
 def seed_torch(seed: int) -> None:
@@ -555,7 +552,7 @@ def special_cases(
         if case is None or any(one.judged is not None for one in case.expected):
             case = make(closed=False)
         if case is not None:
-            _held_to(kind, case, found, usual, direct)
+            allowances.hold(kind, case, found, usual, direct)
             if kind == "masks" and reference.task.gradients:
                 _away_from_kinks(case)
             tried.append(case.inputs)
@@ -582,22 +579,6 @@ def _of_gradients(
     if (case := make_case(f"{name}, zero rows", module, zeros, protocol, _SPECIAL, True)) is not None:
         _away_from_kinks(case)
         yield case
-
-
-def _held_to(kind: str, case: Case, found: Operators, usual: Sequence[Expected], direct: bool) -> None:
-    """What is asked at special values of a kind: nothing is rounded before a threshold decides (`direct`), and nothing overflows on
-    the way."""
-    if kind == "extreme":
-        case.expected = [_of_infinities(one, case.inputs) for one in case.expected]
-        if special_values.inexact(found) > 1:
-            case.expected = [_within_reach(one, case.inputs) for one in case.expected]
-    alone = special_values.pointwise(found) and special_values.inexact(found) <= 1 and kind != "ladder"
-    if kind == "extreme" or alone or direct or (kind == "tiny" and special_values.relative(found)):
-        case.expected = [dataclasses.replace(one, elementwise=_fine(one)) for one in case.expected]
-    if kind == "degenerate":
-        case.expected = list(map(_any_number, case.expected))
-    if kind == "ladder" and case.few:
-        case.expected = [_each_its_own(*pair) for pair in zip(case.expected, usual, strict=True)]
 
 
 def _of_whole_numbers(
@@ -726,60 +707,6 @@ def _away_from_kinks(case: Case) -> None:
                 case.expected[number] = dataclasses.replace(one, judged=judged & ~jump)
 
 
-def _fine(expected: Expected) -> bool:
-    """Whether the reference itself keeps the digits of an output's type: not where it casts to a narrower one on the way."""
-    if not expected.dtype.is_floating_point or expected.half:
-        return True
-    value = expected.value.double().abs()
-    finite = value if expected.judged is None else value[expected.judged.reshape(value.shape)]
-    return not finite.numel() or expected.honest_error <= COARSE * float(finite.max())
-
-
-def _each_its_own(expected: Expected, usual: Expected) -> Expected:
-    """Where rows differ by powers of ten, the error that the largest ones allow would hide all others: elements are allowed what
-    is usual and their own digits, and beyond that what roundings move them by. Not where digits are few: a rounding there is
-    not what `roundings` takes for one."""
-    if not expected.dtype.is_floating_point or expected.half:
-        return expected
-    error = min(expected.honest_error, usual.honest_error)
-    return dataclasses.replace(expected, honest_error=error, typical=min(expected.typical, usual.typical))
-
-
-def _of_infinities(expected: Expected, inputs: object) -> Expected:
-    """Where an infinity goes in, one must come out if the reference has one; what is finite there may be anything, for a
-    product with 0 is as good a way to drop a value as a comparison, and gives NaN."""
-    from_infinity = special_values.infinite(inputs, expected.shape)
-    if not expected.dtype.is_floating_point or from_infinity is None:
-        return expected
-    value = expected.value
-    finite = torch.isfinite(value) if expected.judged is None else expected.judged
-    infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite
-    return dataclasses.replace(expected, judged=finite & ~from_infinity.to(value.device), infinite=infinite)
-
-
-def _any_number(expected: Expected) -> Expected:
-    """Numbers where the reference has numbers, and none far from the largest of them."""
-    value = expected.value.double().nan_to_num(posinf=0.0, neginf=0.0).abs()
-    most = float(value.max()) if value.numel() else 0.0
-    return dataclasses.replace(expected, honest_error=max(most, 1.0), spread=math.inf)
-
-
-def _within_reach(expected: Expected, inputs: object) -> Expected:
-    """Of several operators that round, brackets are free: a product may come before the function that tames it. So a finite
-    number is asked for only where no product of the inputs there, whatever its order, leaves the type."""
-    value = expected.value
-    if not expected.dtype.is_floating_point:
-        return expected
-    reach = special_values.product_of_magnitudes(inputs, expected.shape)
-    most = math.sqrt(torch.finfo(expected.dtype).max)
-    near = torch.ones(value.shape, dtype=torch.bool) if reach is None else (reach < most).reshape(value.shape)
-    finite = torch.isfinite(value) if expected.judged is None else expected.judged
-    infinite = torch.zeros_like(finite) if expected.infinite is None else expected.infinite
-    return dataclasses.replace(
-        expected, judged=finite & near.to(value.device), infinite=infinite & near.to(value.device)
-    )
-
-
 def special_kinds(
     module: torch.nn.Module, found: Operators, drawn: object, position: int, wanted: list[str] | None = None
 ) -> list[str]:
@@ -819,99 +746,6 @@ def telling(cases: Sequence[Case]) -> bool:
         if widths and not any(width > _FLAT * most for width, most in widths):
             return False
     return True
-
-
-def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:
-    """(scale, seed) of each case: all of them on the first shape set, two on the second, and on others the task's own and one
-    in turn, so that every factor is met at every kind of shape by some task or secret."""
-    scales = list(dict.fromkeys(protocol.distributions))
-    if position > 0 and len(scales) > 1:
-        turn = (secret + position) % (len(scales) - 1)
-        scales = [scales[0], scales[-1] if position == 1 else scales[1 + turn]]
-    return [
-        (scale, secret + 7919 * number + 104_729 * draw + 15_485_863 * position)
-        for number, scale in enumerate(scales)
-        for draw in range(protocol.seeds if position == 0 else 1)
-    ]
-
-
-def case_name(shape: str, scale: float) -> str:
-    return f"{shape} below zero" if scale == BELOW_ZERO else f"{shape} x{scale:g}"
-
-
-def scaled(inputs: object, scale: float) -> object:
-    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero."""
-    if scale == BELOW_ZERO:
-        return _below(inputs)
-    return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
-
-
-def _below(inputs: object) -> object:
-    """The inputs with every value below zero, and the largest ones along the edges, where masks go wrong.
-
-    A single floating-point input is put so far below that the exponential of each value is 0 in single precision. Of
-    several, the first is below zero and the others are as far above it: products of them are as far below.
-    Zeros stay, for a reference may rely on them (a triangle, a mask).
-    """
-    floating = [tensor for tensor in flatten(inputs) if tensor.is_floating_point()]
-    width, offset = _FAR_BELOW if len(floating) == 1 else _BELOW
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point():
-            return tensor
-        made = tensor.clone().abs_()
-        inner = torch.where(_edges(tensor), 0.0, 1.0)
-        made.mul_(width * (0.2 + 0.8 * inner)).add_(offset * (0.9 + 0.1 * inner))
-        if tensor is floating[0]:
-            made.neg_()
-        return made.masked_fill_(tensor == 0, 0.0)
-
-    return convert(inputs, change)
-
-
-def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
-    """The inputs with a few places along the first and the longest other axis so much larger that they hold about half of
-    each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
-
-    Where millions of values are averaged, those of three rows in four give nearly the mean of all (1e-4 away, which a
-    tolerance must allow), but not where a few rows that nobody knows carry half of it. Places differ in weight up to
-    eight times: of a short axis two may be heavy, and of equal ones each half may have one. All are powers of two, which
-    round alike in any order.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    heavy: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def change(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point():
-            return tensor
-        made = tensor * sign
-        longest = max(range(1, made.dim()), key=lambda axis: made.shape[axis], default=0)
-        for axis in sorted({0, longest}) if made.dim() else ():
-            extent = made.shape[axis]
-            if extent < 2:
-                continue
-            if extent not in heavy:
-                count = min(_HEAVY, int(extent * _HEAVY_SHARE)) or 1
-                places = torch.randint(extent, (count,), generator=generator).unique()
-                heavy[extent] = places, torch.randint(-2, 2, (len(places),), generator=generator)
-            places, steps = (one.to(made.device) for one in heavy[extent])
-            most = _HEAVY_HALF if made.dtype == torch.float16 else math.inf
-            steps = steps + round(math.log2(min(extent / len(places), most)))
-            factors = torch.exp2(steps).to(made.dtype).view(-1, *(1,) * (made.dim() - axis - 1))
-            made.index_copy_(axis, places, made.index_select(axis, places).mul_(factors))
-        return made
-
-    return convert(inputs, change)
-
-
-def _edges(tensor: torch.Tensor) -> torch.Tensor:
-    """Where an index is the first or the last along any dimension that has inner ones."""
-    found = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-    for axis, extent in enumerate(tensor.shape):
-        if extent > 2:
-            found.select(axis, 0).fill_(True)
-            found.select(axis, extent - 1).fill_(True)
-    return found
 
 
 def twin(

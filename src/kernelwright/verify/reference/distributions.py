@@ -1,0 +1,108 @@
+"""How the inputs that a task draws are changed: by a factor, below zero, or so that a few places carry half of them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from kernelwright.verify.protocol import BELOW_ZERO, Protocol
+from kernelwright.verify.structures import convert, flatten
+
+_BELOW, _FAR_BELOW = (1.0, 4.0), (30.0, 120.0)
+"""Of inputs below zero: factor on the absolute value, and distance from zero."""
+_HEAVY, _HEAVY_SHARE, _HEAVY_HALF = 256, 1 / 8, 2.0
+"""Places of an axis that carry half of an uneven input: so many, or that share of a short axis; and their usual most in half precision."""
+
+
+def draws(protocol: Protocol, secret: int, position: int) -> list[tuple[float, int]]:
+    """(scale, seed) of each case: all of them on the first shape set, two on the second, and on others the task's own and one
+    in turn, so that every factor is met at every kind of shape by some task or secret."""
+    scales = list(dict.fromkeys(protocol.distributions))
+    if position > 0 and len(scales) > 1:
+        turn = (secret + position) % (len(scales) - 1)
+        scales = [scales[0], scales[-1] if position == 1 else scales[1 + turn]]
+    return [
+        (scale, secret + 7919 * number + 104_729 * draw + 15_485_863 * position)
+        for number, scale in enumerate(scales)
+        for draw in range(protocol.seeds if position == 0 else 1)
+    ]
+
+
+def case_name(shape: str, scale: float) -> str:
+    return f"{shape} below zero" if scale == BELOW_ZERO else f"{shape} x{scale:g}"
+
+
+def scaled(inputs: object, scale: float) -> object:
+    """The inputs with every floating-point tensor multiplied by `scale`, or put below zero."""
+    if scale == BELOW_ZERO:
+        return _below(inputs)
+    return inputs if scale == 1.0 else convert(inputs, lambda t: t * scale if t.is_floating_point() else t)
+
+
+def _below(inputs: object) -> object:
+    """The inputs with every value below zero, and the largest ones along the edges, where masks go wrong.
+
+    A single floating-point input is put so far below that the exponential of each value is 0 in single precision. Of
+    several, the first is below zero and the others are as far above it: products of them are as far below.
+    Zeros stay, for a reference may rely on them (a triangle, a mask).
+    """
+    floating = [tensor for tensor in flatten(inputs) if tensor.is_floating_point()]
+    width, offset = _FAR_BELOW if len(floating) == 1 else _BELOW
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor.clone().abs_()
+        inner = torch.where(_edges(tensor), 0.0, 1.0)
+        made.mul_(width * (0.2 + 0.8 * inner)).add_(offset * (0.9 + 0.1 * inner))
+        if tensor is floating[0]:
+            made.neg_()
+        return made.masked_fill_(tensor == 0, 0.0)
+
+    return convert(inputs, change)
+
+
+def uneven(inputs: object, seed: int, sign: float = 1.0) -> object:
+    """The inputs with a few places along the first and the longest other axis so much larger that they hold about half of
+    each tensor, times `sign`. Axes of one length have the same places, so that what is symmetric stays so; zeros stay, too.
+
+    Where millions of values are averaged, those of three rows in four give nearly the mean of all (1e-4 away, which a
+    tolerance must allow), but not where a few rows that nobody knows carry half of it. Places differ in weight up to
+    eight times: of a short axis two may be heavy, and of equal ones each half may have one. All are powers of two, which
+    round alike in any order.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    heavy: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        made = tensor * sign
+        longest = max(range(1, made.dim()), key=lambda axis: made.shape[axis], default=0)
+        for axis in sorted({0, longest}) if made.dim() else ():
+            extent = made.shape[axis]
+            if extent < 2:
+                continue
+            if extent not in heavy:
+                count = min(_HEAVY, int(extent * _HEAVY_SHARE)) or 1
+                places = torch.randint(extent, (count,), generator=generator).unique()
+                heavy[extent] = places, torch.randint(-2, 2, (len(places),), generator=generator)
+            places, steps = (one.to(made.device) for one in heavy[extent])
+            most = _HEAVY_HALF if made.dtype == torch.float16 else math.inf
+            steps = steps + round(math.log2(min(extent / len(places), most)))
+            factors = torch.exp2(steps).to(made.dtype).view(-1, *(1,) * (made.dim() - axis - 1))
+            made.index_copy_(axis, places, made.index_select(axis, places).mul_(factors))
+        return made
+
+    return convert(inputs, change)
+
+
+def _edges(tensor: torch.Tensor) -> torch.Tensor:
+    """Where an index is the first or the last along any dimension that has inner ones."""
+    found = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    for axis, extent in enumerate(tensor.shape):
+        if extent > 2:
+            found.select(axis, 0).fill_(True)
+            found.select(axis, extent - 1).fill_(True)
+    return found
