@@ -57,8 +57,8 @@ _STEP, _MOST_STEPS = 64, 5
 _JUMPS = 4
 """Calls after which counters of calls are moved on."""
 _TRUE_CALLS, _TRUE_CALLS_S = 5000, 2.0
-"""Calls that are made of a module whose state changes at each of them in a way that cannot be moved on, and seconds."""
-_SECONDS = time.perf_counter
+"""Calls that are made of a module whose state changes at each of them in a way that cannot be moved on, and seconds of a core: others keep a machine busy."""
+_SECONDS = time.process_time
 
 
 class HostWorker(Service):
