@@ -222,6 +222,7 @@ def _start(recipe: Recipe, run: RunFolder, stage: str) -> tuple[Any, Any]:
     folder = str(run.path / "base")
     if not Path(folder).is_dir():
         save_model(new_model(recipe.model, tokenizer, recipe.seed), tokenizer, Path(folder))
+        _let_go()
     processes.together()
     return load_model(folder, recipe.model.dtype), tokenizer
 
@@ -238,7 +239,7 @@ def _forget_after(run: RunFolder, stage: str, step: int) -> None:
 
 
 def _let_go() -> None:
-    """Give back what a stage's trainer held, whose parts hold one another: large models do not fit twice."""
+    """Give back what a trainer or a model held, whose parts may hold one another: large ones do not fit twice."""
     import torch
 
     gc.collect()
