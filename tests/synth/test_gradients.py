@@ -175,3 +175,17 @@ def test_two_gradients_at_once_have_no_nest() -> None:
         return b.op("aten.convolution_backward.default", g, x, w, *how)[:2]
 
     assert schedules_of(graph_of(make)) == []
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_depthwise_weights_gradient_has_every_tap_in_registers(step: int, tmp_path: Path) -> None:
+    graph = gradient("weights", taps=5, each=True, step=step)
+    first = next(iter(candidates(graph, "h200")))
+    assert first.nest == "depthwise"
+    assert agrees(graph, first.model_copy(update={"tile": (3, 2)}), tmp_path) == ""
+
+
+def test_other_sums_have_no_taps() -> None:
+    found = schedules_of(gradient("bias"))
+    assert found
+    assert not [one for one in found if one.nest == "depthwise"]

@@ -11,7 +11,7 @@ come back as expressions. What a rule does not understand, it pins to the captur
     cat, split               sums;  split into named parts, each an unknown
     slice                    a few elements cut off stay numbers; halves, thirds and quarters make the size a multiple
     convolution, pooling     windows, strides and paddings are numbers; the input is a multiple of the stride plus a rest
-    groups                   channels are a multiple of them; those of a depthwise convolution are the channels, a number if it stands alone
+    groups                   channels are a multiple of them; those of a depthwise convolution are the channels, a number if it stands alone and has several filters a channel
     select, unbind, stack    the number of things told apart by index is pinned
 
 Scalars that were made of sizes (1/sqrt(d)) stay as they are.
@@ -213,9 +213,9 @@ def _convolution(rules: Rules, node: Node) -> tuple[Sequence[Shape], Sized]:
     elif groups == unknowns.hint(channels) and not transposed:
         times = unknowns.hint(w[0]) // groups
         rules.same(w[0], channels * times)
-        if rules.alone:  # kernels of one convolution take the number of groups as a constant
+        if rules.alone and times > 1:  # kernels of one convolution take the number of groups as a constant
             unknowns.pin(channels)
-        out, written = w[0], groups if rules.alone else channels
+        out, written = w[0], groups if rules.alone and times > 1 else channels
     elif transposed:
         rules.same(channels, inner)
         unknowns.divide(channels, groups)

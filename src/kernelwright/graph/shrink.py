@@ -55,6 +55,8 @@ ELEMENTS, PRODUCTS = 1 << 18, 1 << 24
 _TILES = (128, 64, 32)
 """Of contractions, the largest at which a set that divides by it is small enough."""
 _FEATURES, _ODD_FEATURES = (96, 128, 80, 112, 72, 104, 88, 64), (75, 101, 67, 93, 83, 57, 109, 71)
+_ALONE = (8, 11)
+"""Channels of a depthwise convolution."""
 _PLACES, _ODD_PLACES = (24, 20, 28, 16, 32, 12), (19, 13, 17, 9, 23, 11)
 _ROWS, _BATCH, _FACTOR, _LAST = (40, 37), (2, 3), (2, 3), (16, 5)
 """(small, odd): rows of matrices, batches, factors of products such as heads, and the last factor such as a head's size."""
@@ -123,9 +125,12 @@ def _summed(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
     if (
         "convolution_backward" in node.op
     ):  # the input's gradient sums over filters, the weights' over images and places
-        [grad] = [one for one in node.args[:1] if isinstance(one, Ref)]
-        batch, filters, *places = shape(grad.ref)
-        yield filters if node.outputs[0] is not None else "*".join(map(str, (batch, *places)))
+        grad, _, weight = (shape(one.ref) for one in node.args[:3] if isinstance(one, Ref))
+        batch, filters, *places = grad
+        if node.outputs[0] is None:
+            yield "*".join(map(str, (batch, *places)))
+        elif weight[1] != 1:
+            yield filters
         return
     if "conv" in node.op:
         weight = node.args[1]
@@ -313,6 +318,13 @@ def _wanted(graph: Graph, odd: bool) -> dict[str, int]:
         for coefficient, names in terms_of(size)
     ]
     weights = _in_weights(graph)
+    alone = {
+        str(one.size)
+        for node in graph.nodes
+        if "convolution" in node.op
+        for one in node.args
+        if isinstance(one, Size)
+    }
     features = iter((_ODD_FEATURES if odd else _FEATURES) * len(graph.symbols))
     places = iter((_ODD_PLACES if odd else _PLACES) * len(graph.symbols))
     found = {}
@@ -327,6 +339,8 @@ def _wanted(graph: Graph, odd: bool) -> dict[str, int]:
             last = any(names[-1] == name for names in together)
             size = (_LAST if last else _FACTOR)[odd]
             size = max(2, size // times) if last else size
+        elif name in alone:
+            size = _ALONE[odd]
         elif name in weights:
             size = max(1, next(features) // times)
         elif leads:

@@ -88,7 +88,8 @@ class Lowered:
         outputs = [value for value in node.outputs if value is not None]
         if space not in ("aten", "prims") or any(not isinstance(one.type, TensorType) for one in outputs):
             raise Unsupported(node.op)
-        if base not in _SIZED and any(
+        sized = base in _SIZED or (base in _CONVOLUTIONS and self._one_filter_a_channel(node, base))
+        if not sized and any(
             isinstance(one, Size) for one in _flat((*node.args, *(v for _, v in node.kwargs)))
         ):
             raise Unsupported(f"{node.op} of a size that varies")
@@ -106,6 +107,11 @@ class Lowered:
                 if place >= len(results) or results[place] is None:
                     raise Unsupported(f"result {place} of {node.op}")
                 self.values[value.name] = self._named(results[place], value.name, self._out(node, place))
+
+    def _one_filter_a_channel(self, node: Node, base: str) -> bool:
+        """Whether a convolution has as many groups as channels and filters, so that kernels need not know how many."""
+        x, weight = (self.operand(one) for one in node.args[_CONVOLUTIONS[base] :][:2])
+        return bool(weight.shape[0] == x.shape[1] and weight.shape[1] == 1)
 
     def _out(self, node: Node, place: int) -> Val:
         value = node.outputs[place] if place < len(node.outputs) else None
@@ -138,6 +144,8 @@ _SIZED = frozenset(
     ]
 )  # fmt: skip
 """Operators whose sizes are those of their results."""
+_CONVOLUTIONS = {"convolution": 0, "convolution_backward": 1}
+"""By name, where the call has its input; weights stand behind it."""
 
 
 def _flat(operands: tuple[Any, ...]) -> Iterator[Any]:

@@ -190,13 +190,14 @@ class ConvolutionSchedule(Decisions):
 class DepthwiseSchedule(Decisions):
     """Convolutions of one channel each: `nest depthwise  algorithm strip  tile 28x4  warps 4`.
 
-    patch: a thread holds all of its outputs. strip: it holds as many rows of them as the kernel is high.
+    patch: a thread holds all of its outputs. strip: it holds as many rows of them as the kernel is high. weights: their gradient,
+    by so many programs a channel and places of a row at a time.
     """
 
     nest: Literal["depthwise"] = "depthwise"
-    algorithm: Literal["patch", "strip"] = "strip"
+    algorithm: Literal["patch", "strip", "weights"] = "strip"
     tile: tuple[Annotated[int, Field(ge=1, le=256)], Literal[1, 2, 4, 8]] = (28, 4)
-    """Rows and columns of outputs that a thread adds up."""
+    """Rows and columns of outputs that a thread adds up; with `weights` programs a channel, and columns."""
     warps: Warps = 4
 
     @model_validator(mode="after")

@@ -79,7 +79,7 @@ def _guess(graph: Graph, target: str) -> Callable[[Any], float]:
 
     def guess(one: Any) -> float:
         if one.nest == "depthwise":  # ahead of the nest that loads a window for each output
-            return math.log2(patch_cost(source, one)) - _AHEAD
+            return -_AHEAD if one.algorithm == "weights" else math.log2(patch_cost(source, one)) - _AHEAD
         return predicted(features(one, sizes, itemsize, target), one.nest)
 
     return guess

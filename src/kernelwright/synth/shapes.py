@@ -238,6 +238,8 @@ class Shapes:
             self.join(x[1], weight[0 if transposed else 1])
         elif x[1].constant is None and _symbol(x[1]) and prim.args[0].shape[1] != groups:
             self.join(x[1], weight[0] if transposed else weight[1] * groups)
+        elif prim.args[0].shape[1] == prim.args[1].shape[0] == groups:  # how many is for the arguments to say
+            self.join(x[1], weight[0])
         elif prim.args[0].shape[1] == groups:
             self.join(Size.of(groups), x[1])
         out_channels = weight[1] * groups if transposed else weight[0]

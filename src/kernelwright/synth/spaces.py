@@ -11,6 +11,7 @@ from kernelwright.hardware import TARGETS
 from kernelwright.synth import joined
 from kernelwright.synth.estimate import in_order, of_windows, patch_instructions
 from kernelwright.synth.facts import behind, extents_of, instruction, itemsize_of, legal, plain_operands
+from kernelwright.synth.primitives import Unsupported
 from kernelwright.synth.program import (
     AttentionSchedule,
     ConvolutionSchedule,
@@ -23,6 +24,7 @@ from kernelwright.synth.program import (
 )
 from kernelwright.synth.schedules.product import product_of
 from kernelwright.synth.schedules.row import space_of
+from kernelwright.synth.schedules.taps import taps_of
 from kernelwright.synth.schedules.transpose import along_rows, turned_dimension
 from kernelwright.synth.sizes import ONE, next_power_of_two
 from kernelwright.synth.source import Source
@@ -57,6 +59,7 @@ def _map_defaults(source: Source, precision: str) -> Iterator[Any]:
 def _row_defaults(source: Source, precision: str) -> Iterator[Any]:
     rows, columns, contiguous, levels = extents_of(source, "row")
     argument = any(prim.op in ("argmax", "argmin") for prim in source.lowered.prims)
+    yield from itertools.islice(_taps(source), 2)
     if not contiguous:
         if not argument:
             yield from itertools.islice(_split_columns(source), 2)
@@ -247,6 +250,7 @@ def _map_space(source: Source, precision: str) -> Iterator[Any]:
 
 def _row_space(source: Source, precision: str) -> Iterator[Any]:
     rows, columns, contiguous, levels = extents_of(source, "row")
+    yield from _taps(source)
     if not contiguous:
         yield from _split_columns(source)
         for many, block, warps in itertools.product((32, 64, 128), (8, 32, 64), (4, 8)):
@@ -268,6 +272,19 @@ def _row_space(source: Source, precision: str) -> Iterator[Any]:
                 for split in (8, 64, 256, 1024):
                     if split * block <= columns:
                         yield from legal(RowSchedule, passes="split", block=block, split=split, warps=warps)
+
+
+def _taps(source: Source) -> Iterator[Any]:
+    """The weights' gradient of a depthwise convolution: warps for four times what an SM holds, or two, or eight, with four steps each at least;
+    nothing for other sums."""
+    try:
+        total, seen, _ = taps_of(source)
+    except Unsupported:
+        return
+    for waves, columns, warps in itertools.product((4, 2, 8), (4, 8, 2), (4, 8, 2)):
+        steps = math.prod((seen.out.shape[0], *seen.out.shape[4:])) // (32 * columns)
+        parts = max(1, min(256, 132 * 16 * waves // total.out.shape[0], steps // 4))
+        yield from legal(DepthwiseSchedule, algorithm="weights", tile=(parts, columns), warps=warps)
 
 
 _TILES = ((128, 256, 64, 8), (128, 256, 32, 8), (256, 128, 64, 8), (128, 128, 64, 8), (128, 128, 64, 4), (128, 128, 128, 8),

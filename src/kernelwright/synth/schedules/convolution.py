@@ -62,6 +62,9 @@ class ConvolutionPrinter:
         self.taps = math.prod(self.kernel)
         self.transposed: bool = self.prim.attr("transposed")
         self.groups: int = self.prim.attr("groups")
+        alone = self.groups > 1 and self.x.shape[1] == self.w.shape[0] == self.groups
+        self.groups_size = shapes.of[self.x.name][1] if alone else Size.of(self.groups)
+        """How many groups, which of a depthwise convolution are its channels."""
         self.x_shape, self.out_shape = shapes.of[self.x.name], shapes.of[self.prim.out.name]
         w_shape = shapes.of[self.w.name]
         self.channels = w_shape[1] if not self.transposed else self._share(self.x_shape[1])
@@ -152,7 +155,7 @@ class ImplicitPrinter(ConvolutionPrinter):
 
     def _channel(self, base: Base, size: Size) -> Index:
         index = Index.whole(base)
-        return index if self.groups == 1 else index + Index.whole(Base("group", Size.of(self.groups))) * size
+        return index if self.groups == 1 else index + Index.whole(Base("group", self.groups_size)) * size
 
     def _from_turned(self, coordinates: Coordinates, guard: tuple[Guard, ...]) -> Term:
         """A load of the input from its copy with channels last."""
@@ -267,7 +270,7 @@ def print_convolution(source: Source, schedule: ConvolutionSchedule) -> None:
         constants["GROUP"] = str(schedule.group)
     constants["EVEN_K"] = f"{source.size(printer.channels)} % {k} == 0"
     tiles = f"triton.cdiv({source.size(printer.m)}, {m}) * triton.cdiv({source.size(printer.filters)}, {n})"
-    grid = f"({tiles}, {printer.groups})" if printer.groups > 1 else f"({tiles},)"
+    grid = f"({tiles}, {source.size(printer.groups_size)})" if printer.groups > 1 else f"({tiles},)"
     options = f"num_warps={schedule.warps}, num_stages={schedule.stages}"
     source.kernel(emitter, constants, grid, options, given=given)
 

@@ -14,6 +14,7 @@ from kernelwright.synth.index import Base, Index
 from kernelwright.synth.primitives import Unsupported, Val
 from kernelwright.synth.program import ConvolutionSchedule, DepthwiseSchedule
 from kernelwright.synth.schedules.convolution import ConvolutionPrinter
+from kernelwright.synth.schedules.taps import print_taps
 from kernelwright.synth.sizes import ONE
 from kernelwright.synth.source import Buffer, Source, numel
 
@@ -201,6 +202,9 @@ class DepthwisePrinter(ConvolutionPrinter):
 
 def print_depthwise(source: Source, schedule: DepthwiseSchedule) -> None:
     """Raises Unsupported where the convolution has groups of several channels."""
+    if schedule.algorithm == "weights":
+        print_taps(source, schedule)
+        return
     printer = DepthwisePrinter(source, schedule)
     emitter = printer.emitter
     for one in (printer.x, printer.w):

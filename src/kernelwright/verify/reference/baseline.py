@@ -8,6 +8,7 @@ pointwise and reduction operators between two contractions, as Inductor would. B
 from __future__ import annotations
 
 import contextlib
+import math
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -191,6 +192,8 @@ class _Recorder(TorchDispatchMode):
             if counter is not None:
                 with contextlib.suppress(AssertionError, IndexError, TypeError, ValueError):
                     flops = float(counter(*args, **kwargs, out_val=out))
+                    if func._overloadpacket is torch.ops.aten.convolution_backward:
+                        flops = _gradient_flops(args)
             contraction = flops > 0
             elements = sum(t.numel() for t in [*given, *outputs])
             first = next((t for t in given if t.is_floating_point()), None)
@@ -240,6 +243,14 @@ def rates(base: Baseline, ms: float) -> dict[str, float]:
     if base.contraction_flops:
         found["gflop_s"] = base.contraction_flops / ms / 1e6
     return found
+
+
+def _gradient_flops(args: Args) -> float:
+    """Operations of a convolution's gradients; torch counts those of grouped weights once a group."""
+    grad, x, weight, *_, transposed, _, _, wanted = args
+    places = x if transposed else grad
+    each = 2.0 * places.numel() * math.prod(weight.shape[1:])
+    return each * (bool(wanted[0]) + bool(wanted[1])) + (grad.numel() if wanted[2] else 0)
 
 
 def baseline(task: Task, shape: dict[str, int], target: Target) -> Baseline:
