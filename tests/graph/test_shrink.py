@@ -143,7 +143,9 @@ def test_depthwise_groups_follow_the_channels_and_others_do_not() -> None:
     pair = general(nn.Sequential(depthwise, nn.Conv1d(6, 4, 1)), torch.randn(2, 6, 9))
     assert shape(pair, "x1") == ("s0", "s1", "s2")
     alone = general(depthwise, torch.randn(2, 6, 9))
-    assert shape(alone, "x1") == ("s0", 6, "s1")
+    assert shape(alone, "x1") == ("s0", "s1", "s2")
+    twice = general(nn.Conv1d(6, 12, 3, groups=6), torch.randn(2, 6, 9))
+    assert shape(twice, "x1") == ("s0", 6, "s1")
     grouped = general(nn.Conv1d(6, 4, 3, groups=2), torch.randn(2, 6, 9))
     assert shape(grouped, "x1")[1] == "2*s1"
 

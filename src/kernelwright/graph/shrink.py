@@ -125,12 +125,11 @@ def _summed(node: Node, types: Mapping[str, Any], rows: bool) -> Iterator[Dim]:
     if (
         "convolution_backward" in node.op
     ):  # the input's gradient sums over filters, the weights' over images and places
-        grad, _, weight = (shape(one.ref) for one in node.args[:3] if isinstance(one, Ref))
-        batch, filters, *places = grad
+        made, _, filters = (shape(one.ref) for one in node.args[:3] if isinstance(one, Ref))
         if node.outputs[0] is None:
-            yield "*".join(map(str, (batch, *places)))
-        elif weight[1] != 1:
-            yield filters
+            yield "*".join(map(str, (made[0], *made[2:])))
+        elif filters[1] != 1:
+            yield made[1]
         return
     if "conv" in node.op:
         weight = node.args[1]

@@ -122,7 +122,9 @@ class TapsPrinter:
         channels = source.shapes.of[self.x][1]
         partial = Buffer("partial", "float32", (Size.of(self.parts), channels, *map(Size.of, self.kernel)))
         taps = math.prod(self.kernel)
-        emitter.line(f"to = partial_ptr + (tl.program_id(0) * {emitter.size(channels, True)} + channel) * {taps}")
+        emitter.line(
+            f"to = partial_ptr + (tl.program_id(0) * {emitter.size(channels, True)} + channel) * {taps}"
+        )
         for tap in range(taps):
             high, wide = divmod(tap, self.kernel[1])
             emitter.line(f"tl.store(to + {tap}, tl.sum(acc_{high}_{wide}, axis=1), mask=in_c)")

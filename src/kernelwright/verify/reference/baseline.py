@@ -8,8 +8,8 @@ pointwise and reduction operators between two contractions, as Inductor would. B
 from __future__ import annotations
 
 import contextlib
-import math
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -248,6 +248,10 @@ def rates(base: Baseline, ms: float) -> dict[str, float]:
 def _gradient_flops(args: Args) -> float:
     """Operations of a convolution's gradients; torch counts those of grouped weights once a group."""
     grad, x, weight, *_, transposed, _, _, wanted = args
+    assert isinstance(grad, torch.Tensor)
+    assert isinstance(x, torch.Tensor)
+    assert isinstance(weight, torch.Tensor)
+    assert isinstance(wanted, list | tuple)
     places = x if transposed else grad
     each = 2.0 * places.numel() * math.prod(weight.shape[1:])
     return each * (bool(wanted[0]) + bool(wanted[1])) + (grad.numel() if wanted[2] else 0)
