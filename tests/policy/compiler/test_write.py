@@ -265,3 +265,11 @@ def test_functions_of_cudas_library_stay(compiler: Compiler) -> None:
     code = compiler.answer(capture(lambda x: torch.atanh(x) + torch.lgamma(x), (X8,)).graph).code
     assert "from triton.language.extra import libdevice" in code
     assert "libdevice.atanh(" in code
+
+
+def test_a_pick_among_halves_is_made_of_rounded_ones(compiler: Compiler) -> None:
+    """Numbers that eager rounds to one are equal, and the first of them is picked."""
+    found = compiler.answer(capture(lambda x: torch.sigmoid(x).max(-1)[1], (X8.bfloat16(),)).graph)
+    assert ".to(tl.bfloat16)" in found.code
+    plain = compiler.answer(capture(lambda x: torch.sigmoid(x).amax(-1), (X8.bfloat16(),)).graph)
+    assert ".to(tl.bfloat16)" not in plain.code

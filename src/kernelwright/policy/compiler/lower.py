@@ -9,7 +9,7 @@ asked. Raises `CannotCompile` for what Inductor or this folder cannot write; doe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -63,7 +63,10 @@ def lower(graph: Graph, contractions: str = "own", sizes: Sequence[Mapping[str, 
     guards = len(env.guards)
     _to_device(traced, [*given, *device], mode)
     _keep_strides(traced)
-    code = _compile(traced, [*given, *device], mode, contractions)
+    if _decides(graph):
+        for node in traced.graph.nodes:  # each value of half precision is rounded where eager does
+            node.meta["low_precision_pointwise_barrier"] = True
+    code = _compile(traced, [*given, *device], mode, offline.settings(contractions))
     _check(env, guards, symbols, graph, sizes)
     return Lowered(
         code=code,
@@ -287,7 +290,21 @@ def _keep_strides(traced: Any) -> None:
     output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))
 
 
-def _compile(traced: Any, flat: list[Any], mode: Any, contractions: str) -> str:
+def _decides(graph: Graph) -> bool:
+    """Whether a comparison or a pick is made of numbers of half precision: rounding decides then, and must be eager's."""
+    types = graph.types()
+
+    def dtypes(names: Iterable[str]) -> set[str]:
+        return {kind.dtype for name in names if isinstance(kind := types[name], TensorType)}
+
+    return any(
+        dtypes(node.refs()) & {"bfloat16", "float16"}
+        and dtypes(one.name for one in node.outputs if one is not None) & {"bool", "int64", "int32"}
+        for node in graph.nodes
+    )
+
+
+def _compile(traced: Any, flat: list[Any], mode: Any, settings: Mapping[str, Any]) -> str:
     import torch
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
@@ -301,7 +318,7 @@ def _compile(traced: Any, flat: list[Any], mode: Any, contractions: str) -> str:
             torch._guards.tracing(context),
             torch.no_grad(),
             nested,
-            config.patch(offline.settings(contractions)),
+            config.patch(dict(settings)),
         ):
             compile_fx_inner(traced, flat, is_inference=True)
     except offline.Emitted as emitted:
