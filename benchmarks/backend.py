@@ -1,9 +1,10 @@
 """`torch.compile(backend="kernelwright")` beside torch.compile on five blocks, forward and a training step, in bf16.
 
-    python benchmarks/backend.py OUT [--search 40] [--only llama,vit] [--kinds forward,training,family] [--autotune]
+    python benchmarks/backend.py OUT [--search 40] [--only llama,vit] [--kinds forward,training,family] [--autotune] [--times 4]
 
 On a GPU; writes OUT/backend.jsonl as it goes. `family` compiles once for free sizes and times other batches and lengths without
-a new search. `--autotune` adds torch.compile in mode max-autotune-no-cudagraphs.
+a new search. `--autotune` adds torch.compile in mode max-autotune-no-cudagraphs. `--times` makes batches so many times as
+large: a training step of one block at the sizes here waits for Python, in eager and torch.compile alike.
 
 Times are medians of CUDA events over interleaved turns of ten calls in a row, as in a model of many layers; gradients are
 compared with fp64 beside eager's own error.
@@ -251,12 +252,13 @@ def fixed(
     return row, [made["eager"], made["ours"]]
 
 
-def measure(name: str, search: float, kinds: Sequence[str], autotune: bool) -> dict[str, Any]:
+def measure(name: str, search: float, kinds: Sequence[str], autotune: bool, times: int) -> dict[str, Any]:
     make, shapes = BLOCKS[name]
+    shapes = tuple((times * batch, *rest) for batch, *rest in shapes)
     torch.manual_seed(0)
     base = make().cuda().to(torch.bfloat16)
     inputs = drawn(shapes)
-    row: dict[str, Any] = {"block": name, "gpu": torch.cuda.get_device_name()}
+    row: dict[str, Any] = {"block": name, "gpu": torch.cuda.get_device_name(), "inputs": shapes}
     for kind in kinds:
         torch._dynamo.reset()
         use_source(None)
@@ -302,12 +304,13 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(BLOCKS))
     parser.add_argument("--kinds", default="forward,training")
     parser.add_argument("--autotune", action="store_true")
+    parser.add_argument("--times", type=int, default=1, help="batches so many times as large")
     options = parser.parse_args()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("kernelwright").setLevel(logging.INFO)
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.only.split(","):
-        row = measure(name, options.search, options.kinds.split(","), options.autotune)
+        row = measure(name, options.search, options.kinds.split(","), options.autotune, options.times)
         with (options.out / "backend.jsonl").open("a") as lines:
             lines.write(json.dumps(row) + "\n")
         told(name, row)
