@@ -43,6 +43,8 @@ class Launched(TypedDict):
     """By argument: how many program instances read what any does."""
     waits: bool
     """Whether the kernel has a loop in which a program could wait for another."""
+    waited: bool
+    """Whether a program that is modelled came to an end only where something it asks for again and again was there."""
 
 
 class WorkSeen(TypedDict):

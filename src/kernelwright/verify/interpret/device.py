@@ -627,6 +627,7 @@ def describe(launch: TracedLaunch) -> dict[str, Any]:
         "signature": launch.signature,
         "work": work.to_json(),
         "waits": waits(launch.function),
+        "waited": launch.waited,
         **repeated(launch, work),
     }
 

@@ -128,6 +128,8 @@ class TracedLaunch:
     """Factor for instances that were cut off."""
     sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     """Storage size in bytes per argument."""
+    waited: bool = False
+    """Whether a loop of theirs ends only where what is asked for again and again is there."""
     coverage: Coverage | None = None
     """What the sampled instances touch, and others beside one of them; None of a single instance, and where places may hang
     on integers that nobody knows."""
@@ -476,8 +478,8 @@ class Engine:
         try:
             with contextlib.suppress(OutOfBounds, KernelError):
                 self._sample_guessing(body, arguments, grid, other)
-                waited = _cut_off(traced) and not _cut_off(other)
-                if waited or self.price(other) > _DEARER * self.price(traced):
+                traced.waited = _cut_off(traced) and not _cut_off(other)
+                if traced.waited or self.price(other) > _DEARER * self.price(traced):
                     traced.traffic, traced.coverage = other.traffic, other.coverage
         finally:
             self.guess = 0

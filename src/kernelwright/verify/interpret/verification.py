@@ -703,6 +703,10 @@ class InterpretedVerification(Verification):
                 device, base, full, launches, shape, small, samples
             )
             problem = problem or self._unchecked(launches)
+            if any(launch["waited"] for launch in launches) and not self._looked:
+                problem = (
+                    problem or "at full size programs wait for one another, and nobody looked at them there"
+                )
             problem = problem or self._uncomputed(base, launches, shape)
             idle = any(item["work"]["programs"] and not item["work"]["stored_bytes"] for item in launches)
             if not problem and (samples == _MANY_SAMPLES or not idle):
