@@ -597,22 +597,30 @@ class Verification:
                 detail = f"torch's copies make {share:.1f} times as much of what kernels made as the kernels read and write"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
         if full and trace.copied_outputs():
-            marked, given = Run(name, marks=True), flatten(case.inputs)
-            _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
-            kept = given if causality.scatters(operators) else ()
-            share = causality.unmarked(tensors[len(case.expected) :], case.expected, kept)
-            if share > causality.MOST_COPIED:
-                detail = f"torch copies {share:.0%} of the output"
+            self._mostly_stored(device, name, trace, case, causality.scatters(operators))
+
+    def _mostly_stored(self, device: Confined, name: str, trace: Trace, case: Case, scatters: bool) -> None:
+        """Raises Stop where torch copies most of the output, or of one result, at the small size `name`. What a reference that
+        `scatters` is given may stay in its output."""
+        from kernelwright.verify import causality
+        from kernelwright.verify.structures import flatten
+
+        marked, given = Run(name, marks=True), flatten(case.inputs)
+        _, tensors = device.ask(Gate.CAUSALITY, marked.body(), given)
+        kept = given if scatters else ()
+        share = causality.unmarked(tensors[len(case.expected) :], case.expected, kept)
+        if share > causality.MOST_COPIED:
+            detail = f"torch copies {share:.0%} of the output"
+            raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
+        repeated = causality.repeated_by_torch(trace.tape)
+        for index, pair in enumerate(zip(tensors[len(case.expected) :], case.expected, strict=True)):
+            what = label(index, case.structure)  # a small gradient is hidden among large ones
+            lone = causality.unmarked([pair[0]], [pair[1]], kept) if what else 0.0
+            lone = max(lone, repeated[index])
+            what = what or f"output {index}"
+            if lone > causality.MOST_OF_A_GRADIENT and case.aliases[index] < 0:
+                detail = f"torch copies {lone:.0%} of {what}"
                 raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
-            repeated = causality.repeated_by_torch(trace.tape)
-            for index, pair in enumerate(zip(tensors[len(case.expected) :], case.expected, strict=True)):
-                what = label(index, case.structure)  # a small gradient is hidden among large ones
-                lone = causality.unmarked([pair[0]], [pair[1]], kept) if what else 0.0
-                lone = max(lone, repeated[index])
-                what = what or f"output {index}"
-                if lone > causality.MOST_OF_A_GRADIENT and case.aliases[index] < 0:
-                    detail = f"torch copies {lone:.0%} of {what}"
-                    raise Stop(Outcome.TORCH_COMPUTE, Gate.CAUSALITY, detail, where=case.name)
 
     def _acts(self, calls: Iterable[tuple[Case, list[torch.Tensor]]], idle: bool = False) -> None:
         """Without kernels the outputs of one of `calls` (cases, what came of them) are wrong. One may be right by chance, as

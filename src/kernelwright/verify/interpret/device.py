@@ -238,12 +238,7 @@ class InterpretDevice(Service):
                     return False
         return True
 
-    def run(
-        self,
-        play: Run,
-        inputs: list[torch.Tensor],
-        outputs: list[torch.Tensor],
-    ) -> dict[str, Any]:
+    def run(self, play: Run, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> dict[str, Any]:
         """One call on real inputs; the outputs go back, behind them what `play.after` names, and with them the inputs
         (indices) and weights (names) that changed, and those that a kernel stored to."""
         key = play.key

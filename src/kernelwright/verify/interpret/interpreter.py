@@ -183,6 +183,18 @@ class Engine:
     """Products that are added are not rounded first (`contracted.py`)."""
     believing = False
     """Take false hints at their word, as a compiler may: where they lead a load astray, what it finds is undefined."""
+    lanes: int | None = None
+    """What undefined lanes hold; None for NaN."""
+    garbage = 1
+    """What undefined integers are."""
+    brackets = 0
+    """Decides how reductions are bracketed."""
+    samples = SAMPLED_PROGRAMS
+    """Program instances of a launch that a model looks at."""
+    planned_steps = 0
+    """Memory instructions of the mode `plan` since somebody set this to 0."""
+    _awaited = True
+    """Whether the instance at hand is behind the launches that it need not wait for."""
 
     def __init__(self, price: Callable[[TracedLaunch], float]) -> None:
         self.price = price
@@ -197,13 +209,11 @@ class Engine:
         """Units of arithmetic that were used, as `hardware.Target` names them."""
         self._watch: Races | None = None
         self._pipelines: list[Pipeline] = []
+        """Loops that are running, of those that say how many stages they have, the innermost last."""
         self._stages = 0
         """As `num_stages` of the launch at hand."""
         self._before: set[int] = set()
         """Storages that the launches store to behind which the one at hand need not be, as it is launched early (`launch_pdl`)."""
-        self._awaited = True
-        """Whether the instance at hand is behind them."""
-        """Loops that are running, of those that say how many stages they have, the innermost last."""
         self._stored: dict[object, set[str]] = {}
         """By kernel, the arguments that an instance was ever seen to write to."""
         self._storing: set[str] = set()
@@ -218,18 +228,10 @@ class Engine:
         self.arrivals: dict[object, int] = {}
         """By kernel, how many instances meet at one counter, where that was planned."""
         self._ticket = Ticket()
-        self.samples = SAMPLED_PROGRAMS
-        """Program instances of a launch that a model looks at."""
         self.dice = random.Random()
         """Which instances and iterations a model looks at: seeded by the OS, so that no kernel can tell."""
-        self.lanes: int | None = None
-        """What undefined lanes hold; None for NaN."""
-        self.garbage = 1
-        """What undefined integers are."""
         self._orders: dict[int, np.ndarray] = {}
         """By the size of a block, in which order an atomic operation comes to its lanes."""
-        self.brackets = 0
-        """Decides how reductions are bracketed."""
         self.sampled = Sampled()
         """Memory of the mode of that name."""
         self.enlarged: dict[Hashable, list[dict[str, object]]] = {}
@@ -242,8 +244,6 @@ class Engine:
         self._at: Seen = ("", "")
         self.planned: list[Planned] = []
         """Launches of the mode `plan`, in order."""
-        self.planned_steps = 0
-        """Memory instructions of that mode since somebody set this to 0."""
         self.reads: list[tuple[int, np.ndarray]] | None = None
         self.writes: list[tuple[int, np.ndarray]] | None = None
         """(storage, offsets in bytes) of what is planned, where somebody wants to know."""
@@ -439,10 +439,9 @@ class Engine:
         met = np.concatenate([way.meetings for way in ways if way.map.ranked] or [np.zeros(0)])
         if (met >= 0).any():
             self.arrivals[traced.function.fn] = int(np.unique(met[met >= 0], return_counts=True)[1].max())
-        name, constants = self._at
-        decided = {(name, *branch) for way in ways for branch in way.map.branches}
-        does = {(name, constants), *decided, *self._noted}
-        return Planned(name, does, extents, memory, ways, rest, run, priced)
+        decided = {(self._at[0], *branch) for way in ways for branch in way.map.branches}
+        does = {self._at, *decided, *self._noted}
+        return Planned(self._at[0], does, extents, memory, ways, rest, run, priced)
 
     def _recorded(
         self,

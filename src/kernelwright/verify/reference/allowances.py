@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,24 +12,29 @@ from kernelwright.verify.reference import special_values
 from kernelwright.verify.reference.expected import COARSE, Expected
 from kernelwright.verify.reference.operators import Operators
 
-if TYPE_CHECKING:
-    from kernelwright.verify.reference.oracle import Case
 
-
-def hold(kind: str, case: Case, found: Operators, usual: Sequence[Expected], direct: bool) -> None:
+def held(
+    kind: str,
+    expected: list[Expected],
+    inputs: object,
+    found: Operators,
+    usual: Sequence[Expected],
+    direct: bool,
+) -> list[Expected]:
     """What is asked at special values of a kind: nothing is rounded before a threshold decides (`direct`), and nothing overflows on
-    the way."""
+    the way. `usual` is what is expected of the drawn inputs; empty where roundings are not looked at."""
     if kind == "extreme":
-        case.expected = [_of_infinities(one, case.inputs) for one in case.expected]
+        expected = [_of_infinities(one, inputs) for one in expected]
         if special_values.inexact(found) > 1:
-            case.expected = [_within_reach(one, case.inputs) for one in case.expected]
+            expected = [_within_reach(one, inputs) for one in expected]
     alone = special_values.pointwise(found) and special_values.inexact(found) <= 1 and kind != "ladder"
     if kind == "extreme" or alone or direct or (kind == "tiny" and special_values.relative(found)):
-        case.expected = [dataclasses.replace(one, elementwise=fine(one)) for one in case.expected]
+        expected = [dataclasses.replace(one, elementwise=fine(one)) for one in expected]
     if kind == "degenerate":
-        case.expected = list(map(_any_number, case.expected))
-    if kind == "ladder" and case.few:
-        case.expected = [_each_its_own(*pair) for pair in zip(case.expected, usual, strict=True)]
+        expected = list(map(_any_number, expected))
+    if kind == "ladder" and usual:
+        expected = [_each_its_own(*pair) for pair in zip(expected, usual, strict=True)]
+    return expected
 
 
 def fine(expected: Expected) -> bool:

@@ -100,6 +100,15 @@ _DIRECT = 2
 """Operators that nobody has a choice about."""
 
 
+def _of_products(names: set[str], ladder: list[str], plain: bool) -> list[str]:
+    """Of a reference with products. With equal or large rows, what is left after a softmax hangs on the last digit of a score, and
+    what a matrix decomposition makes of them on its pivots."""
+    sums = not _among(names, _SENSITIVE) and not _among(names, _ORDERS)
+    whole = not _among(names, (*_DECOMPOSITIONS, *_ORDERS, *_STEPS))
+    behind = _behind_products(names) + (["sparse", "faint"] if whole else [])
+    return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
+
+
 def kinds(
     operators: Sequence[str], inputs: object, whole_outputs: bool, landmarks: Sequence[float] = ()
 ) -> list[str]:
@@ -113,13 +122,7 @@ def kinds(
     ladder = _padding(names, given)
     ladder += ["ladder"] if floating and smooth and not _among(names, ("linalg",)) else []
     if _among(names, _PRODUCTS):
-        # Of products with equal or large rows, what is left after a softmax hangs on the last digit of a score, and what a
-        # matrix decomposition makes of them on its pivots.
-        sums = not _among(names, _SENSITIVE) and not _among(names, _ORDERS)
-        plain = floating and not whole_outputs
-        whole = not _among(names, (*_DECOMPOSITIONS, *_ORDERS, *_STEPS))
-        behind = _behind_products(names) + (["sparse", "faint"] if whole else [])
-        return (["rows"] if plain and sums else []) + ladder + (behind if plain else [])
+        return _of_products(names, ladder, floating and not whole_outputs)
     found = []
     elementwise = pointwise(operators)
     stepped = whole_outputs and _among(names, _STEPS) and len(names) > 1

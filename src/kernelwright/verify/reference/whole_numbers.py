@@ -174,6 +174,13 @@ def _climbs(numbers: torch.Tensor) -> bool:
     return bool((numbers.diff() >= 0).all())
 
 
+def _other_offsets(drawn: torch.Tensor, low: int, high: int, generator: torch.Generator) -> Iterator[Change]:
+    """Others between the same ends, and the same but for a beginning: nothing says that the first one is at the start."""
+    yield lambda old: torch.cat([old[:1], drawn[1:].sort().values])
+    first = int(torch.randint(1, high - low + 1, (), generator=generator)) if high > low else 0
+    yield lambda old: old.clamp_min(low + first // 2)
+
+
 def _changes(
     tensor: torch.Tensor,
     other: torch.Tensor,
@@ -214,11 +221,7 @@ def _changes(
         yield lambda _: drawn(0, 1)
         return
     if tensor.ndim == 1 and tensor.numel() > 2 and _climbs(tensor) and _climbs(other):
-        yield lambda old: torch.cat([old[:1], drawn(low, high)[1:].sort().values])
-        first = int(torch.randint(1, high - low + 1, (), generator=generator)) if high > low else 0
-        yield lambda old: old.clamp_min(
-            low + first // 2
-        )  # nothing says that the first one begins at the beginning
+        yield from _other_offsets(drawn(low, high), low, high, generator)
         return
     below = [number for number in named if number < 0]
     rare = [number for number in named if low <= number <= high]
