@@ -206,3 +206,23 @@ def test_whole_numbers_that_a_rounding_decides_may_be_either() -> None:
         assert compare(0, honest + 1, with_roundings, STRICT).kind
         assert compare(0, torch.where(x > 2.0, honest - 1, honest), with_roundings, STRICT).kind
     assert refused, "or this shows nothing"
+
+
+def test_what_ties_exactly_is_held_among_special_values_and_what_a_rounding_decides_is_not() -> None:
+    """`2 x >= 1` is exact; a product that bfloat16 rounds to its threshold is not."""
+    x = torch.tensor([0.25, 0.5, 0.75]).repeat(50)
+    [tied] = roundings.moved(Module(lambda x: 2.0 * x >= 1.0), [x], [2.0 * x >= 1.0], ties=True)
+    assert not bool(tied.any())
+    y = torch.full((300,), 1.0 / 3.0)
+    fraction = Module(lambda y: (y * 3.1).to(torch.bfloat16) <= 1.0333)
+    [decided] = roundings.moved(fraction, [y], [fraction(y)], ties=True)
+    assert bool(decided.all())
+
+
+def test_equal_values_are_off_by_the_same() -> None:
+    x = torch.linspace(0.1, 3.0, 200).repeat(2)
+    same = Module(lambda x: x[:200].exp() == x[200:].exp())
+    [far] = roundings.moved(same, [x], [same(x)], ties=True)
+    assert not bool(far.any())
+    [far] = roundings.moved(same, [x], [same(x)])
+    assert bool(far.all())

@@ -37,7 +37,9 @@ _TOUCHED_SHARE = 0.5
 _MOVED, _HALF_MOVED = 8.0, 1.0
 """Multiples of what roundings move an element by."""
 _DECIDED = 1e-3
-"""Of whole numbers and truth values: the share of a chunk that a rounding may decide."""
+"""Of whole numbers and truth values: the share of a chunk that a rounding may decide,"""
+_RARE, _LOOSE = 0.02, 0.1
+"""and shares that roundings can move, up to which all of those may, or half."""
 MANY = 256
 """Elements from which the error of one honest run says what another's may be."""
 _SPREAD_FROM = 32
@@ -199,7 +201,10 @@ def _undecided(got: torch.Tensor, value: torch.Tensor, moved: torch.Tensor) -> t
     """Whole numbers that are wrong: no rounding decides them, or such are more than a few."""
     wrong = got != value
     near = wrong & ((got.double() - value.double()).abs() <= moved)
-    return wrong & ~near if int(near.sum()) <= max(1.0, _DECIDED * near.numel()) else wrong
+    loose, count = int((moved > 0).sum()), near.numel()
+    share = 1.0 if loose <= _RARE * count else 0.5 if loose <= _LOOSE * count else 0.0
+    most = max(1.0, _DECIDED * count, share * loose)
+    return wrong & ~near if int(near.sum()) <= most else wrong
 
 
 def _named(found: _Wrong, position: int, expected: Expected, protocol: Protocol) -> Comparison:

@@ -62,11 +62,12 @@ _ELEMENTARY: Mapping[str, Callable[..., object]] = MappingProxyType(
 
 class _Rounding(TorchDispatchMode):
     """Every floating-point result of an operation is off by one to two of its dtype's epsilons, one way or the other:
-    never by nothing, and not always by as much, lest two that are subtracted agree too often."""
+    never by nothing, and not always by as much, lest two that are subtracted agree too often. With `ties`, equal values are off
+    by the same, and what is computed without a rounding not at all: what ties exactly does so still."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, ties: bool = False) -> None:
         super().__init__()
-        self._seed = seed
+        self._seed, self._ties = seed, ties
         self._generators: dict[torch.device, torch.Generator] = {}
         self._whole: list[torch.Tensor] = []
         """Floats that are whole numbers, made by a step or of such."""
@@ -83,7 +84,14 @@ class _Rounding(TorchDispatchMode):
 
         def off(tensor: torch.Tensor) -> torch.Tensor:
             view = tensor.untyped_storage()._cdata in held and not func._schema.is_mutable
-            return tensor if view else self.off(tensor)
+            if view or not self._ties:
+                return tensor if view else self.off(tensor)
+            exact = _without_rounding(func, args, kwargs, tensor)
+            return (
+                tensor
+                if exact is None
+                else tensor.copy_(torch.where(exact, tensor, self.off(tensor.clone())))
+            )
 
         return tree_map_only(torch.Tensor, off, result)
 
@@ -103,6 +111,9 @@ class _Rounding(TorchDispatchMode):
         """The tensor itself, changed."""
         if not tensor.is_floating_point() or tensor._is_zerotensor():
             return tensor
+        if self._ties:
+            noise = _by_value(tensor, self._seed)
+            return tensor.copy_(tensor.double() * noise.mul_(torch.finfo(tensor.dtype).eps).add_(1.0))
         if tensor.device not in self._generators:
             self._generators[tensor.device] = torch.Generator(tensor.device).manual_seed(self._seed)
         generator, device = self._generators[tensor.device], tensor.device
@@ -112,22 +123,55 @@ class _Rounding(TorchDispatchMode):
         return tensor.copy_(tensor.double() * noise.add_(1.0))
 
 
+def _without_rounding(func: Op, args: Args, kwargs: Kwargs, result: torch.Tensor) -> torch.Tensor | None:
+    """By element, whether double precision gives the same number; None where the result is no number of one operation."""
+    if not result.is_floating_point() or func._schema.is_mutable:
+        return None
+    wide_args, wide_kwargs = convert(
+        (args, kwargs), lambda one: one.double() if one.is_floating_point() else one
+    )
+    try:
+        wide = wide_args[0] if "dtype" in (kwargs or {}) else func(*wide_args, **wide_kwargs)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return torch.zeros(result.shape, dtype=torch.bool, device=result.device)
+    if not isinstance(wide, torch.Tensor) or wide.shape != result.shape:
+        return torch.zeros(result.shape, dtype=torch.bool, device=result.device)
+    return result.double() == wide.double()
+
+
+_WORD = (1 << 63) - 1
+
+
+def _by_value(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """From -2 to -1 or 1 to 2, the same for equal values: their bits, mixed."""
+    bits = tensor.double().view(torch.int64) ^ ((seed + 1) * 0x5851F42D4C957F2D & _WORD)
+    for _ in range(2):
+        bits = (bits ^ (bits >> 29)) * 0x369DEA0F31A53F85
+    noise = (bits >> 11).double().mul_(2.0**-52)
+    return noise.add_(noise.sign())
+
+
 def _summed_off(tensor: torch.Tensor, rounding: _Rounding) -> torch.Tensor:
     return tensor if tensor.dtype in (torch.float16, torch.bfloat16) else rounding.off(tensor)
 
 
-def moved(module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor]) -> list[torch.Tensor]:
+def moved(
+    module: torch.nn.Module, inputs: Any, exact: list[torch.Tensor], ties: bool = False
+) -> list[torch.Tensor]:
     """By output, the most that each element moves away from `exact` (fp64; whole numbers as they are) in `RUNS` runs; 0 where that is
     no number.
 
     The inputs, of which copies are handed over, are a rounding off as well: so are sums of them, in whatever order. Not
     those in half precision, which are summed in single. Whole numbers and truth values move where a rounding decides a step or a
-    comparison.
+    comparison. With `ties` neither inputs are off, nor what ties exactly.
     """
     largest = [torch.zeros_like(right, dtype=torch.float64) for right in exact]
     for run in range(RUNS):
-        rounding = _Rounding(run)
-        given = convert(inputs, lambda tensor, rounding=rounding: _summed_off(tensor.clone(), rounding))
+        rounding = _Rounding(run, ties)
+        given = convert(
+            inputs,
+            lambda one, rounding=rounding: one.clone() if ties else _summed_off(one.clone(), rounding),
+        )
         device = next((tensor.device for tensor in flatten(given)), torch.device("cpu"))
         fresh = copy.deepcopy(module).to(device)
         with rounding:
