@@ -1,4 +1,5 @@
 # task: hacks/tasks/mask_behind_a_sum
+# cheat: 14
 # expect: wrong_value, wrong_on_distribution
 # why: what is near 0 counts as left out: the mask is wrong where no rounding decides it
 import torch
