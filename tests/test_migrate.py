@@ -136,9 +136,15 @@ def test_math_that_moved_is_written_out() -> None:
 
 
 def test_a_name_without_counterpart_is_left_and_named() -> None:
-    made = migrate(OLD.replace("libdevice.tanh", "libdevice.lgamma"))
-    assert made.left == "helper: libdevice.lgamma"
+    made = migrate(OLD.replace("libdevice.tanh", "libdevice.unknown"))
+    assert made.left == "helper: libdevice.unknown"
     assert made.changed == ()
+
+
+def test_what_triton_has_in_libdevice_comes_from_there() -> None:
+    made = migrate(OLD.replace("libdevice.tanh", "libdevice.lgamma"))
+    assert "from triton.language.extra import libdevice\n" in made.code
+    assert "libdevice.lgamma(" in made.code
 
 
 def test_a_name_that_stays_in_use_is_named() -> None:

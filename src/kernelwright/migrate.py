@@ -18,7 +18,7 @@ from typing import Any
 
 from kernelwright.outcomes import Outcome
 from kernelwright.parsing import parse
-from kernelwright.policy.compiler.helpers import SOURCES, Plain
+from kernelwright.policy.compiler.helpers import LIBDEVICE, SOURCES, Plain
 from kernelwright.policy.compiler.reasons import CannotCompile
 from kernelwright.records import Candidate, Verdict
 
@@ -86,7 +86,9 @@ def migrate(code: str) -> Migrated:
         if name in used and name not in plain.used:
             return Migrated(code, left=f"no counterpart: {came}")
     first = next((i for i, node in enumerate(tree.body) if _is_kernel(node)), len(tree.body))
-    own = [parse(f"@triton.jit\n{SOURCES[name]}").body[0] for name in plain.used]
+    own = [parse(f"@triton.jit\n{SOURCES[name]}").body[0] for name in plain.used if name != LIBDEVICE]
+    if LIBDEVICE in plain.used:
+        own[:0] = parse("from triton.language.extra import libdevice").body
     tree.body[first:first] = own
     return Migrated(ast.unparse(ast.fix_missing_locations(tree)) + "\n", tuple(sorted(names.changed)))
 
