@@ -1,7 +1,7 @@
 """Gradients of a convolution, lowered: of its input as another convolution, of its weights as a product or as sums of rows.
 
 `convolution_backward` has up to three results; a graph that asks for one of them is lowered here. What asks for more is
-cut into single ones before (`graph/backward.py`). Does not take transposed convolutions, nor weights of groups of several channels.
+cut into single ones before (`compile_backend/gradients.py`). Does not take transposed convolutions, nor weights of groups of several channels.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ def of_input(b: Builder, grad: Val, x: Val, weight: Val, how: tuple[Sides, Sides
     """Each place of the input collects what it went to: the transposed convolution with the same weights."""
     stride, padding, dilation = how
     reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
-    acc = "float64" if grad.dtype == "float64" else "float32"
     if groups > 1 and all(one == 1 for one in stride):
         if weight.shape[1] != 1 or weight.shape[0] != groups:
             raise Unsupported("the input's gradient in groups of several channels")
         turned = tuple(r - p for r, p in zip(reach, padding, strict=True))
         if min(turned) < 0:
             raise Unsupported("the input's gradient of more padding than the window is wide")
-        return b.add("conv", (grad, weight), acc, x.shape, stride=stride, padding=turned, dilation=dilation, transposed=False,
+        return b.add("conv", (grad, weight), _summed_in(grad), x.shape, stride=stride, padding=turned, dilation=dilation, transposed=False,
                      out_pad=(0,) * len(stride), groups=groups, flipped=True)  # fmt: skip
     sides = zip(x.shape[2:], grad.shape[2:], stride, padding, reach, strict=True)
     over = tuple(have - ((made - 1) * s - 2 * p + r + 1) for have, made, s, p, r in sides)
-    return b.add("conv", (grad, weight), acc, x.shape, stride=stride, padding=padding, dilation=dilation, transposed=True,
+    return b.add("conv", (grad, weight), _summed_in(grad), x.shape, stride=stride, padding=padding, dilation=dilation, transposed=True,
                  out_pad=over, groups=groups)  # fmt: skip
 
 
@@ -62,20 +61,23 @@ def of_weights(
         if weight.shape[1] != 1 or filters != groups or x.shape[1] != groups:
             raise Unsupported("the weights' gradient in groups of several channels")
         wide = b.view(grad, (*grad.shape[:2], *(1,) * rank, *grad.shape[2:]))
-        terms = b.map("mul", wide, seen, dtype="float64" if grad.dtype == "float64" else "float32")
+        terms = b.map("mul", wide, seen, dtype=_summed_in(grad))
         sums = b.reduce("sum", terms, (0, *range(2 + rank, 2 + 2 * rank)), False)
         return b.view(sums, weight.shape)
     left = b.view(b.permute(grad, (1, 0, *range(2, 2 + rank))), (filters, places))
-    acc = "float64" if grad.dtype == "float64" else "float32"
     taps, channels = math.prod(kernel), x.shape[1]
     # A product for each tap: where it reads is then told by one row of places and one of channels.
     by_tap = b.permute(seen, (*range(2, 2 + rank), 0, *range(2 + rank, 2 + 2 * rank), 1))
     if taps == 1:
         right = b.view(by_tap, (places, channels))
-        return b.view(b.add("matmul", (left, right), acc, (filters, channels)), weight.shape)
+        return b.view(b.add("matmul", (left, right), _summed_in(grad), (filters, channels)), weight.shape)
     right = b.view(by_tap, (taps, places, channels))
-    made = b.add("matmul", (left, right), acc, (taps, filters, channels))
+    made = b.add("matmul", (left, right), _summed_in(grad), (taps, filters, channels))
     return b.view(b.permute(made, (1, 2, 0)), weight.shape)
+
+
+def _summed_in(grad: Val) -> str:
+    return "float64" if grad.dtype == "float64" else "float32"
 
 
 def patches(b: Builder, x: Val, kernel: Sides, out: Sides, how: tuple[Sides, Sides, Sides]) -> Val:
