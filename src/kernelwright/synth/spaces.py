@@ -327,7 +327,8 @@ def _turned_rows(columns: int) -> Iterator[Any]:
 def _product_space(source: Source, precision: str) -> Iterator[Any]:
     m, n, k = extents_of(source, "product")
     how, wide, plain = instruction(precision), itemsize_of(source) == 4, plain_operands(source)
-    rows = product_of(source).out.shape[-2] if len(product_of(source).args[1].shape) > 2 else m
+    product = product_of(source)
+    rows = product.out.shape[-2] if len(product.args[1].shape) > 2 else m
     if wide and how == "ieee":  # three TF32 products err as little as one in IEEE
         for tile, warps in itertools.product(
             ((128, 128, 32), (128, 64, 32), (64, 128, 32), (64, 64, 32)), (4, 8)

@@ -62,6 +62,8 @@ class ConvolutionPrinter:
         self.taps = math.prod(self.kernel)
         self.transposed: bool = self.prim.attr("transposed")
         self.groups: int = self.prim.attr("groups")
+        self.flipped = bool(dict(self.prim.attrs).get("flipped"))
+        """Whether taps are read from the last to the first."""
         alone = self.groups > 1 and self.x.shape[1] == self.w.shape[0] == self.groups
         self.groups_size = shapes.of[self.x.name][1] if alone else Size.of(self.groups)
         """How many groups, which of a depthwise convolution are its channels."""
@@ -140,7 +142,7 @@ class ImplicitPrinter(ConvolutionPrinter):
 
     def __init__(self, source: Source, schedule: ConvolutionSchedule) -> None:
         super().__init__(source, schedule)
-        if dict(self.prim.attrs).get("flipped"):
+        if self.flipped:
             raise Unsupported("taps in reverse, which only depthwise convolutions read")
         self.m = numel(self.places)
         self.m_base = Base("m[:, None]", self.m, frozenset({0}), ("in_m[:, None]",))
@@ -281,7 +283,7 @@ def _print_direct(source: Source, schedule: ConvolutionSchedule) -> None:
     emitter, channels = printer.emitter, source.shapes.of[printer.w.name][1].constant
     if channels is None:
         raise Unsupported("a direct sum over channels whose number may vary")
-    if printer.transposed or dict(printer.prim.attrs).get("flipped") or printer.taps * channels > _MOST_TAPS:
+    if printer.transposed or printer.flipped or printer.taps * channels > _MOST_TAPS:
         raise Unsupported("a direct sum over so many taps, or taps in reverse")
     pixels = numel(printer.out_shape[2:])
     plane = Base("plane", printer.out_shape[0] * printer.out_shape[1])

@@ -38,7 +38,6 @@ class DepthwisePrinter(ConvolutionPrinter):
         self.stride, self.padding, self.dilation = (
             self.prim.attr(name) for name in ("stride", "padding", "dilation")
         )
-        self.flipped = bool(dict(self.prim.attrs).get("flipped"))
         self.loops = frozenset[str]()
 
     def reads(self, dim: int, many: int) -> list[int]:

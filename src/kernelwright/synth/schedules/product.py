@@ -429,11 +429,6 @@ def _print_summed(source: Source, printer: ProductPrinter, partial: Buffer) -> N
     )
     made = source.shapes.of[printer.prim.out.name]
     places = parted(base, made)
-    for value, buffer in source.outputs:
-        if numel(buffer.shape) != total:
-            raise Unsupported("an output of another size than the product")
-        where = emitter.forward(value, printer.made, places)
-        emitter.store(f"{buffer.name}_ptr", emitter.value(value, where), buffer.shape, where)
-        source.allocate(buffer)
+    source.store(emitter, printer.prim.out, places, "the product")
     grid = f"(triton.cdiv({source.size(total)}, 1024),)"
     source.kernel(emitter, {"BLOCK": "1024"}, grid, "num_warps=4", "summed", given={"partial_ptr": "partial"})

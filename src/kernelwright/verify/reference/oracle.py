@@ -144,11 +144,11 @@ class Case:
         if self._rounded is None and self.few:
             exact = [item.value.reshape(item.shape) for item in self.expected]
             with _running(self.inputs, Precision("ieee", False, False)):
-                far = roundings.moved(self.module, self.inputs, exact)
-                if self.special and not all(one.dtype.is_floating_point for one in self.expected):
-                    held = roundings.moved(self.module, self.inputs, exact, ties=True)
-                    for place, one in enumerate(self.expected):
-                        far[place] = far[place] if one.dtype.is_floating_point else held[place]
+                tied = [self.special and not one.dtype.is_floating_point for one in self.expected]
+                moved = {
+                    ties: roundings.moved(self.module, self.inputs, exact, ties) for ties in sorted(set(tied))
+                }
+            far = [moved[ties][place] for place, ties in enumerate(tied)]
             self._rounded = [
                 dataclasses.replace(one, moved=by) for one, by in zip(self.expected, far, strict=True)
             ]

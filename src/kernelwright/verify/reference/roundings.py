@@ -87,11 +87,7 @@ class _Rounding(TorchDispatchMode):
             if view or not self._ties:
                 return tensor if view else self.off(tensor)
             exact = _without_rounding(func, args, kwargs, tensor)
-            return (
-                tensor
-                if exact is None
-                else tensor.copy_(torch.where(exact, tensor, self.off(tensor.clone())))
-            )
+            return tensor.copy_(torch.where(exact, tensor, self.off(tensor.clone())))
 
         return tree_map_only(torch.Tensor, off, result)
 
@@ -123,19 +119,20 @@ class _Rounding(TorchDispatchMode):
         return tensor.copy_(tensor.double() * noise.add_(1.0))
 
 
-def _without_rounding(func: Op, args: Args, kwargs: Kwargs, result: torch.Tensor) -> torch.Tensor | None:
-    """By element, whether double precision gives the same number; None where the result is no number of one operation."""
+def _without_rounding(func: Op, args: Args, kwargs: Kwargs, result: torch.Tensor) -> torch.Tensor:
+    """By element, whether double precision gives the same number, as far as one operation gives one."""
     if not result.is_floating_point() or func._schema.is_mutable:
-        return None
+        return torch.ones_like(result, dtype=torch.bool)
+    rounded = torch.zeros_like(result, dtype=torch.bool)
     wide_args, wide_kwargs = convert(
         (args, kwargs), lambda one: one.double() if one.is_floating_point() else one
     )
     try:
-        wide = wide_args[0] if "dtype" in (kwargs or {}) else func(*wide_args, **wide_kwargs)
+        wide = wide_args[0] if "dtype" in wide_kwargs else func(*wide_args, **wide_kwargs)
     except (RuntimeError, TypeError, NotImplementedError):
-        return torch.zeros(result.shape, dtype=torch.bool, device=result.device)
+        return rounded
     if not isinstance(wide, torch.Tensor) or wide.shape != result.shape:
-        return torch.zeros(result.shape, dtype=torch.bool, device=result.device)
+        return rounded
     return result.double() == wide.double()
 
 
