@@ -74,7 +74,8 @@ class HFPolicy:
     ) -> None:
         """`batch` is the largest number of rows decoded at once; 0: what memory allows on a GPU, 64 elsewhere.
 
-        `continuous` decodes in slots that are refilled (see `slots.py`), where the architecture is known. `dtype` is what slots compute in, the model's own by default.
+        `continuous` decodes in slots that are refilled (see `slots.py`), where the architecture is known. `dtype` is what
+        slots compute in, the model's own by default.
         """
         self.model, self.tokenizer, self.batch, self.dtype = model, tokenizer, batch, dtype
         self.continuous = continuous

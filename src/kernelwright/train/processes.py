@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from kernelwright.config import VerifyConfig
-from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.errors import InfrastructureError, UserError, one_line
 
 PATIENCE_S = 6 * 3600
 """How long processes wait for one another: the first one also makes the data and evaluates."""
@@ -52,7 +52,7 @@ def others_there() -> Iterator[None]:
         if count() == 1 or not _from_others(error):
             raise
         raise InfrastructureError(
-            f"another of the run's {count()} processes ended ({str(error).strip().splitlines()[0][:120]}); see what it said, "
+            f"another of the run's {count()} processes ended ({one_line(error)}); see what it said, "
             "then go on with --resume"
         ) from None
 
