@@ -564,7 +564,7 @@ def parse_recipe(table: Mapping[str, Any], where: str = "recipe") -> Recipe:
         # Through JSON, where strict mode still lets an array be a tuple and a whole number a float.
         return Recipe.model_validate_json(json.dumps(table, default=str))
     except ValidationError as error:
-        raise UserError(f"{where}: {one_line(error, Recipe)}") from None
+        raise UserError(f"{where}: {complaint(error, Recipe)}") from None
 
 
 def apply_override(table: dict[str, Any], override: str) -> None:
@@ -584,7 +584,7 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
-def one_line(error: ValidationError, model: type[BaseModel]) -> str:
+def complaint(error: ValidationError, model: type[BaseModel]) -> str:
     """The first of pydantic's complaints about a `model`, with the valid keys and the nearest where one is unknown."""
     first = error.errors()[0]
     location = tuple(str(part) for part in first["loc"])

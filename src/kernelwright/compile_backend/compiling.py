@@ -17,7 +17,8 @@ import torch
 from torch import fx
 
 from kernelwright.compile_backend.race import Race, race
-from kernelwright.compile_backend.splice import Spliced, one_line
+from kernelwright.compile_backend.splice import Spliced
+from kernelwright.errors import one_line
 
 logger = logging.getLogger(__name__)
 _AS_FORETOLD = 0.8

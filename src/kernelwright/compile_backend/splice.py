@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from kernelwright.compile_backend.grouping import Choose, best_of
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.graph import Graph, sizes
 from kernelwright.graph.fx import to_fx
 from kernelwright.graph.neighbours import cuts, distinct_groups, regions, rivals
@@ -243,8 +243,3 @@ def _leave(error: Exception) -> str:
     why = one_line(error) if expected else f"{type(error).__name__}: {one_line(error)}"
     logger.log(logging.INFO if expected else logging.WARNING, "kernelwright: left to Inductor: %s", why)
     return why
-
-
-def one_line(error: BaseException, most: int = 200) -> str:
-    """What it says, without line breaks, cut off."""
-    return " ".join(str(error).split())[:most]

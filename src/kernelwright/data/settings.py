@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from kernelwright.config import Cut, DataConfig, Style, one_line
+from kernelwright.config import Cut, DataConfig, Style, complaint
 from kernelwright.data.naming import NameStyle
 from kernelwright.errors import UserError, did_you_mean
 from kernelwright.hardware import target as target_sheet
@@ -117,4 +117,4 @@ class CorpusSettings(BaseModel):
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
-            raise UserError(f"data: {one_line(error, cls)}") from None
+            raise UserError(f"data: {complaint(error, cls)}") from None

@@ -17,7 +17,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kernelwright.errors import InfrastructureError, UserError
+from kernelwright.errors import InfrastructureError, UserError, one_line
 from kernelwright.graph import Graph
 from kernelwright.graph.stitch import candidate
 from kernelwright.graph.task import to_task
@@ -30,7 +30,7 @@ from kernelwright.search.rung import AnyRung, CannotWrite, Climb, Writer, entry_
 from kernelwright.search.rungs import Contractions
 
 __all__ = [
-    "CannotWrite", "Contractions", "Form", "Ladder", "Sizes", "Tried", "function_form", "one_line", "pose",
+    "CannotWrite", "Contractions", "Form", "Ladder", "Sizes", "Tried", "function_form", "pose",
 ]  # fmt: skip
 
 Sizes = Mapping[str, Mapping[str, int]]
@@ -229,7 +229,7 @@ class _Asked:
         except TimeoutError:
             return None
         except (CannotWrite, UserError) as why:  # UserError: of the graph, as it is posed
-            return one_line(str(why))
+            return one_line(why)
         except InfrastructureError:
             raise
         except Exception as error:  # a bug of ours costs this rung, and not what the others find
@@ -301,7 +301,3 @@ def _fair(entry: Entry) -> Entry:
         return entry
     verdict = against_inductor(entry.best.verdict, entry.inductor_ms)
     return entry.model_copy(update={"best": entry.best.model_copy(update={"verdict": verdict})})
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())[:240]

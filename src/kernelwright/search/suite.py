@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright import metrics
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.outcomes import Gate, Outcome
 from kernelwright.progress import Bar
 from kernelwright.records import Candidate, Completion, Message, Prompt, Rollout, Task, Verdict
@@ -23,7 +23,7 @@ from kernelwright.rollouts import Verifier
 from kernelwright.runs import RunFolder
 from kernelwright.search.cache import KernelCache
 from kernelwright.search.cases import Case, of_task
-from kernelwright.search.ladder import Tried, one_line
+from kernelwright.search.ladder import Tried
 from kernelwright.search.rung import AnyRung
 from kernelwright.search.whole import Found, Settings
 
@@ -100,7 +100,7 @@ def _search(
         case = of_task(task, settings.contractions, large=bool(settings.gpu))
         found = case.search(judge, rungs, KernelCache(None), settings, watch=tries.append)
     except UserError as error:
-        found = Found(reason=one_line(str(error)))
+        found = Found(reason=one_line(error))
     answer = found.answer
     code = case.text(answer) if case and answer else ""
     verdict = answer.verdict if answer else _furthest(task, tries, found.reason, settings)

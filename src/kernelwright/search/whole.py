@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kernelwright.errors import UserError
+from kernelwright.errors import UserError, one_line
 from kernelwright.graph import Graph, TensorType, draws, sizes
 from kernelwright.graph.partition import Group, Left, Partition, alone, part_of, partition
 from kernelwright.graph.shrink import runs, shrink
@@ -36,7 +36,7 @@ from kernelwright.outcomes import Outcome
 from kernelwright.records import FASTER, Candidate, Verdict
 from kernelwright.rollouts import Verifier
 from kernelwright.search.cache import Answer, Entry, KernelCache, Key, Row, Rung, against_inductor
-from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form, one_line
+from kernelwright.search.ladder import Form, Ladder, Sizes, Tried, Watch, function_form
 from kernelwright.search.rung import AnyRung, entry_of
 from kernelwright.search.rungs import Contractions, UserRung
 from kernelwright.search.share import eager_ms
