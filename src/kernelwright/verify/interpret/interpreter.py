@@ -815,6 +815,7 @@ class Engine:
                 self.seen.add((self._at[0], deciding_line(), outcome_of(found)))
             return found
 
+        decide.__wrapped__ = own  # type: ignore[attr-defined]
         return decide
 
     def rounds(self, whole: np.ndarray, made: np.ndarray) -> None:

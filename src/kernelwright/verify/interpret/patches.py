@@ -8,6 +8,7 @@ undoes it. What a value does with memory and decisions is the engine's (`interpr
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -88,6 +89,18 @@ class Watcher(Protocol):
     def rounds(self, whole: np.ndarray, made: np.ndarray) -> None: ...
 
 
+def _from_a_place(engine: Watcher, start: tl.tensor, end: Any, step: int, stages: int) -> Iterator[tl.tensor]:
+    """A loop that begins where the place in the grid says: what decides is how many rounds it has, and programs of as many take
+    the same way, wherever they begin."""
+    if isinstance(end, tl.tensor) and end.dtype.primitive_bitwidth > start.dtype.primitive_bitwidth:
+        start = start.to(end.dtype)
+    apart = plain(end) - start.to(tl.int64)
+    rounds = operator.index(tl.maximum((apart + (step - 1)) // step, 0))
+    first = int(start.handle.data.squeeze())
+    for value in engine.iterate(range(first, first + rounds * step, step), stages):
+        yield start + (value - first)
+
+
 def install(engine: Watcher) -> Callable[[], None]:
     """Returns what gives Triton's language back to its compiler."""
     patches: list[Patch] = [
@@ -102,10 +115,13 @@ def install(engine: Watcher) -> Callable[[], None]:
     for owner, name, value in patches:
         setattr(owner, name, value)
 
-    def loop(start: int, end: int | None = None, step: int = 1, **options: object) -> Iterator[int]:
-        rounds = range(start) if end is None else range(start, end, step or 1)
-        stages = plain(options.get("num_stages"))
-        return engine.iterate(rounds, stages if isinstance(stages, int) else 0)
+    def loop(start: Any, end: Any = None, step: Any = 1, **options: object) -> Iterator[Any]:
+        wanted, by = plain(options.get("num_stages")), plain(step)
+        stages = wanted if isinstance(wanted, int) else 0
+        making = engine.instances.making
+        if end is not None and making is not None and making.placed(start) and isinstance(by, int) and by > 0:
+            return _from_a_place(engine, start, end, by, stages)
+        return engine.iterate(range(start) if end is None else range(start, end, step or 1), stages)
 
     scope = taken_over()
     scope.set_attr(tl, "range", loop)

@@ -70,6 +70,8 @@ class Recording:
         """By identity of a handle that hangs on the instance: its place in `_values`."""
         self._kept: list[interpreter.TensorHandle] = []
         """So that no identity is given twice."""
+        self._loaded: set[int] = set()
+        """Identities of handles that hang on memory."""
         self._constants = {id(one) for one in _handles(arguments)}
         self._once = 0.0
         """Operations of an instance that are not done again."""
@@ -77,6 +79,8 @@ class Recording:
         """The step that decides first, and how what it decides on is read."""
         self.decision: object = None
         """What that was when it was recorded; None where nothing decides."""
+        self._begun = 0.0
+        """Operations of the steps that `decides` did last."""
         self._wrote = False
         self._inside = 0
 
@@ -99,7 +103,13 @@ class Recording:
             for owner, name, own in saved:
                 setattr(owner, name, own)
             self._places.clear()
+            self._loaded.clear()
             self._kept.clear()
+
+    def placed(self, number: object) -> bool:
+        """Whether a number hangs on the instance's place in the grid, and on no memory."""
+        known = isinstance(number, tl.tensor) and id(number.handle) in self._places
+        return known and id(number.handle) not in self._loaded
 
     def _called(self, name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
         """Do a call of the builder's, and note it unless it can be done once and for all."""
@@ -126,6 +136,8 @@ class Recording:
             return made
         self._wrote |= writes
         self._note(name, function, args, kwargs, made)
+        if (acts and name != "create_get_program_id") or any(id(one) in self._loaded for one in given):
+            self._loaded.update(map(id, _handles(made)))
         return made
 
     def _note(
@@ -190,8 +202,12 @@ class Recording:
                     self.replayable &= not self._wrote
                     place, kind = self._places[id(tensor.handle)], tensor.type
 
+                    plainly = getattr(
+                        own, "__wrapped__", own
+                    )  # what comes of it is noted when it is recorded
+
                     def read(handle: object) -> object:
-                        return own(tl.tensor(handle, kind))
+                        return plainly(tl.tensor(handle, kind))
 
                     if self._first is None:
                         self._first, self.decision = (len(self.steps), read), found
@@ -227,7 +243,8 @@ class Recording:
         count, read = self._first
         before = self._flops(0.0)
         self._do(self.steps[:count])
-        self._flops(before - self._flops(0.0))
+        self._begun = self._flops(0.0) - before
+        self._flops(-self._begun)
         return read(self.values[self.steps[count][1][0]])
 
     def _do(self, steps: Iterable[Step]) -> None:
@@ -240,12 +257,14 @@ class Recording:
                 for place, one in zip(out, made, strict=True):
                     values[place] = one
 
-    def play(self) -> bool:
-        """Do the list for the instance that the builder stands at. False where it takes another way; nothing was written
-        then."""
+    def play(self, begun: bool = False) -> bool:
+        """Do the list for the instance that the builder stands at, of which `decides` has done the first steps if it has `begun`.
+        False where it takes another way; nothing was written then."""
         before = self._flops(0.0)
+        if begun and self._first is not None:
+            self._flops(self._begun)
         try:
-            self._do(self.steps)
+            self._do(self.steps[self._first[0] :] if begun and self._first is not None else self.steps)
         except _Diverged:
             self._flops(before - self._flops(0.0))
             return False
@@ -264,9 +283,12 @@ class Instances:
         self._known: dict[object, dict[object, list[Recording]] | None] = {}
         """By launch, its recordings by what they decide first; None where there can be none."""
         self._launch: object = None
+        self._last: Recording | None = None
+        """Of this launch, what was played last."""
 
     def begin(self, function: object, grid: tuple[int, ...], arguments: dict[str, object]) -> None:
         """What follows are instances of this launch."""
+        self._last = None
         self._launch = (function, grid, tuple((name, _identity(value)) for name, value in arguments.items()))
         try:
             known = self._launch in self._known
@@ -283,11 +305,12 @@ class Instances:
         if ways is None:
             body(**arguments)
             return
-        some = next(iter(ways.values()), None)
-        alike = ways.get(some[0].decides(), []) if some is not None else []
+        asked = self._last or next((one[-1] for one in ways.values()), None)
+        alike = ways.get(asked.decides(), []) if asked is not None else []
         for place in reversed(range(len(alike))):
-            if alike[place].play():
-                alike.append(alike.pop(place))  # neighbours mostly take the same way
+            if alike[place].play(begun=alike[place] is asked):
+                self._last = alike.pop(place)  # neighbours mostly take the same way
+                alike.append(self._last)
                 return
         if len(alike) == _ALIKE or len(ways) == _WAYS:
             body(**arguments)
