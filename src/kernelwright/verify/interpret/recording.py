@@ -34,6 +34,17 @@ _LAUNCHES = 64
 """Launches whose recordings are remembered: the same kernel with the same grid and arguments, addresses included."""
 _WRITES = ("store", "atomic", "scatter")
 _READS = ("load", "get_program_id", "descriptor_gather")
+_PLACED = frozenset(
+    (
+        "create_get_program_id", "pack", "create_add", "create_sub", "create_mul", "create_minsi", "create_maxsi",
+        "create_and", "create_or", "create_xor", "create_splat", "create_broadcast", "create_expand_dims", "create_addptr",
+        "create_int_cast", *(f"create_icmp{how}" for how in ("SLT", "SLE", "SGT", "SGE", "ULT", "ULE", "UGT", "UGE", "EQ", "NE")),
+    )
+)  # fmt: skip
+"""What does the same each time it is given the same, and leaves no note: of an instance's place alone it is done once for all
+calls. No quotient or shift: where those are undefined, each call draws."""
+_HELD_BYTES = 48 << 20
+"""Of such values, for all instances."""
 _SPEAKS = ("create_print", "create_assert", "create_assume", "create_barrier")
 """What is done for its effect, whatever it is given."""
 
@@ -79,6 +90,8 @@ class Recording:
         """The step that decides first, and how what it decides on is read."""
         self.decision: object = None
         """What that was when it was recorded; None where nothing decides."""
+        self._rest: list[Step] = []
+        self._taken: tuple[int, ...] = ()
         self._begun = 0.0
         """Operations of the steps that `decides` did last."""
         self._wrote = False
@@ -236,6 +249,36 @@ class Recording:
 
     # -- playing ------------------------------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        """Once recorded: tell what hangs on the place in the grid alone from the rest, and what the rest takes of it."""
+        moving: set[int] = set()
+        fixed: set[int] = set()
+        taken: dict[int, None] = {}
+        self._rest = []
+        for step, label in zip(self.steps, self.labels, strict=True):
+            _, places, _, out = step
+            still = moving.isdisjoint(places)
+            if still and label == "decide":
+                continue
+            made = (out,) if type(out) is int else out or ()
+            if still and label in _PLACED:
+                fixed.update(made)
+                continue
+            moving.update(made)
+            taken.update(dict.fromkeys(place for place in places if place in fixed))
+            self._rest.append(step)
+        self._taken = tuple(taken)
+
+    def placed_values(self) -> list[object]:
+        """Of the instance that was just played, what `resume` takes."""
+        return [self.values[place] for place in self._taken]
+
+    def resume(self, placed: list[object]) -> bool:
+        """`play` for an instance whose `placed_values` are known from an earlier call of the same launch."""
+        for place, one in zip(self._taken, placed, strict=True):
+            self.values[place] = one
+        return self._all_of(self._rest)
+
     def decides(self) -> object:
         """What `decision` is for the instance that the builder stands at: all of a launch's do the same until then."""
         if self._first is None:
@@ -260,11 +303,16 @@ class Recording:
     def play(self, begun: bool = False) -> bool:
         """Do the list for the instance that the builder stands at, of which `decides` has done the first steps if it has `begun`.
         False where it takes another way; nothing was written then."""
+        if not begun or self._first is None:
+            return self._all_of(self.steps)
+        done = self._all_of(self.steps[self._first[0] :])
+        self._flops(self._begun if done else 0.0)
+        return done
+
+    def _all_of(self, steps: list[Step]) -> bool:
         before = self._flops(0.0)
-        if begun and self._first is not None:
-            self._flops(self._begun)
         try:
-            self._do(self.steps[self._first[0] :] if begun and self._first is not None else self.steps)
+            self._do(steps)
         except _Diverged:
             self._flops(before - self._flops(0.0))
             return False
@@ -285,6 +333,10 @@ class Instances:
         self._launch: object = None
         self._last: Recording | None = None
         """Of this launch, what was played last."""
+        self._placed: dict[object, dict[object, tuple[Recording, list[object]]]] = {}
+        """By launch and place in the grid: which way that instance took, and what hangs on its place alone."""
+        self._held = 0
+        """Bytes of that."""
 
     def begin(self, function: object, grid: tuple[int, ...], arguments: dict[str, object]) -> None:
         """What follows are instances of this launch."""
@@ -297,6 +349,8 @@ class Instances:
         if not known:
             if len(self._known) >= _LAUNCHES:
                 self._known.clear()
+                self._placed.clear()
+                self._held = 0
             self._known[self._launch] = {}
 
     def run(self, body: Callable[..., object], arguments: dict[str, object]) -> None:
@@ -305,12 +359,19 @@ class Instances:
         if ways is None:
             body(**arguments)
             return
+        at, placed = interpreter.interpreter_builder.grid_idx, self._placed.setdefault(self._launch, {})
+        before = placed.get(at)
+        if before is not None and before[0].resume(before[1]):
+            return
         asked = self._last or next((one[-1] for one in ways.values()), None)
         alike = ways.get(asked.decides(), []) if asked is not None else []
         for place in reversed(range(len(alike))):
             if alike[place].play(begun=alike[place] is asked):
                 self._last = alike.pop(place)  # neighbours mostly take the same way
                 alike.append(self._last)
+                if self._held < _HELD_BYTES:
+                    placed[at] = self._last, self._last.placed_values()
+                    self._held += sum(one.data.nbytes for one in _handles(placed[at][1]))
                 return
         if len(alike) == _ALIKE or len(ways) == _WAYS:
             body(**arguments)
@@ -322,6 +383,7 @@ class Instances:
         finally:
             self.making = None
         if made.replayable:
+            made.settle()
             ways.setdefault(made.decision, []).append(made)
         else:
             self._known[self._launch] = None
