@@ -14,7 +14,7 @@ from kernelwright.verify.interpret.endings import KernelError
 from kernelwright.verify.interpret.interpreter import Engine
 from kernelwright.verify.interpret.memory import OutOfBounds
 from kernelwright.verify.interpret.races import Race
-from kernelwright.verify.interpret.recording import Instances, Recording
+from kernelwright.verify.interpret.recording import Instances, Recording, Step
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ def engine() -> Iterator[Engine]:
 def played(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each attempt to play a recording went through."""
     seen: list[bool] = []
-    own = Recording.play
+    own = Recording._all_of
 
-    def play(self: Recording) -> bool:
-        seen.append(own(self))
+    def play(self: Recording, steps: list[Step]) -> bool:
+        seen.append(own(self, steps))
         return seen[-1]
 
-    monkeypatch.setattr(Recording, "play", play)
+    monkeypatch.setattr(Recording, "_all_of", play)
     return seen
 
 
@@ -167,6 +167,30 @@ def test_other_arguments_are_another_launch(engine: Engine) -> None:
             other.launch(everything_kernel, (4, 2), (x, y, again, n, 1.0), {"BLOCK": 32, "PARTS": 2})
         engine.install()
         assert torch.equal(out, again)
+
+
+@triton.jit
+def parts_kernel(x_ptr, out_ptr, n, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    size = tl.cdiv(tl.cdiv(n, PARTS), BLOCK) * BLOCK
+    begin = tl.program_id(0) * size
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in tl.range(begin, tl.minimum(begin + size, n), BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + at, mask=at < n, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(total))
+
+
+def test_parts_of_as_many_rounds_take_one_way(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Recording] = []
+    own = Recording.settle
+    monkeypatch.setattr(Recording, "settle", lambda self: (made.append(self), own(self))[1])
+    for _ in range(3):  # recorded, played, resumed, each on other values
+        x, out = torch.randn(1000), torch.full((100,), float("nan"))
+        engine.launch(parts_kernel, (100,), (x, out, 1000), {"PARTS": 100, "BLOCK": 8})
+        parts = torch.nn.functional.pad(x, (0, 600)).reshape(100, 16).sum(1)
+        torch.testing.assert_close(out, parts)
+    assert len(made) == 3  # of two rounds, of the last part's one, of none
+    assert engine.instances._held > 0
 
 
 @triton.jit

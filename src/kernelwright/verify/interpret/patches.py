@@ -89,7 +89,9 @@ class Watcher(Protocol):
     def rounds(self, whole: np.ndarray, made: np.ndarray) -> None: ...
 
 
-def _from_a_place(engine: Watcher, start: tl.tensor, end: Any, step: int, stages: int) -> Iterator[tl.tensor]:
+def _from_a_place(
+    engine: Watcher, start: tl.tensor, end: object, step: int, stages: int
+) -> Iterator[tl.tensor]:
     """A loop that begins where the place in the grid says: what decides is how many rounds it has, and programs of as many take
     the same way, wherever they begin."""
     if isinstance(end, tl.tensor) and end.dtype.primitive_bitwidth > start.dtype.primitive_bitwidth:
@@ -115,7 +117,7 @@ def install(engine: Watcher) -> Callable[[], None]:
     for owner, name, value in patches:
         setattr(owner, name, value)
 
-    def loop(start: Any, end: Any = None, step: Any = 1, **options: object) -> Iterator[Any]:
+    def loop(start: int, end: int | None = None, step: int = 1, **options: object) -> Iterator[object]:
         wanted, by = plain(options.get("num_stages")), plain(step)
         stages = wanted if isinstance(wanted, int) else 0
         making = engine.instances.making

@@ -16,7 +16,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import triton.language as tl
 from triton.runtime import interpreter
@@ -119,7 +119,7 @@ class Recording:
             self._loaded.clear()
             self._kept.clear()
 
-    def placed(self, number: object) -> bool:
+    def placed(self, number: object) -> TypeGuard[tl.tensor]:
         """Whether a number hangs on the instance's place in the grid, and on no memory."""
         known = isinstance(number, tl.tensor) and id(number.handle) in self._places
         return known and id(number.handle) not in self._loaded
