@@ -121,8 +121,10 @@ class Recording:
 
     def placed(self, number: object) -> TypeGuard[tl.tensor]:
         """Whether a number hangs on the instance's place in the grid, and on no memory."""
-        known = isinstance(number, tl.tensor) and id(number.handle) in self._places
-        return known and id(number.handle) not in self._loaded
+        if not isinstance(number, tl.tensor):
+            return False
+        known = id(number.handle)
+        return known in self._places and known not in self._loaded
 
     def _called(self, name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
         """Do a call of the builder's, and note it unless it can be done once and for all."""
