@@ -285,3 +285,17 @@ def test_what_no_function_of_torchs_shows_is_taken_apart() -> None:
     assert agree(captured.part).native < 1e-5
     names = {node.op.split(".")[1] for node in captured.graph.nodes}
     assert not names & {"_trilinear", "copy"}
+
+
+def test_a_word_among_the_arguments_is_held_fixed_whatever_inputs_are_called() -> None:
+    def function(x: torch.Tensor, how: str = "sum", *, what: str = "x", times: float = 2.0) -> Any:
+        return {"made": getattr(x, how)(-1) * times, "how": how, "what": what}
+
+    x = torch.randn(3, 4)
+    captured = capture(function, (x, "mean"), {"what": "how", "times": 1.0})
+    made = captured.nest(execute(captured.graph, captured.bind((x, "mean"), {"what": "how", "times": 1.0})))
+    assert_same(made, function(x, "mean", what="how", times=1.0))
+    assert agree(captured.part).native < 1e-4
+    for how, times in (("sum", 1.0), ("mean", 1)):  # another word, a number of another kind
+        with pytest.raises(UserError, match="captured for"):
+            captured.bind((x, how), {"what": "how", "times": times})

@@ -56,7 +56,7 @@ class Call:
         for name, value in zip(self.leaves, flat, strict=True):
             if isinstance(name, str):
                 found[name] = value
-            elif not isinstance(value, torch.Tensor) and value != name[0]:
+            elif not isinstance(value, torch.Tensor) and not _same(value, name[0]):
                 raise UserError(
                     f"an argument is {value!r} where the graph was captured for {name[0]!r}; capture it again"
                 )
@@ -72,6 +72,13 @@ class Call:
         """What the module returns, of the graph's results."""
         flat = [results[at] if isinstance(at, int) else at[0] for at in self.results]
         return pytree.tree_unflatten(flat, self.outputs)
+
+
+def _same(value: Any, known: Any) -> bool:
+    """Whether a number, word or None is the one that a graph was captured for: 1, 1.0 and True are three."""
+    return bool(value == known) and all(
+        isinstance(value, of) == isinstance(known, of) for of in (bool, float)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,9 +254,9 @@ def _captured(
     assert program.call_spec.in_spec is not None
     flat = pytree.tree_leaves((args, _ordered(kwargs, program.call_spec.in_spec)))
     known = {}
-    for placeholder, value in zip(program.graph_signature.user_inputs, flat, strict=True):
-        if isinstance(placeholder, str) and own and id(value) in own:
-            known[placeholder] = own[id(value)]
+    for one, value in zip(_user_inputs(program), flat, strict=True):
+        if own and id(value) in own:
+            known[one.name] = own[id(value)]
     converted = from_exported(program, name, known)
     call = _call(program, converted)
     given = {one: value for one, value in zip(call.leaves, flat, strict=True) if isinstance(one, str)}
@@ -261,11 +268,17 @@ def _captured(
     return Captured((part,), how)
 
 
+def _user_inputs(program: torch.export.ExportedProgram) -> list[Any]:
+    """Per leaf of the call: its placeholder's name, and its value if it is a constant."""
+    from torch.export.graph_signature import InputKind
+
+    return [one.arg for one in program.graph_signature.input_specs if one.kind is InputKind.USER_INPUT]
+
+
 def _call(program: torch.export.ExportedProgram, converted: Converted) -> Call:
     leaves: list[str | tuple[Constant]] = []
-    for one in program.graph_signature.user_inputs:
-        found = converted.placeholders.get(one) if isinstance(one, str) else None
-        leaves.append(found if found is not None else (None if isinstance(one, str) else one,))
+    for one in _user_inputs(program):
+        leaves.append(converted.placeholders.get(one.name) or (getattr(one, "value", None),))
     first = sum(one.mutated for one in converted.graph.arguments)
     places: list[int | tuple[Constant]] = []
     for result in converted.outputs:

@@ -8,7 +8,7 @@ refuses: does not guarantee a form for every operator.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kernelwright.graph import operators
 from kernelwright.graph.types import DtypeArg, Node, Operand, Other, Ref, Scale, Size
@@ -23,15 +23,21 @@ def call(node: Node) -> str:
     """The statement."""
     args = [operand(one) for one in node.args]
     kwargs = {key: operand(value) for key, value in node.kwargs}
-    names = [value.name if value is not None else "_" for value in node.outputs]
-    form = _FORMS.get(operators.packet(node.op)) if node.op.startswith("aten.") else None
+    return statement(
+        node.op, args, kwargs, [value.name if value is not None else "_" for value in node.outputs]
+    )
+
+
+def statement(op: str, args: list[str], kwargs: dict[str, str], names: Sequence[str]) -> str:
+    """The same of texts; `names` are the results', `_` of one that nothing reads."""
+    form = _FORMS.get(operators.packet(op)) if op.startswith("aten.") else None
     special = form(args, kwargs) if form is not None else ""
     if special and all(one == "_" for one in names[1:]):
         return f"{names[0]} = {special}"
-    made = ", ".join(names) + ("," if len(names) == 1 and _lists(node.op) else "")
+    made = ", ".join(names) + ("," if len(names) == 1 and _lists(op) else "")
     given = ", ".join([*args, *(f"{key}={value}" for key, value in kwargs.items())])
-    several = _SEVERAL.get(operators.packet(node.op))
-    return f"{made} = {several(args) if several else f'{public_name(node.op)}({given})'}"
+    several = _SEVERAL.get(operators.packet(op))
+    return f"{made} = {several(args) if several else f'{public_name(op)}({given})'}"
 
 
 def public_name(op: str) -> str:

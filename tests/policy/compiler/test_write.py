@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from kernelwright.graph import Argument, Graph, Node, Ref, TensorType, Value
 from kernelwright.graph.capture import capture
 from kernelwright.graph.types import NumberType, Size, Symbol
-from kernelwright.policy.compiler import Compiler
+from kernelwright.policy.compiler import Compiler, pooling
 
 X, W = Ref(ref="x"), Ref(ref="w")
 
@@ -114,6 +114,31 @@ def test_with_auto_attention_stays_whole(compiler: Compiler) -> None:
         x=q,
     )
     assert "scaled_dot_product_attention(x, x, x)" in compiler.answer(given, "auto").code
+
+
+def test_with_auto_an_operator_without_code_stays_between_kernels(compiler: Compiler) -> None:
+    """Of its two results one is read."""
+    given = capture(lambda x: x - (x * 2.0).kthvalue(3, 1, True).values, (torch.randn(6, 40),)).graph
+    code = compiler.answer(given, "auto").code
+    assert "h1, _ = torch.kthvalue(h0, 3, 1, True)" in code
+    assert "sub_kernel[" in code
+    assert compiler.answer(given, "own").reason == "extern: aten.kthvalue"
+
+
+@pytest.mark.parametrize(
+    ("shape", "counts"), [((2, 3, 14, 18), (3, 4)), ((1, 2, 6, 8, 9), (2, 3, 2)), ((2, 3, 97), (3,))]
+)
+def test_windows_of_sizes_that_differ_by_one(shape: tuple[int, ...], counts: tuple[int, ...]) -> None:
+    x, rank = (
+        torch.randn(shape).round(decimals=1),
+        len(counts),
+    )  # equal values: the first of them is the largest
+    mean = pooling.adaptive(rank, False)(x, list(counts))
+    torch.testing.assert_close(mean, getattr(F, f"adaptive_avg_pool{rank}d")(x, counts))
+    largest = pooling.adaptive(rank, True)(x, list(counts))
+    torch.testing.assert_close(
+        largest, getattr(F, f"adaptive_max_pool{rank}d")(x, counts, return_indices=True)
+    )
 
 
 def test_a_part_of_a_vector_is_no_view_of_all_of_it(compiler: Compiler) -> None:

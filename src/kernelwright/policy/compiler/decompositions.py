@@ -32,6 +32,7 @@ def semantic(contractions: str) -> Mapping[str, Callable[..., Any]]:
         "aten.max_pool3d.default": pooling.largest(3),
         "aten.max_pool2d_with_indices.default": pooling.largest_with_indices(2),
         "aten.max_pool3d_with_indices.default": pooling.largest_with_indices(3),
+        **_adaptive(),
         "aten.scaled_dot_product_attention.default": _attention,
         "aten._embedding_bag.default": _embedding_bag,
         "aten._embedding_bag_forward_only.default": _embedding_bag,
@@ -63,6 +64,12 @@ def table(contractions: str) -> dict[Any, Any]:
     found[aten.mm.default] = _whole_product(found.get(aten.mm.default))
     found[aten.bmm.default] = _whole_product(found.get(aten.bmm.default))
     return found
+
+
+def _adaptive() -> dict[str, Callable[..., Any]]:
+    found = {f"aten.adaptive_avg_pool{n}d.default": pooling.adaptive(n, False) for n in (1, 2, 3)}
+    found |= {f"aten._adaptive_avg_pool{n}d.default": pooling.adaptive(n, False) for n in (2, 3)}
+    return found | {f"aten.adaptive_max_pool{n}d.default": pooling.adaptive(n, True) for n in (1, 2, 3)}
 
 
 def _linear(x: Any, weight: Any, bias: Any = None) -> Any:

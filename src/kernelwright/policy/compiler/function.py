@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from kernelwright.graph import public
 from kernelwright.graph.sizes import solve
 from kernelwright.policy.compiler import helpers, kernels, wrapper
 from kernelwright.policy.compiler.lower import Lowered
@@ -134,10 +135,11 @@ class _Host:
         self.tensors: dict[str, str] = {}
         outputs = {output.base.name for output in plan.outputs if output.base.kind == "buffer"}
         for step in plan.steps:
+            made = [step] if isinstance(step, Tensor) else []
             if isinstance(step, Library) and not step.given:
-                step = step.result
-            if isinstance(step, Tensor):
-                self.tensors[step.name] = self.names.fresh("out" if step.name in outputs else "h0")
+                made = [one for one in step.results if one is not None]
+            for one in made:
+                self.tensors[one.name] = self.names.fresh("out" if one.name in outputs else "h0")
         self.kernels: dict[str, str] = {}
 
     # -- kernels -----------------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ class _Host:
             if isinstance(step, Tensor):
                 body.append(f"{self.tensors[step.name]} = {self._allocation(step)}")
             elif isinstance(step, Library):
-                body.append(self._library(step))
+                body += self._library(step)
             else:
                 assert use is not None
                 body += self._launch(use)
@@ -219,10 +221,12 @@ class _Host:
             value.base.kind == "input" and value.base.name == name for value in given
         )
 
-    def _library(self, step: Library) -> str:
-        """The line of a call that stays with ATen."""
+    def _library(self, step: Library) -> list[str]:
+        """The lines of a call that stays with ATen."""
         given = [self._operand(value) for value in step.arguments]
         options = {name: self._operand(value) for name, value in step.options.items()}
+        if step.function.startswith("aten."):
+            return self._operator(step, given, options)
         if step.function.endswith("attention"):
             names = ("attn_mask", "is_causal", "scale", "enable_gqa")
             options = {
@@ -231,14 +235,26 @@ class _Host:
                 if text not in ("None", "False")
             }
             given = given[:3]
+        (result,) = step.results
+        assert result is not None
         if step.given:
-            options["out"] = self._output(step.result)
+            options["out"] = self._output(result)
         texts = [*given, *(f"{name}={text}" for name, text in options.items())]
         call = f"{step.function}({', '.join(texts)})"
         if step.given:
-            return call
+            return [call]
         whole = ".contiguous()" if step.contiguous else ""
-        return f"{self.tensors[step.result.name]} = {call}{whole}"
+        return [f"{self.tensors[result.name]} = {call}{whole}"]
+
+    def _operator(self, step: Library, given: list[str], options: dict[str, str]) -> list[str]:
+        """Its results with the strides that the kernels take them to have."""
+        names = ["_" if one is None else self.tensors[one.name] for one in step.results]
+        line = public.statement(step.function, given, options, names)
+        made = [one for one in step.results if one is not None]
+        if "torch.ops." in line:
+            raise CannotCompile("extern", step.function.rpartition(".")[0])
+        dense = [self.tensors[one.name] for one in made if wrapper.dense(one.size, one.stride)]
+        return [line, *(f"{name} = {name}.contiguous()" for name in dense)]
 
     def _operand(self, value: Any) -> str:
         return self._output(value) if isinstance(value, Tensor) else self.text(value)

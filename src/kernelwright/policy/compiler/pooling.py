@@ -123,6 +123,50 @@ def largest_with_indices(rank: int) -> Callable[..., Any]:
     return pool
 
 
+def adaptive(rank: int, largest: bool) -> Callable[..., Any]:
+    """`aten.adaptive_avg_pool1d` to `3d`, and `adaptive_max_pool1d` to `3d` with places, axis by axis."""
+
+    def pool(x: Any, output_size: Any) -> Any:
+        import torch
+
+        counts, sizes = wide(output_size, rank), x.shape[-rank:]
+        if not x.is_floating_point() or any(map(symbolic, counts)) or (counts == [1] * rank and not largest):
+            return NotImplemented
+        if rank < 3 and not any(map(symbolic, sizes)):
+            spans = [(size - 1) // count + 2 for size, count in zip(sizes, counts, strict=True)]
+            if math.prod(spans) <= _SMALL:
+                return NotImplemented
+        found, place, inner = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x, None, 1
+        for axis in range(-1, -rank - 1, -1):
+            seen, inside, at = _uneven(found, axis, counts[axis])
+            if not largest:
+                found = torch.where(inside, seen, 0.0).sum(axis) / inside.sum(axis)
+                continue
+            seen = torch.where(inside, seen, float("-inf"))
+            found, best = seen.amax(axis), seen.argmax(axis, keepdim=True)
+            before = 0 if place is None else _uneven(place, axis, counts[axis])[0]
+            place = (at * inner + before).expand(seen.shape).gather(axis, best).squeeze(axis)
+            inner = inner * sizes[axis]
+        return (found.to(x.dtype), place) if largest else found.to(x.dtype)
+
+    return pool
+
+
+def _uneven(x: Any, axis: int, count: int) -> tuple[Any, Any, Any]:
+    """Windows of an axis, with their elements behind it, at `axis`; which of them lie in their window, and where on the
+    axis. Window i is [i size // count, ceil((i + 1) size / count))."""
+    import torch
+
+    size = x.shape[axis]
+    number = torch.arange(count, device=x.device).unsqueeze(-1)
+    start, stop = (number * size) // count, ((number + 1) * size + count - 1) // count
+    places = start + torch.arange((size - 1) // count + 2, device=x.device)
+    within, places = places < stop, places.clamp(max=size - 1)
+    seen = torch.ops.aten._unsafe_index.Tensor(x, [*[None] * (x.dim() + axis), places])
+    across = [*places.shape, *[1] * (-1 - axis)]
+    return seen, within.reshape(across), places.reshape(across)
+
+
 def _place(
     best: Any, x: Any, kernel: Sequence[int], step: Sequence[int], edge: Sequence[int], apart: Sequence[int]
 ) -> Any:

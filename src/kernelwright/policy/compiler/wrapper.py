@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from kernelwright.graph import operators
 from kernelwright.graph.types import Dim
 from kernelwright.policy.compiler.lower import Lowered
 from kernelwright.policy.compiler.reasons import CannotCompile
@@ -64,11 +65,13 @@ class Library:
     """A call that stays with ATen."""
 
     function: str
-    """In torch's public names, such as `torch.mm`."""
+    """In torch's public names, such as `torch.mm`; an operator's name, such as `aten.topk.default`, where it is in none of
+    `_PUBLIC`."""
     arguments: list[Any]
     """Tensors and expressions."""
     options: dict[str, Any]
-    result: Tensor
+    results: list[Tensor | None]
+    """None for one that nothing reads."""
     given: bool
     """Whether it writes to a buffer that was made before (`out=`)."""
     contiguous: bool = False
@@ -122,6 +125,8 @@ class _Reader:
         self.lowered, self.plan = lowered, plan
         self.scalars: dict[str, ast.expr] = {}
         self.tensors: dict[str, Tensor] = {}
+        self.several: dict[str, Library] = {}
+        """Calls by the name of their results, where those are a tuple."""
 
     def run(self, body: ast.FunctionDef) -> None:
         for statement in _statements(body.body):
@@ -157,6 +162,10 @@ class _Reader:
         if isinstance(value, ast.Name) and value.id in self.tensors:
             self.tensors[name] = self.tensors[value.id]
             return None
+        if isinstance(value, ast.Subscript) and ast.unparse(value.value) in self.several:
+            made = self.tensors[name] = Tensor(name, "buffer", [], [], "")
+            self.several[ast.unparse(value.value)].results[ast.literal_eval(value.slice)] = made
+            return None
         if not isinstance(value, ast.Call):
             self.scalars[name] = self.resolve(value)
             return None
@@ -173,8 +182,22 @@ class _Reader:
         elif (public := self._public(value)) is not None:
             self.tensors[name] = self._stays(public, value, Tensor(name, "buffer", [], [], ""), False)
         else:
-            raise _extern(value)
+            self._operator(name, value)
         return None
+
+    def _operator(self, name: str, call: ast.Call) -> None:
+        """A call of an operator that Inductor has no code for. Raises CannotCompile where it may not stay."""
+        op = ast.unparse(call.func).removeprefix("torch.ops.")
+        stays = op.startswith("aten.") and operators.kind(op) not in ("other", "random")
+        if self.lowered.contractions != "auto" or not stays:
+            raise _extern(call)
+        count = len(operators.resolve(op)._schema.returns)
+        made: list[Tensor | None] = [Tensor(name, "buffer", [], [], "")] if count == 1 else [None] * count
+        step = self._staying(op, call, made, False, True)
+        if made[0] is None:
+            self.several[name] = step
+        else:
+            self.tensors[name] = made[0]
 
     def _arguments(self, names: Sequence[str]) -> None:
         lowered = self.lowered
@@ -222,19 +245,28 @@ class _Reader:
         return _PUBLIC.get(name) if allowed else None
 
     def _stays(self, public: str, call: ast.Call, result: Tensor, given: bool) -> Tensor:
+        ours = "torch.ops.kernelwright." in ast.unparse(call.func)
+        self._staying(public, call, [result], given, ours)
+        return result
+
+    def _staying(
+        self, function: str, call: ast.Call, results: list[Tensor | None], given: bool, contiguous: bool
+    ) -> Library:
         arguments = [self._argument(one) for one in call.args]
         options = {
             word.arg: self._argument(word.value) for word in call.keywords if word.arg and word.arg != "out"
         }
-        ours = "torch.ops.kernelwright." in ast.unparse(call.func)
-        self.plan.steps.append(Library(public, arguments, options, result, given, ours))
-        return result
+        step = Library(function, arguments, options, results, given, contiguous)
+        self.plan.steps.append(step)
+        return step
 
     def _argument(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name) and node.id in self.tensors:
             return self.tensors[node.id]
         if isinstance(node, ast.Call) and "reinterpret_tensor" in ast.unparse(node.func):
             return self._view("view", node)
+        if any(isinstance(one, ast.Name) and one.id in self.tensors for one in ast.walk(node)):
+            raise CannotCompile("unsupported", f"tensors in an argument {ast.unparse(node)[:60]}")
         return self.resolve(node)
 
     def _view(self, name: str, call: ast.Call) -> Tensor:
