@@ -281,7 +281,7 @@ class HostWorker(Service):
                     asking = GradientWay.read(way)
                     one = called.asked(asking) if asking and isinstance(called, WithGradients) else called
                     with ways.switched(way):
-                        output = self._call(one, fresh, recorder)
+                        output = self._call(one, fresh, recorder, way)
                     made = self._tape(recorder, output)
                     Tape.read(made)  # a descriptor that minds no stride reaches outside of its tensor
                     tapes.append(made)
@@ -340,13 +340,11 @@ class HostWorker(Service):
 
         return convert(inputs, made)
 
-    def _call(self, module: Callable[..., object], inputs: Any, recorder: Recorder) -> Any:
-        """One forward pass, in surroundings of its own."""
-        self.surroundings.enter_call()
+    def _call(self, module: Callable[..., object], inputs: Any, recorder: Recorder, way: str = "") -> Any:
+        """One forward pass, in surroundings of its own, called in a `way`."""
+        self.surroundings.enter_call(way)
         torch.default_generator.manual_seed(self.surroundings.seed)
-        graded = torch.set_grad_enabled(
-            self.surroundings.dice.random() < 0.5 and not self.surroundings.inference
-        )
+        graded = torch.set_grad_enabled(self.surroundings.recording)
         Refused.last = None
         STREAMS.begin(STREAMS.other if self.surroundings.streaming else 0)
         failures = self.failures(Outcome.RUNTIME_ERROR)
